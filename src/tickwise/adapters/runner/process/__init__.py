@@ -1,1 +1,1 @@
-"""Runs python and shell tasks as processes of their own, and ends whatever they start."""
+"""Runs python and shell tasks as processes of their own, and ends all processes that they start."""

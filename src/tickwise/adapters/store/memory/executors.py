@@ -1,4 +1,4 @@
-"""Executors: registered, kept alive by their heartbeat, leaving in order, or expired by whoever looks."""
+"""Executors: registered, kept alive by their heartbeat, leaving in order, or expired by any scheduler."""
 
 from __future__ import annotations
 

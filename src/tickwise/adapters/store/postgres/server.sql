@@ -34,7 +34,7 @@ ORDER BY relname
 -- Who keeps dead rows of this database from being removed, the worst first: sessions with an old snapshot or an open transaction,
 -- transactions that were prepared and forgotten, replication slots that nobody reads. $1 seconds, $2 transactions: what is younger is
 -- left out, and so are sessions named $3 for $4 seconds. Without the rights of pg_read_all_stats neither the times nor the kind of other
--- roles' processes are shown to us: then whoever has a name counts as a session, and only the number of transactions tells its age.
+-- roles' processes are shown to us: then every named process counts as a session, and only the number of transactions tells its age.
 WITH pins AS (
   SELECT 'session' AS kind, pid::text AS name, usename::text AS who, coalesce(state, '') AS doing,
          date_part('epoch', clock_timestamp() - xact_start) AS seconds, greatest(age(backend_xmin), age(backend_xid)) AS transactions,

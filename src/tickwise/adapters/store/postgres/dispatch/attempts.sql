@@ -1,7 +1,7 @@
 -- name: claim_named
 -- Take of the runs that are named those that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
 -- $4 labels, $5 seconds ahead, $6 run ids.
--- Each is looked up by its id, and what else is asked of it (IS TRUE) can be asked of no index, whatever statistics say of one.
+-- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
   SELECT true AS alive FROM tickwise.executors
@@ -34,7 +34,7 @@ RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded 
 -- on hold (an ordinary start is told of when the task is under way, so a hold is nothing to it).
 -- $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost, $6 whether they have a gate.
 -- Returns what was not recorded, and if it is to be settled, its line: its job if its overlap is open, else itself (NULL: it is refused).
--- A repeat is recorded. Of whatever key it was woken for, it has no slot yet, and none under a rate any more.
+-- A repeat is recorded. A woken run has no slot yet of any key, and none under a rate any more.
 WITH b AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[], $6::boolean[]) AS b(run_id, token, started, on_unknown, gated)
 ),

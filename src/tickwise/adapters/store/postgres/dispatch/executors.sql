@@ -77,7 +77,7 @@ WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_tim
 ORDER BY e.executor DESC LIMIT $3
 
 -- name: executors_expire
--- Mark as gone whoever let its lease run out. This commits before anything is freed: no claim of theirs can follow, because a
+-- Mark executors as gone whose lease ran out. This commits before anything is freed: no claim of theirs can follow, because a
 -- claim holds the row shared. While the server was down nobody could renew: it grants everybody one lease from its start.
 UPDATE tickwise.executors SET gone = tickwise.now()
 WHERE gone IS NULL AND lease < (SELECT tickwise.now())

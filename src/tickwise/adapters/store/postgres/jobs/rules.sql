@@ -43,7 +43,7 @@ SELECT v.version AS all_version, r.namespace, r.kind, r.name, r.body, r.version,
 FROM tickwise.rules_version v LEFT JOIN tickwise.rules r ON true
 
 -- name: rules_lock
--- Rules change one after the other, and while no timer is being decided. It gives up soon, because whoever wants to decide waits
+-- Rules change one after the other, and while no timer is being decided. It gives up soon, because every decision waits
 -- behind it. The number is that of `fires_begin`.
 SELECT set_config('lock_timeout', '500ms', true), pg_advisory_xact_lock(8388353586463617382)
 
