@@ -53,7 +53,7 @@ class SettingFacts(NamedTuple):
     choices: tuple[str, ...] = ()
     """The allowed values, or the allowed items of a list."""
     later: tuple[str, ...] = ()
-    """Choices that a later version will have: whoever names one has read ahead, and is told so."""
+    """Choices that a later version will have: the message to a caller that names one says so."""
     schemes: tuple[str, ...] = ()
     shortest: int = 0
     option: str = ""

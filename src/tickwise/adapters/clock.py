@@ -91,7 +91,8 @@ class VirtualClock:
 
     async def advance(self, seconds: float) -> None:
         """Let `seconds` pass. Each sleeper wakes at its own time, the earlier first, and does all that it can do at
-        that time before the next one wakes; whoever falls asleep again meanwhile is woken too if its time comes."""
+        that time before the next one wakes; a sleeper that falls asleep again meanwhile is woken too if its time
+        comes."""
         await self.settle()
         end = self._elapsed_seconds + seconds
         while self._sleepers and self._sleepers[0][0] <= end:

@@ -109,7 +109,7 @@ class Exchange:
 
 
 class Server:
-    """Serves endpoints: the same steps for each of them, whoever routed the request here."""
+    """Serves endpoints: the same steps for each of them, by any router."""
 
     def __init__(
         self, control: Control, clock: Clock, limits: Mapping[str, int], elsewhere: Mapping[str, ApiService]

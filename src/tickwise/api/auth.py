@@ -9,8 +9,8 @@ revocation may be lost. The store is asked for a digest, so the secret never lea
 Invariant: a key is refused at most `KNOWN_SECONDS` after it was revoked or has expired, where the store can be reached.
 
 Where requests are taken in without the store (`ingest=buffered`), a key that the store knew lately counts while it is
-away, for `stale_seconds` after it last said so. So long works a key that was taken away just before. What is remembered
-of wrong keys has a place of its own: whoever tries many makes nobody else's be forgotten.
+away, for `stale_seconds` after it last said so. So long works a key that was taken away just before. Wrong keys are
+remembered in a place of their own: a caller that tries many does not displace the keys of others.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # fmt: skip
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`tickwise runs list | head`). Python would complain once more when
+        # The reader of our output has seen enough (`tickwise runs list | head`). Python would complain once more when
         # it closes stdout at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK

@@ -1,7 +1,7 @@
 """Tasks: checking what is said of one, and keeping those that many jobs share.
 
-A stored script goes into the blobs under its SHA-256, so the same text is kept once whoever stores it; the task
-then names it. A job that says `taskId` gets the task's newest version, for good: later versions do not change it.
+A stored script goes into the blobs under its SHA-256, so the same text is kept once, however many callers store it; the
+task then names it. A job that says `taskId` gets the task's newest version, for good: later versions do not change it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     backup.timer, backup.timer.d/*.conf ──► Unit ──► values("Timer", "OnCalendar")
     copy@.service for copy@db.service   ──┘
 
-The grammar is that of systemd.syntax(7); words are split as `extract_first_word` splits them. Pure: whoever has read
-the files hands their texts over by name.
+The grammar is that of systemd.syntax(7); words are split as `extract_first_word` splits them. Pure: the caller reads
+the files and hands their texts over by name.
 """
 
 from __future__ import annotations

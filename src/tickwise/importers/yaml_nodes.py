@@ -1,9 +1,9 @@
 """YAML as a tree that knows its lines, read without building any object, and without trusting what it says.
 
 Documents are parted at their `---` lines first, so that one that cannot be read leaves the others readable. Aliases
-stay references: what they repeat is never copied. Nesting is bounded while it is read, and whoever walks the tree
-bounds what is taken from it. Merge keys (`<<`) are followed; a key that stands twice in a mapping is refused, because
-readers of YAML disagree on which one counts.
+stay references: what they repeat is never copied. Nesting is bounded while it is read, and each walk of the tree bounds
+what it takes from it. Merge keys (`<<`) are followed; a key that stands twice in a mapping is refused, because readers
+of YAML disagree on which one counts.
 """
 
 from __future__ import annotations

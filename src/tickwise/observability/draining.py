@@ -1,4 +1,4 @@
-"""How fast a bounded buffer empties, so that whoever finds it full is told when there is room.
+"""How fast a bounded buffer empties, so that a caller that finds it full is told when there is room.
 
     waits ──► ▒▒▒▒▒▒▒▒ ──► leaves in lumps (a batch, a confirmation): the last few are remembered
                  full: Busy, `Retry-After` = when a lump will have left, behind all who were told before

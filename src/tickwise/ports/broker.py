@@ -6,9 +6,9 @@ holds up costs latency, never a run.
     API ──requests──► requests ──► recorders                apply them, in order per job
     anybody ──what cannot be read──► dead                   with its bytes, for a person
 
-Two ways to send. A hint is thrown: nobody waits for it, and it may be lost. A request or a result is sent: the call
-returns when the broker has it durably. A consumer names the messages that are done; a message that was taken and is not
-done when its consumer ends is delivered again, to whoever has its partition then."""
+Two ways to send. A hint is sent without waiting: it may be lost. A request or a result is sent: the call returns when
+the broker has it durably. A consumer names the messages that are done; a message that was taken and is not done when
+its consumer ends is delivered again, to the next consumer of its partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRIORITIES: Final = 10
 """Of runs, 0 to 9; a broker may have fewer channels for them, each for adjacent ones."""
 MAX_MESSAGE_BYTES: Final = 2 << 20
 """Of key, value and headers of one message: twice what a job's body may have as shipped. A larger message goes another
-way, or is refused by whoever would send it."""
+way, or its sender refuses it."""
 MAX_STORY_BYTES: Final = 64 << 10
 """A broker takes so much more, for what DEAD says of a message in its headers."""
 
@@ -177,7 +177,7 @@ class Broker(Protocol):
 
     async def open(self, cluster: str) -> None:
         """Make the channels that are not there, check those that are, and that they belong to `cluster`, the name of
-        the store that they serve: whoever opens them first marks them.
+        the store that they serve: the first process that opens them marks them.
 
         Raises `BrokerUnavailable` (try again), `Misconfigured` (they belong to another cluster, cannot be made, or have
         fewer partitions than asked for, or would keep messages for a shorter time). Again after it failed, as often as

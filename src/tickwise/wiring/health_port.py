@@ -1,4 +1,4 @@
-"""The health port of a process: open from its first moment, so that whoever supervises it sees what it waits for."""
+"""The health port of a process: open from its first moment, so that its supervisor sees what it waits for."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def given_broker(settings: Settings) -> str:
 
 def make_broker(url: str, clock: SystemClock) -> Broker:
     """Of this address; nothing is connected yet. Raises `Misconfigured`."""
-    # Imported here: whoever has no broker need not have its client.
+    # Imported here: an installation without a broker need not have its client.
     from tickwise.adapters.broker.kafka import KafkaBroker
 
     return KafkaBroker(url, clock)

@@ -1,7 +1,7 @@
 """Machines come up in any order: a process waits for what it needs, and says what it waits for.
 
-Roles on their own wait without end: whoever supervises them would start them again anyway, and their health port tells
-what is missing. `up` has a person before it, who wants to know that an address is wrong.
+Roles on their own wait without end: their supervisor would start them again anyway, and their health port tells what is
+missing. `up` has a person before it, who wants to know that an address is wrong.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class ServerProcess:
     async def launch(self) -> None:
         """Raises OSError if the program cannot be started."""
         threading.Thread(target=self._watch, name="postgres-watcher", daemon=True).start()
-        # Shielded: whoever is cancelled here must still learn of the process, to end it.
+        # Shielded: a caller that is cancelled here must still learn of the process, to end it.
         self._process = await asyncio.shield(self._started)
 
     async def ended_within(self, seconds: float) -> bool:

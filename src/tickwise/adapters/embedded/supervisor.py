@@ -91,7 +91,8 @@ class EmbeddedPostgres:
         binaries: Binaries | None = None,
         minimum_free_bytes: int = clusters.MINIMUM_FREE_BYTES,
     ) -> None:
-        """`settings` are PostgreSQL's and win over ours. `api_port` is told to whoever tries to use the directory too.
+        """`settings` are PostgreSQL's and win over ours. A second process that tries to use the directory is told
+        `api_port`.
 
         `binaries` names the programs for a new cluster instead of the best that are found.
         """

@@ -69,7 +69,7 @@ class PendingRings:
         self._topics[topic] = ids if len(ids) <= MAX_ABOUT else EVERYBODY
 
     def take(self) -> Mapping[Topic, Iterable[UUID]]:
-        """All of it; whoever takes it sends it, or puts it back."""
+        """Take all of it; the caller sends it, or puts it back."""
         taken, self._topics = self._topics, {}
         return taken
 

@@ -153,7 +153,7 @@ def instant(session: Session, option: str, text: str, *, ago: bool = False) -> s
 
 @click.command("skip-next")
 @click.argument("job")
-@click.option("--reason", help="Why, for whoever wonders.")
+@click.option("--reason", help="Why it is skipped; kept on record.")
 @view_options
 @click.pass_obj
 def skip_next(session: Session, job: str, reason: str | None) -> None:

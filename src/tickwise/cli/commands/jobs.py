@@ -322,7 +322,7 @@ def _says_something(value: Any) -> bool:
 @click.argument("job", required=False)
 @bulk.job_filters
 @bulk.how_options
-@click.option("--reason", help="Why, for whoever finds it paused.")
+@click.option("--reason", help="Why it is paused; shown with the job.")
 @click.option("--until", metavar="TIME", help="Go on by itself then: '2027-01-31 10:00', 2h.")
 @view_options
 @click.pass_obj

@@ -71,7 +71,7 @@ def show(session: Session, letter: str) -> None:
 @bulk.letter_filters
 @bulk.how_options
 @work.payload_options
-@click.option("--note", help="For whoever looks at it later.")
+@click.option("--note", help="A note for later readers.")
 @click.option("--follow", "-f", is_flag=True, help="Of one: show the new run's log until it ends.")
 @click.option("--wait", is_flag=True, help="Of one: wait until the new run ends; the exit code tells how.")
 @view_options
@@ -96,7 +96,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
 @click.argument("letter", required=False)
 @bulk.letter_filters
 @bulk.how_options
-@click.option("--note", help="Why, for whoever looks at it later.")
+@click.option("--note", help="Why; a note for later readers.")
 @view_options
 @click.pass_obj
 def discard(session: Session, /, letter: str | None, **said: Any) -> int:
@@ -115,7 +115,7 @@ def discard(session: Session, /, letter: str | None, **said: Any) -> int:
 @dead_letters.command()
 @click.argument("letter")
 @click.argument("outcome", type=click.Choice(["succeeded", "failed"]))
-@click.option("--note", help="How you know, for whoever looks at it later.")
+@click.option("--note", help="How you know; a note for later readers.")
 @view_options
 @click.pass_obj
 def decide(session: Session, letter: str, outcome: str, note: str | None) -> int:

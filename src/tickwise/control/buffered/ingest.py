@@ -206,8 +206,8 @@ class BufferedIngest:
         return await self._breaker.ask(lambda: self._composer.as_it_was(who, body, scene, refusal))
 
     async def _check_key(self, who: Principal, key: str, job_id: UUID | None) -> None:
-        """Refuse a key that another job has, if the store can be asked; else whoever applies it does. The very job has
-        it if this is a repeat."""
+        """Refuse a key that another job has, if the store can be asked; else the recorder refuses it. A repeat finds
+        its own job under the key."""
         try:
             row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, key))
         except StoreUnavailable:

@@ -1,7 +1,7 @@
 """One page of an operation over many things: what is found is carried out, what cannot be is told.
 
     OperationRow(kind, request, cursor) ──page──► Page(cursor, done, refused, problems)
-                                                    └─► whoever asked puts it on record (`operation_step`), or does not
+                                                    └─► the caller puts it on record (`operation_step`), or does not
 
 Invariants. A page that is carried out twice is carried out once: ids of new runs follow from the operation's and the
 subject's, all else is idempotent by itself. The filter is a snapshot: what came to match after the operation was asked

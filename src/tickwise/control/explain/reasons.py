@@ -2,7 +2,7 @@
 
         Facts (run, attempts, executors, absences, …) ──► judged ──► Explanation(code, sentence, data, causes)
 
-Pure: whoever has the facts gets the same answer. Invariants: exactly one code leads, the most telling that the facts
+Pure: same facts, same answer. Invariants: exactly one code leads, the most telling that the facts
 bear out; what they do not bear out is not claimed (`late`, `skipped`, `waiting_turn` say only what is certain).
 """
 
@@ -127,7 +127,7 @@ def _ran(facts: RunFacts) -> Explanation:
 
 
 def _punctuality(run: RunRow, late: float) -> str:
-    """Lateness counts from when a run is due; what was moved is not on time for whoever looks at the schedule."""
+    """Lateness counts from when a run is due; a run that was moved is not on time to a reader of the schedule."""
     if late > ON_TIME_SECONDS:
         return f"{lasting(late)} late"
     return "when it was due" if run.due_at - run.nominal_at > ON_TIME_SECONDS else "on time"

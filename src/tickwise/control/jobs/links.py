@@ -5,8 +5,8 @@
 
 Invariant: of all the changes that close a circle together, the last one to be stored walks it afterwards and sees all
 of it, so at least that one is taken back. (All may be; the circle never stays.) Those of one process are made one after
-the other, so that only what came second is refused there. A job that is created needs no second walk: until
-it is stored nobody can name it, and whoever names it afterwards walks on from it.
+the other, so that only what came second is refused there. A job that is created needs no second walk: no other job can
+name it before it is stored, and a job that names it afterwards walks on from it.
 
 A circle that could not be walked, because the store went away in between, ends as every chain at `MAX_CHAIN` runs.
 """

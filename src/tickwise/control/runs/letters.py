@@ -4,7 +4,7 @@
                            ──discard──► nothing
                            ──decide───► what was true of an unknown outcome; sequences go on from it
 
-Invariant: a letter is settled once, whoever asks at the same time, and its new run is made with that or not at all.
+Invariant: a letter is settled once, however many ask at the same time, and its new run is made with that or not at all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Settling dead letters: the part that one request, a retry and a bulk operation share.
 
-Invariant: a letter is settled once, whoever asks at the same time, and its new run is made with that or not at all.
+Invariant: a letter is settled once, however many ask at the same time, and its new run is made with that or not at all.
 """
 
 from __future__ import annotations

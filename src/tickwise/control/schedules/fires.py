@@ -3,7 +3,7 @@
         next that has not begun ──┬─ a run already (a scheduler plans a little ahead) ──► run_skip, run_postpone
                                   └─ where the timer stands ────────────────────────────► occurrence_move
 
-Invariant: an occurrence keeps its name and its nominal time, so whoever is late to fire it finds it decided.
+Invariant: an occurrence keeps its name and its nominal time, so a late scheduler finds it decided.
 """
 
 from __future__ import annotations

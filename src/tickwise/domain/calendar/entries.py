@@ -1,7 +1,7 @@
-"""The entries of a calendar: frozen values, each checked by whoever makes them from words.
+"""The entries of a calendar: frozen values, each checked by the parser that makes them.
 
-Days and times of day are those of the wall clock of the calendar's zone. `search` finds them in time,
-`sentences` says them to people.
+Days and times of day are those of the wall clock of the calendar's zone. `search` finds them in time, `sentences`
+describes them to people.
 """
 
 from __future__ import annotations

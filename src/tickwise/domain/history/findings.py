@@ -1,7 +1,7 @@
 """The results of the history checker: kinds of errors, single findings, and the verdict over all.
 
 Invariant: a verdict is VALID only if something happened and nothing was found. A history that shows nothing is UNKNOWN,
-and whoever asks must count that as a failure: a checker that is fed nothing would praise everything.
+and the caller must count that as a failure: a checker without input would accept everything.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def followed(history: History) -> Iterable[HistoryFinding]:
         if run.trigger == Trigger.SEQUENCE and run.origin is not None:
             made[run.origin, run.job_id].append(run)
     for run in history.runs:
-        # Whoever decides an unknown outcome says with it what follows.
+        # The decision on an unknown outcome says with it which runs follow.
         after = (RunState.SUCCESS, RunState.FAILED) if run.reason == UNKNOWN_OUTCOME else (run.state,)
         for edge in (edge for state in after for edge in edges.get((run.job_id, state), ())):
             there = made.pop((run.run_id, edge.successor), [])

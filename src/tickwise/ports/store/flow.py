@@ -75,7 +75,7 @@ class Check(StrEnum):
     """No timer is due for more than a minute."""
     PLANNED = "planned"
     """A job that will run again has a timer. Subjects are recurring jobs without one that are neither paused nor
-    cancelled: whether it should have one is for whoever reads its plan."""
+    cancelled: the reader of its plan decides whether it should have one."""
     WAITS_FOR_SOMETHING = "waits_for_something"
     """A blocked run waits for an unfinished one, or for a slot that is taken."""
     FOLLOWED_IN_TIME = "followed_in_time"

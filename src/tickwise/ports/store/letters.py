@@ -165,7 +165,7 @@ class Letters(Protocol):
         self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
     ) -> Sequence[Settled] | Replay:
         """Settle letters, each for itself, and make the runs that they become, in one transaction. The receipt is kept
-        if every one is SETTLED or REPEATED. No letter is settled twice, whoever asks at the same time."""
+        if every one is SETTLED or REPEATED. No letter is settled twice, however many ask at the same time."""
         ...
 
     async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:

@@ -5,10 +5,11 @@
                  │             └── nobody's here: done, others of the group's kind hear of it too
                  └── unreadable: parked
 
-A quick runner works its shelf off within moments, so while it is full the broker keeps the rest. What needs a slot may
-wait here for hours, which others could start at once: it is let go, and whoever has a slot finds it in the store.
+A quick runner works its topic off within moments, so while it is full the broker keeps the rest. A run that needs a
+slot may wait here for hours while another executor could start it at once: its hint is dropped, and an executor with a
+slot finds the run in the store.
 
-Invariants: what waits here is bounded; nothing depends on it: a hint that is lost, stale, repeated or let go costs
+Invariants: what waits here is bounded; nothing depends on it: a hint that is lost, stale, repeated or dropped costs
 latency, because executors also look themselves, and schedulers say again what stays.
 """
 

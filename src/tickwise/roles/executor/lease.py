@@ -4,9 +4,9 @@
          │                                  │                        │            │  others may take over
          └───────────── lease ──────────────┴─ margin ───────────────┴────────────┘
 
-It is counted from before we asked, so that the store's own lease ends no earlier. Invariant: whoever asks `stands`
-right before a start begins nothing that somebody else may have by then; also after the machine slept or this process
-was stopped, which a monotonic clock may not have counted.
+It is counted from before we asked, so that the store's own lease ends no earlier. Invariant: a caller that asks
+`stands` right before a start starts no run that another executor may hold by then; also after the machine slept or this
+process was stopped, which a monotonic clock may not have counted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     Ending (verdict, reason, symptoms) ──┐
     Held (job's rules, what was asked) ──┴──► Outcome (SUCCESS · FAILED · RETRYING · CANCELLED · QUEUED)
 
-Pure: whoever ends twice in the same way comes to the same outcome.
+Pure: same input, same outcome.
 """
 
 from __future__ import annotations

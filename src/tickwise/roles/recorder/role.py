@@ -2,11 +2,11 @@
 
     take ──► apply ──► done
       ▲        ├── Unavailable: the same batch again, for as long as it takes; nothing is said done
-      │        └── any other error: one by one; who still fails alone is parked, and the others go on
-      └── from where the last one that was said done stands, by whoever has the partition then
+      │        └── any other error: one by one; a message that fails alone is parked, and the others go on
+      └── from the last message that was confirmed, by the next member that has the partition
 
-Invariants: nothing is said done that is not applied or parked; applying twice is applying once, since a recorder that
-stood still for too long, or died, had what it held taken over.
+Invariants: no message is confirmed that is not applied or parked; applying twice is applying once, since a recorder
+that stood still for too long, or died, had what it held taken over.
 """
 
 from __future__ import annotations

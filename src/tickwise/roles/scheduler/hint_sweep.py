@@ -10,8 +10,8 @@ from tickwise.roles.shared.hint_publisher import HintPublisher
 SWEEP_SECONDS: Final = 0.5
 """How often executors are told again of what stayed queued, …"""
 SWEPT_FIRST_SECONDS: Final = 0.25
-"""… beginning so long after it was ready, then after 1, 2, 4 … seconds: whoever is at it twice tells it twice, and the
-more there is of one age, the less often it is told. No scheduler need remember anything."""
+"""… beginning so long after it was ready, then after 1, 2, 4 … seconds. Two schedulers that sweep at once tell it
+twice, and the more runs there are of one age, the less often they are told. No scheduler need remember anything."""
 SWEPT_LAST_SECONDS: Final = 128.0
 """Older runs are found by executors that look themselves, as all do at least every second."""
 MAX_SWEPT: Final = 1_000

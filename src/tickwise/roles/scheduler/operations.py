@@ -4,8 +4,8 @@
           ▲                   │                    └── somebody else has moved it meanwhile: what we did was done once
           └── hold over ◄─────┘ we died
 
-Invariant: a page is on record only with the fence of the one before, and doing one twice is doing it once (whoever
-carries it out sees to that); so an operation goes on after any crash, and counts nothing twice.
+Invariant: a page is on record only with the fence of the one before, and carrying one out twice is carrying it out once
+(`control.bulk` sees to that); so an operation goes on after any crash, and counts nothing twice.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     put(message) ─┼──► waiting ──► sender: all that waits, up to a limit, in one `send` ──► each caller hears
     put(message) ─┘               (a few sends are under way at once; then what arrives waits for one of them)
 
-Invariants: whoever put a message hears that the broker has it durably, or that it may not; messages are handed over in
-the order in which they were put, so those of one key arrive in it. What waits for a broker that is slower than the
-load is bounded by number and by bytes: beyond that callers hear `Busy`.
+Invariants: the caller that put a message hears that the broker has it durably, or that it may not; messages are handed
+over in the order in which they were put, so those of one key arrive in it. What waits for a broker that is slower than
+the load is bounded by number and by bytes: beyond that callers hear `Busy`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_SENDS: Final = 4
 """Sends under way at once: with one, each request would wait for the send before its own as well."""
 MAX_WAITING: Final = 20_000
 CLOSE_SECONDS: Final = 10.0
-"""At the end, how long what waits may take; whoever is not confirmed then hears so."""
+"""At the end, the time for the messages that wait; a caller whose message is not confirmed then hears so."""
 
 logger = structlog.get_logger("tickwise.sending")
 

@@ -1,4 +1,4 @@
-"""Tells executors by a broker which runs they can claim: whoever committed runs, right after.
+"""Publishes claim hints to executors through the broker, right after the runs are committed.
 
     committed ──► by lane ──► packed ──► thrown into the channel of their priority
 

@@ -36,7 +36,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
     runs: bytes
     """Their ids, 16 bytes each."""
     ready: float = 0.0
-    """From when on the last of them can run, by the store's clock; whoever claims ahead may claim them before."""
+    """When the last of them becomes due, by the store's clock; an executor that claims ahead may claim them before."""
     v: int = VERSION
 
     @classmethod

@@ -61,7 +61,7 @@ class OutcomeWriter:
 
     async def _tell_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
         """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong.
-        Whether its job names others that go on from a failure is read by whoever goes on."""
+        The completion step reads whether its job names others that go on from a failure."""
         ended = max(outcome.started, outcome.ended)
         plain = Outcome(
             outcome.run_id, outcome.token, _FAILED, outcome.started, ended, "invalid", bug.detail, follow=True

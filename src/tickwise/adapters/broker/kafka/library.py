@@ -60,7 +60,7 @@ class Complaints:
 
     def __init__(self) -> None:
         self.last = ""
-        """The newest of them, for whoever must say why something is away."""
+        """The newest error, for messages that say why the broker is away."""
         self.refusal = ""
         """The newest that says that broker and client do not come to terms, which no waiting mends."""
         self._said: set[str] = set()

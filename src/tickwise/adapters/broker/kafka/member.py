@@ -280,7 +280,7 @@ class Member:
             "shorter",
             f"{partition.topic} [{place.partition}] lost messages that it had: it is read again from its start",
         )
-        # At once: whoever has it next must not begin where it was before.
+        # At once: the partition's next member must not begin at the old offset.
         consumer.commit(offsets=[partition], asynchronous=True)
         consumer.seek(partition)
         consumer.resume([partition])
@@ -369,7 +369,7 @@ class Member:
                     told = True
                 else:
                     message = consumer.poll(POLL_PAUSED_SECONDS)
-                    del message  # its partition begins at the commit again, for whoever has it then
+                    del message  # its partition begins at the commit again, for its next member
             if self.reachable() and not self._committing:
                 consumer.close()
         except (self._library.KafkaException, RuntimeError) as failure:

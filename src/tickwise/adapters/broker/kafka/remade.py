@@ -1,8 +1,8 @@
 """Which partitions are read from where they begin, because their topics were deleted and made again.
 
 An offset that was committed for the old topic says nothing of the new one, and may be told to the broker after the new
-one was made: by this member, or by another that hears of it later. If the new topic has grown past it, whoever begins
-there passes over messages.
+one was made: by this member, or by another that hears of it later. If the new topic has grown past it, a member that
+begins there skips messages.
 
 Invariant: each partition begins anew at the first assignment after this member heard of it, and at one that follows
 within `HEARD_SECONDS`, once; after that, what is committed is of the new topic.

@@ -1,5 +1,5 @@
-"""A member of a share group (a preview): messages go to whoever asks, more members than partitions have work, and one
-that dies gives up what it held within a lock's time, with nothing to rebalance.
+"""A member of a share group (a preview): messages go to each member that asks, so more members than partitions have
+work, and the messages of a member that died are free again when their locks expire, with nothing to rebalance.
 
     poll ──► acquired, locked for 30 s ──► the loop
       ▲                                      │ done
@@ -124,7 +124,7 @@ class ShareMember:
 
     @property
     def ready(self) -> bool:
-        """It lives; whoever asks is given messages."""
+        """Whether the member runs and a poll can return messages."""
         return self._subscribed and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:

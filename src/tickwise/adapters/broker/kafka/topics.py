@@ -102,7 +102,8 @@ class Topics:
         return self._by_channel(there)
 
     def mark(self, cluster: str) -> None:
-        """They belong to `cluster`. The first mark counts, whoever else writes one. Raises `Misconfigured`."""
+        """Mark the topics as those of `cluster`. The first mark counts, also if others write one. Raises
+        `Misconfigured`."""
         owner = self.owner()
         if owner is None:
             self._write_mark(cluster)

@@ -247,7 +247,7 @@ class FunctionRunner:
         if self._closing:
             return
         for worker in self._workers:
-            worker.reserved = False  # whoever needs it still, says so again below; the oldest run is asked first
+            worker.reserved = False  # a queue that still needs it reserves it again below; the oldest run is asked first
         while any(self._feed_lane(lane) for lane in self._hungry()):
             pass
 

@@ -299,7 +299,8 @@ class ProcessRunner(SlotRunner):
         return attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
 
     async def _last_look(self, watched: Watched, reaped: Reaped, reason: str | None) -> str | None:
-        """Why it had to end, now that all is counted; a limit is passed or not, whoever was quicker."""
+        """Why it had to end, by the final counts: a limit is exceeded or not, whichever of watcher and process was
+        quicker."""
         if reason is None:
             reason = await self._in_thread(watched.verdict, reaped.cpu_seconds)
         group = watched.tree.group

@@ -5,8 +5,8 @@
                                                                               its payload: the ids that it is about
 
 A NOTIFY in a transaction that writes data makes commits wait for each other (6.7k inserts a second became 1.5k); here
-none does, and hundreds of calls are one ring. When the link is lost it is made again in the background; whoever listens
-is woken then, because rings may have been missed.
+none does, and hundreds of calls are one ring. When the link is lost it is made again in the background; all listeners
+are woken then, because rings may have been missed.
 """
 
 from __future__ import annotations

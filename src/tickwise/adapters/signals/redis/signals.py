@@ -4,9 +4,9 @@
          └─► pending ──(at once; within 2 ms of the last ring, then)──► PUBLISH ──► everybody who hears just now
                                                             cancels ──► a stream, for a minute ──► who comes back
 
-Publishing reaches only those who hear at that moment. So whoever (re)connects wakes all of its listeners; and cancels,
-which somebody waits for, are also kept for `KEPT_SECONDS`, and read every two seconds from where one was: a ring that
-got lost without the link being lost (the server moved, a replica was asked) is late by that much and no more.
+Publishing reaches only those who listen at that moment. So a process that (re)connects wakes all of its listeners; and
+cancels, which somebody waits for, are also kept for `KEPT_SECONDS`, and read every two seconds from where one was: a
+ring that got lost without the link being lost (the server moved, a replica was asked) is late by that much and no more.
 
 All of it may vanish, fail or be slow: a ring is pending until it was sent, together with those that come meanwhile,
 and never more than one a topic.

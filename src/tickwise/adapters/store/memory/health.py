@@ -1,6 +1,6 @@
-"""Whether all is as it must be: each invariant over one page of its subjects, and what the store can put right.
+"""Check the store's invariants: each over one page of its subjects, and what the store can repair.
 
-Most of them hold here by the way in which the state changes; they are looked at all the same, for whoever reads the
+Most of them hold here by the way in which the state changes; they are checked all the same, because the reader of the
 answer must be able to rely on it in the simulation as on a server.
 """
 

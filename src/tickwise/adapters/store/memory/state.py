@@ -66,7 +66,7 @@ from tickwise.ports.store import (
 )
 
 ON_DEMAND: Final = "ON_DEMAND"
-"""The type of a schedule that names no time: its job is there for whoever asks."""
+"""The type of a schedule that names no time: its job runs on request."""
 HOUR_SECONDS: Final = 3600.0
 
 

@@ -98,7 +98,7 @@ class PostgresStore(
     def _link_findings(self) -> list[str]:
         if _has_password(self._links.dsn):
             return []
-        return ["the database URL has no password: whoever reaches the server may be let in as that role"]
+        return ["the database URL has no password: the server may admit any client as that role"]
 
     async def shift(self, seconds: float, *, start_seconds: float = 0.0) -> None:
         """For tests: from now on every statement of this store reads a clock `seconds` ahead of the true one, and takes

@@ -208,7 +208,7 @@ def _unavailable(what: str, error: Exception) -> StoreUnavailable:
 
 
 def _log_cause(what: str, error: Exception) -> None:
-    """The driver's own words name addresses, paths and roles: they are for the log, and not for whoever asked."""
+    """The driver's own words name addresses, paths and roles: they are for the log, and not for the caller."""
     log.warning("%s: %s", what, str(error) or type(error).__name__)
 
 

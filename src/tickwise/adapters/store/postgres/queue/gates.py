@@ -76,7 +76,7 @@ def decide(
     """The candidates that pass, the longest ready first."""
     passage = Passage(paces=dict(paces))
     taken = dict(running)
-    for one in candidates:  # What they have is given, whoever of them goes first.
+    for one in candidates:  # The result does not depend on their order.
         if one.rate is not None and one.slot is not None:
             pace = passage.paces.get(one.rate, RateState())
             passage.paces[one.rate] = pace._replace(given=_latest(one.slot, pace.given))

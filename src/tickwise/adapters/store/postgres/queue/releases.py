@@ -101,7 +101,7 @@ async def _free_page(connection: asyncpg.Connection, runs: Sequence[UUID], terms
     with translated(writes=True):
         async with connection.transaction():
             if terms.in_order:
-                # It is said to be free at once: whoever has one of them in hand is waited for.
+                # The executor becomes free at once, so wait for transactions that have one of its runs locked.
                 await connection.execute(statement("runs_lock"), runs)
             else:
                 # First, in a statement of its own: the next one then sees all that was asked of them until they were

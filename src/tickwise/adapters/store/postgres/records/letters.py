@@ -172,7 +172,7 @@ async def _settle(
 
 
 def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Mapping[UUID, int]) -> Settled | None:
-    """Why a letter cannot be settled so, whoever has settled it; None: it can."""
+    """Why a letter cannot be settled so, also if a person has settled it before; None: it can."""
     if failed is None:
         return Settled.NOT_FAILED
     if settlement.resolution is not None and not failed["held"]:
