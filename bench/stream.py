@@ -40,7 +40,7 @@ WINDOW_SECONDS = 5.0
 class Through:
     """A broker between whoever hands in and whoever runs."""
 
-    announcer: HintPublisher
+    hint_publisher: HintPublisher
     settings: Mapping[str, object]
     """Of the roles."""
     recorder: bool
@@ -59,7 +59,7 @@ class Stream:
     """Process ids of the roles, by name."""
     rate: float | None = None
     """Jobs a second to hand in; None: as many as come back."""
-    announcer: HintPublisher | None = None
+    hint_publisher: HintPublisher | None = None
     """Executors are told of what was handed in by a broker."""
     sent: int = 0
     flowing: bool = True
@@ -115,9 +115,9 @@ class Stream:
 
     def tell(self, batch: Sequence[NewJob]) -> None:
         """As control tells executors of what it has stored."""
-        if self.announcer is not None:
+        if self.hint_publisher is not None:
             now = self.rig.clock.now()
-            self.announcer.announce([Ready(job.run_id, now, job.lane) for job in batch if job.run_id is not None])
+            self.hint_publisher.publish([Ready(job.run_id, now, job.lane) for job in batch if job.run_id is not None])
 
     async def _paced(self) -> None:
         """Wait for the turn of the next batch, if there is a rate."""
@@ -151,7 +151,7 @@ async def flowing(
         stack.push_async_callback(connection.close)
         pids = {role: process.pid for role, process in running.items()}
         pids |= {} if through is None else through.pids
-        stream = Stream(rig, connection, pids, rate, None if through is None else through.announcer)
+        stream = Stream(rig, connection, pids, rate, None if through is None else through.hint_publisher)
         # The start of the worker process is not what is measured: one batch goes ahead.
         first = jobs(rig, BATCH)
         await opened.jobs_add(first)

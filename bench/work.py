@@ -20,7 +20,7 @@ def jobs(rig: Rig, count: int, *, due: list[float] | None = None, definitions: l
     now = clock.now()
     made = []
     for number in range(count):
-        job_id = time_id(int(now * 1000), clock.noise(10))
+        job_id = time_id(int(now * 1000), clock.random_bytes(10))
         at = due[number] if due else None
         made.append(
             NewJob(

@@ -96,7 +96,7 @@ def job(rig: Rig, *, seconds: float = TASK_SECONDS, lane: Lane = LANE, due: floa
         **{"schedule_type": ScheduleType.ON_DEMAND, "planned_at": now, "task": task, "payload": payload} | said
     )
     return NewJob(
-        job_id=time_id(int(now * 1000), rig.clock.noise(10)),
+        job_id=time_id(int(now * 1000), rig.clock.random_bytes(10)),
         namespace="default",
         name="bench",
         schedule_type=definition.schedule_type.value,
@@ -123,7 +123,7 @@ async def demand(rig: Rig, opened: PostgresStore, of: NewJob, count: int, overla
     for begin in range(0, count, 5_000):
         runs = [
             NewRun(
-                run_id=run_id(of.job_id, now + number * 1e-6, Trigger.RUN_NOW, rig.clock.noise(16)),
+                run_id=run_id(of.job_id, now + number * 1e-6, Trigger.RUN_NOW, rig.clock.random_bytes(16)),
                 due=now,
                 trigger=Trigger.RUN_NOW,
                 overlap=overlap,

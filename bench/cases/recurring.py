@@ -62,7 +62,7 @@ def _plan(rig: Rig, begin: float, *, form: ScheduleType) -> Plan:
         firsts.append(begin + offset)
         jobs.append(
             NewJob(
-                job_id=time_id(int(now * 1000), rig.clock.noise(10)),
+                job_id=time_id(int(now * 1000), rig.clock.random_bytes(10)),
                 namespace="default",
                 name="bench",
                 schedule_type=form.value,

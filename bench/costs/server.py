@@ -24,7 +24,7 @@ def _let_count(folder: Path) -> None:
     """Make the cluster, and the extension in it: only its superuser may, whose password nobody knows."""
     clock = SystemClock()
     folder.mkdir(mode=0o711)
-    cluster, _ = prepare(Wanted(data_dir=folder, minimum_free_bytes=0, noise=clock.noise, binaries=None))
+    cluster, _ = prepare(Wanted(data_dir=folder, minimum_free_bytes=0, random_bytes=clock.random_bytes, binaries=None))
     options = [part for name, value in COUNTING.items() for part in ("-c", f"{name}={value}")]
     command: list[str | Path] = [
         cluster.program("postgres"),

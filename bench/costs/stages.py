@@ -162,7 +162,7 @@ def _schedules(rig: Rig, count: int) -> list[NewJob]:
         )
         made.append(
             NewJob(
-                job_id=time_id(int(now * 1000), rig.clock.noise(10)),
+                job_id=time_id(int(now * 1000), rig.clock.random_bytes(10)),
                 namespace="default",
                 name="bench",
                 schedule_type=ScheduleType.INTERVAL.value,
@@ -183,7 +183,7 @@ def _long_ago(rig: Rig, count: int) -> list[NewJob]:
     then = rig.clock.now() - LONG_AGO_SECONDS
     made = []
     for job in jobs(rig, count):
-        job_id = time_id(int(then * 1000), rig.clock.noise(10))
+        job_id = time_id(int(then * 1000), rig.clock.random_bytes(10))
         made.append(job._replace(job_id=job_id, run_id=run_id(job_id, then)))
     return made
 

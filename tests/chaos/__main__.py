@@ -44,7 +44,7 @@ def main() -> int:
     wanted = parser.parse_args().rows
     # What ends us ends what we started: asyncio unwinds after Ctrl-C, and knows nothing of TERM.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    seed = int(os.environ.get("SEED") or int.from_bytes(SystemClock().noise(4), "big"))
+    seed = int(os.environ.get("SEED") or int.from_bytes(SystemClock().random_bytes(4), "big"))
     histories = Path(os.environ["HISTORIES"]) if os.environ.get("HISTORIES") else None
     bad = []
     for name in wanted:

@@ -83,7 +83,7 @@ class TestVirtualClock(ClockContract):
 
         def drawn(seed: int) -> tuple[bytes, bytes, float]:
             clock = VirtualClock(seed=seed)
-            return clock.noise(10), clock.noise(100), clock.chance()
+            return clock.random_bytes(10), clock.random_bytes(100), clock.chance()
 
         assert drawn(1) == drawn(1)
         assert drawn(1) != drawn(2)

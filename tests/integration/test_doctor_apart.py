@@ -11,11 +11,11 @@ import pytest
 
 from tickwise.adapters.broker.kafka import KafkaBroker, inspect_topics
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.postgres import PostgresBoard, PostgresLink
+from tickwise.adapters.signals.postgres import PostgresLink, PostgresSharedState
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import upgrade
 from tickwise.config import Settings
-from tickwise.ports.board import Note
+from tickwise.ports.shared_state import Note
 from tickwise.roles.shared.membership import KIND, RoleFacts
 from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart
 
@@ -98,7 +98,7 @@ async def test_a_clock_of_another_machine_is_named(database_url: str) -> None:
     try:
         for ahead, level in ((0.2, "ok"), (-3.25, "warning")):
             facts = RoleFacts(role="executor", name="far:7", version="1", since=0.0, clock_ahead_seconds=ahead)
-            await PostgresBoard(link).tell([Note(KIND, "executor@far:7", msgspec.to_builtins(facts))], 60.0)
+            await PostgresSharedState(link).tell([Note(KIND, "executor@far:7", msgspec.to_builtins(facts))], 60.0)
             assert level == (await clocks(database_url, store)).level
         assert "far:7 -3.2 s" in (await clocks(database_url, store)).detail
     finally:

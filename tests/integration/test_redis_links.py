@@ -15,11 +15,11 @@ from tests.chaos.proxy import Proxy
 from tests.services.redis import Redis
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.redis import RedisBoard, RedisLink, RedisSignals, redis_limits
+from tickwise.adapters.signals.redis import RedisLink, RedisSharedState, RedisSignals, redis_limits
 from tickwise.adapters.signals.redis.link import read_address
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.board import Note
 from tickwise.ports.limits import Pace
+from tickwise.ports.shared_state import Note
 from tickwise.ports.signals import Topic
 
 WITHIN_SECONDS = 60.0
@@ -135,7 +135,7 @@ async def test_one_that_may_not_be_written_to_still_rings_and_that_is_said_once(
                     await rung_until(lambda: here.send(Topic.CANCELS, [RUN]), event)
                     event.clear()
             assert 1 == sum("does not keep cancels" in record.getMessage() for record in caplog.records)
-            assert not await RedisBoard(link).tell([Note("role", "a", {})], 60.0)
+            assert not await RedisSharedState(link).tell([Note("role", "a", {})], 60.0)
             await eventually(_found_nothing(link), within_seconds=WITHIN_SECONDS, what="it can be looked at")
             limits = redis_limits(link, Pace(rate=0.001, burst=2))
             await limits.start()
@@ -148,7 +148,7 @@ def _found_nothing(link: RedisLink) -> Callable[[], Awaitable[bool]]:
     """None while the replica loads what its master has."""
 
     async def look() -> bool:
-        return await RedisBoard(link).look("role") == {}
+        return await RedisSharedState(link).look("role") == {}
 
     return look
 
@@ -158,19 +158,19 @@ async def test_with_nobody_there_everything_answers(caplog: pytest.LogCaptureFix
     url = "redis://anna:hunter2secret@127.0.0.1:1/0"
     link = RedisLink(url, "c", SystemClock())
     limits = redis_limits(link, Pace(rate=0.001, burst=2))
-    board, signals = RedisBoard(link), RedisSignals(link)
+    shared_state, signals = RedisSharedState(link), RedisSignals(link)
     with caplog.at_level(logging.DEBUG):
-        for each in (limits, board, signals):
+        for each in (limits, shared_state, signals):
             await each.start()
         own = signals.listen(Topic.RUNS)
         signals.send(Topic.RUNS)
         assert own.is_set()
-        assert not await board.tell([Note("role", "a", {})], 60.0)
-        assert await board.look("role") is None
-        await board.take_down("role", ["a"])
+        assert not await shared_state.tell([Note("role", "a", {})], 60.0)
+        assert await shared_state.look("role") is None
+        await shared_state.take_down("role", ["a"])
         assert [True, True, False] == [(await limits.hit("anna")).allowed for _ in range(3)]
         await eventually(lambda: len(caplog.records) >= 3, within_seconds=WITHIN_SECONDS, what="it is said")
-        for each in (limits, board, signals):
+        for each in (limits, shared_state, signals):
             await each.stop()
         await link.close()
     assert "hunter2secret" not in caplog.text + repr(link.address)

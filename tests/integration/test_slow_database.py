@@ -18,7 +18,7 @@ from tests.support.app import API, World, world
 from tests.support.buffered import new_recorder
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
-from tickwise.adapters.broker.kafka import KafkaBroker, consumer, shelves
+from tickwise.adapters.broker.kafka import KafkaBroker, consumer, partition_buffers
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.observability.brokers import watched
@@ -116,7 +116,7 @@ async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_proc
 ) -> None:
     """The database takes nothing while thousands of submits are accepted. Recorder and consumer fill up to their limits
     and no further, the rest is lag; then the database takes all of it, each job once."""
-    for module in (shelves, consumer):
+    for module in (partition_buffers, consumer):
         monkeypatch.setattr(module, "MAX_WAITING", ACCEPTED // 2)
     clock, metrics = SystemClock(), Metrics()
     await upgrade(database_url)

@@ -261,14 +261,14 @@ def test_a_call_without_an_answer_may_cost_the_lease_of_an_executor_that_takes_l
 
 
 def test_clocks_of_two_processes_share_nothing_but_the_time() -> None:
-    """Their noise and chance differ, and one that is set wrong is wrong alone."""
+    """Their random bytes and chances differ, and one that is set wrong is wrong alone."""
     here = Scene()
     other = ProcessClock(here.loop, start=START, seed="another")
     here.clock.wrong_seconds = 3_600.0
     assert 3_600.0 == here.clock.now() - other.now()
 
     def drawn(clock: ProcessClock) -> Sequence[object]:
-        return clock.noise(16), clock.noise(16), clock.chance()
+        return clock.random_bytes(16), clock.random_bytes(16), clock.chance()
 
     assert set(drawn(here.clock)).isdisjoint(drawn(other))
     again = [drawn(ProcessClock(here.loop, start=START, seed="a third")) for _ in range(2)]

@@ -24,11 +24,11 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.domain.model import Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
-from tickwise.ports.board import Board
 from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
 from tickwise.ports.store import StoreStats
@@ -88,8 +88,8 @@ async def world(
     calendars: CalendarReader | None = None,
     broker: Broker | None = None,
     signer: Signer | None = None,
-    board: Board | None = None,
-    roll: Board | None = None,
+    shared_state: SharedState | None = None,
+    membership: SharedState | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -114,8 +114,8 @@ async def world(
         counters=metrics,
         broker=broker,
         signer=signer,
-        board=board,
-        roll=roll,
+        shared_state=shared_state,
+        membership=membership,
         scripts=ScriptChecker(),
     )
     await control.start()

@@ -21,9 +21,9 @@ from tickwise.control.context import ControlContext
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.observability.metrics import Metrics
-from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker, Consumer, Delivery
 from tickwise.ports.clock import Clock
+from tickwise.ports.shared_state import SharedState
 from tickwise.roles.recorder.requests import RequestsRecorder
 from tickwise.roles.shared.signatures import RequestCheck, Unsigned
 
@@ -120,7 +120,7 @@ def new_recorder(
 async def buffered(
     *,
     start: float = 1_800_000_000.0,
-    board: Board | None = None,
+    shared_state: SharedState | None = None,
     partitions: int = 3,
     api_keys: Sequence[str] = (),
     recorder_keys: Sequence[str] = (),
@@ -139,7 +139,9 @@ async def buffered(
     consumer = broker.consumer([REQUESTS], "the test")
     await consumer.start()
     signer = SharedSecrets(api_keys) if api_keys else None
-    async with world(clock=clock, store=link, broker=broker, signer=signer, board=board, **options) as here:
+    async with world(
+        clock=clock, store=link, broker=broker, signer=signer, shared_state=shared_state, **options
+    ) as here:
         check = RequestCheck(
             SharedSecrets(recorder_keys) if recorder_keys else None,
             cluster=cluster or await link.store.cluster_id(),

@@ -39,7 +39,7 @@ class SystemClock:
         while (left := end - time.monotonic()) > 0.0:  # noqa: ASYNC110  # no event announces that time has passed
             await asyncio.sleep(left)
 
-    def noise(self, count: int) -> bytes:
+    def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
 
     def chance(self) -> float:
@@ -47,7 +47,8 @@ class SystemClock:
 
 
 class VirtualClock:
-    """Time that stands still until it is advanced; noise and chance follow from the seed. One event loop only."""
+    """Time that stands still until it is advanced; random bytes and chances follow from the seed. One event loop
+    only."""
 
     def __init__(self, start: float = 1_800_000_000.0, seed: int = 0) -> None:
         self._start = start
@@ -72,7 +73,7 @@ class VirtualClock:
         heapq.heappush(self._sleepers, (self._elapsed_seconds + seconds, next(self._order), alarm))
         await alarm
 
-    def noise(self, count: int) -> bytes:
+    def random_bytes(self, count: int) -> bytes:
         number = next(self._noise_calls)
         found = b""
         while len(found) < count:

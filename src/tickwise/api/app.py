@@ -269,7 +269,7 @@ class Front:
         self._pacer = pacer
         known = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
         # Unique without a draw for each: ids of requests are names, not secrets.
-        self._prefix = clock.noise(8).hex()
+        self._prefix = clock.random_bytes(8).hex()
         self._count = itertools.count(1)
         self._hot = {place: known[place] for place in HOT}
         self._open = frozenset(endpoint.path for endpoint in known.values() if not endpoint.permissions)

@@ -8,23 +8,23 @@ from tickwise.control.access import requires, requires_none
 from tickwise.control.context import ControlContext
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.board import Board
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.store import ExecutorRow, StoreStats
-from tickwise.roles.shared.membership import RoleFacts, roll_of
+from tickwise.roles.shared.membership import RoleFacts, active_roles
 
 
 class ClusterService:
     """Everything about the processes of the installation."""
 
-    def __init__(self, context: ControlContext, roll: Board | None = None) -> None:
-        """`roll` is the board on which roles say that they are active. None: no role says so."""
+    def __init__(self, context: ControlContext, membership: SharedState | None = None) -> None:
+        """`membership` is the shared state where roles note that they are active. None: no role does."""
         self._context = context
-        self._roll = roll
+        self._membership = membership
 
     @requires(Permission.EXECUTORS_READ)
     async def roles(self, _who: Principal) -> Sequence[RoleFacts]:
         """The roles that are active, as they say. Raises `Unavailable` if that cannot be read."""
-        return [] if self._roll is None else await roll_of(self._roll)
+        return [] if self._membership is None else await active_roles(self._membership)
 
     @requires(Permission.EXECUTORS_READ)
     async def executors(self, _who: Principal) -> Sequence[ExecutorRow]:

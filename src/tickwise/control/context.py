@@ -124,13 +124,13 @@ class ControlContext:
         signals: Signals,
         clock: Clock,
         searches: Searches | None = None,
-        announcer: HintPublisher | None = None,
+        hint_publisher: HintPublisher | None = None,
         near_seconds: float = 2.0,
         runs_kept_seconds: float | None = None,
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,
     ) -> None:
-        """`searches` answers people's searches; None: the store. `announcer` tells executors by a broker what they can
-        claim. `near_seconds` is the store's: a one-time job due within it becomes a run at once. `runs_kept_seconds`:
+        """`searches` answers people's searches; None: the store. `hint_publisher` publishes claim hints through the
+        broker. `near_seconds` is the store's: a one-time job due within it becomes a run at once. `runs_kept_seconds`:
         how long ended runs are kept; None: unknown. `dead_letter_seconds`: how long a dead letter waits for a person.
         """
         self.store = store
@@ -138,7 +138,7 @@ class ControlContext:
         self.signals = signals
         self.clock = clock
         self.searches: Searches = searches or store
-        self.announcer = announcer
+        self.hint_publisher = hint_publisher
         self.near_seconds = near_seconds
         self.runs_kept_seconds = runs_kept_seconds
         self.dead_letter_seconds = dead_letter_seconds

@@ -28,11 +28,11 @@ from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
-from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import ScriptCheck, TaskKind
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signing import Signer
 from tickwise.roles.shared.group_send import Sender
 
@@ -54,16 +54,16 @@ class Control:
         counters: Counters | None = None,
         broker: Broker | None = None,
         signer: Signer | None = None,
-        board: Board | None = None,
-        roll: Board | None = None,
+        shared_state: SharedState | None = None,
+        membership: SharedState | None = None,
         group_commit: GroupCommit | None = None,
         scripts: ScriptCheck | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
-        the broker has it; `signer` signs requests, and `board` tells other processes of them. `roll` is the board on
-        which roles say that they are active. `scripts` looks at the syntax of scripts; None: nothing does.
-        `source_bytes_most`: how long a script in a job may be."""
+        the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
+        `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
+        scripts; None: nothing does. `source_bytes_most`: how long a script in a job may be."""
         self.context = context
         self.clock = context.clock
         self._kinds = kinds
@@ -88,7 +88,7 @@ class Control:
         self.tasks = TaskService(context, check)
         self.keys = KeyService(context, keys)
         self.credentials = Credentials(context, keys, breaker)
-        self.cluster = ClusterService(context, roll)
+        self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
         self.buffered = BufferedService(context)
         if broker is not None and breaker is not None:
@@ -100,7 +100,7 @@ class Control:
                 sender=Sender(broker, REQUESTS, context.clock, room=submissions.room),
                 broker=broker,
                 signer=signer,
-                board=board,
+                shared_state=shared_state,
             )
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
             self.buffered = BufferedService(context, ingest, reads)

@@ -20,12 +20,13 @@ _OF_PLANS: Final = (Topic.RUNS, Topic.TIMERS, Topic.CANCELS, Topic.FOLLOWS, Topi
 
 def wake_for(context: ControlContext, jobs: Sequence[NewJob]) -> None:
     """Wake the roles that have work from jobs that were just stored: a run concerns executors, a timer schedulers. With
-    an announcer, executors are told of each run by its name too. Asks nobody and cannot fail: the jobs are committed.
+    a hint publisher, executors are told of each run by its name too. Asks nobody and cannot fail: the jobs are
+    committed.
 
     A one-time job that needs no decision and is due within `near_seconds`, the store's horizon, became a run; every
     other one waits as a timer.
     """
-    now, near_seconds, announcer = context.time.known(), context.near_seconds, context.announcer
+    now, near_seconds, hint_publisher = context.time.known(), context.near_seconds, context.hint_publisher
     runs = timers = False
     run_until, timer_from = now + near_seconds + NEAR_MARGIN_SECONDS, now + near_seconds - NEAR_MARGIN_SECONDS
     timer_until = now + RING_WITHIN_SECONDS
@@ -42,8 +43,8 @@ def wake_for(context: ControlContext, jobs: Sequence[NewJob]) -> None:
             timers = True
     if runs:
         context.signals.send(Topic.RUNS)
-        if announcer is not None:
-            announcer.announce(
+        if hint_publisher is not None:
+            hint_publisher.publish(
                 [
                     Ready(job.run_id, now if job.due is None else job.due, job.lane)
                     for job in jobs
@@ -63,11 +64,11 @@ def wake_all(context: ControlContext) -> None:
 async def wake_for_runs(context: ControlContext, namespace: str, job_id: UUID, runs: Sequence[NewRun]) -> None:
     """Wake executors for runs of one job that a person asked for. They are committed: nothing can fail any more."""
     context.signals.send(Topic.RUNS)
-    if context.announcer is None:
+    if context.hint_publisher is None:
         return
     try:
         row = await context.store.job_get(namespace, job_id)
     except Unavailable:
         return
     if row is not None:
-        context.announcer.announce([Ready(run.run_id, run.due, row.lane) for run in runs])
+        context.hint_publisher.publish([Ready(run.run_id, run.due, row.lane) for run in runs])

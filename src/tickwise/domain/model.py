@@ -46,13 +46,13 @@ class Trigger(IntEnum):
     """The end of a run of another job, which names this one in `then` or `on_failure`."""
 
 
-def time_id(millis: int, noise: bytes) -> UUID:
-    """A UUIDv8 whose first 48 bits are `millis` (Unix milliseconds) and whose rest is taken from 10 bytes of `noise`.
+def time_id(millis: int, random_bytes: bytes) -> UUID:
+    """A UUIDv8 whose first 48 bits are `millis` (Unix milliseconds) and whose rest comes from 10 random bytes.
 
     Ids of the same millisecond are unordered; others sort by time, which keeps indexes warm and lets an id
     alone find its partition (RFC 9562, section 5.8).
     """
-    value = (min(max(millis, 0), _MILLIS_MAX) << 80) | int.from_bytes(noise[:10], "big")
+    value = (min(max(millis, 0), _MILLIS_MAX) << 80) | int.from_bytes(random_bytes[:10], "big")
     return _uuid(value & _CLEAR | _VERSION_8 | _VARIANT)
 
 

@@ -89,7 +89,7 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
-        self._let_go = Counter(
+        self._lease_stopped = Counter(
             "tickwise_attempts_let_go",
             "Attempts that an executor stopped because it could not renew its lease.",
             registry=registry,
@@ -319,9 +319,9 @@ class Metrics:
                 self._reasons.add(reason)
             counter.labels(reason if reason in self._reasons else OTHER_REASON).inc(count)
 
-    def let_go(self, count: int) -> None:
+    def lease_stopped(self, count: int) -> None:
         """Attempts that an executor stopped because its lease ended."""
-        self._let_go.inc(count)
+        self._lease_stopped.inc(count)
 
     def differed(self, count: int) -> None:
         """Runs that an executor holds and the store does not say so, or the other way round."""

@@ -20,7 +20,7 @@ class Clock(Protocol):
         """Return no earlier than `seconds` from now; at once, after other tasks had a turn, if it is not positive."""
         ...
 
-    def noise(self, count: int) -> bytes:
+    def random_bytes(self, count: int) -> bytes:
         """`count` unpredictable bytes, for ids and tokens."""
         ...
 

@@ -44,13 +44,13 @@ class Factory:
         self._seed = seed
         self._numbers = count(1)
 
-    def noise(self) -> bytes:
+    def random_bytes(self) -> bytes:
         """Ten bytes, other ones at each call."""
         return blake2b(f"{self._seed}/{self.namespace}/{next(self._numbers)}".encode(), digest_size=10).digest()
 
     def identifier(self, ahead_seconds: float = 0.0) -> UUID:
         """A time id."""
-        return time_id(round((self.now + ahead_seconds) * 1000), self.noise())
+        return time_id(round((self.now + ahead_seconds) * 1000), self.random_bytes())
 
     def job(self, due: float | None = None, **fields: Any) -> NewJob:
         """A one-time job, due at once unless `due` says otherwise."""
@@ -78,7 +78,7 @@ class Factory:
         """A run that a person asks for."""
         at = self.now if due is None else due
         trigger = fields.pop("trigger", Trigger.RUN_NOW)
-        request = b"" if trigger is Trigger.SCHEDULE else self.noise()
+        request = b"" if trigger is Trigger.SCHEDULE else self.random_bytes()
         return NewRun(**{"run_id": run_id(job_id, at, trigger, request), "due": at, "trigger": trigger, **fields})
 
     def scheduled(self, job_id: UUID, due: float | None = None, **fields: Any) -> NewRun:

@@ -13,9 +13,9 @@ from typing import Final
 
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.board import Board
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import Pace, RateLimits
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
 from tickwise.wiring.startup_wait import StartupWait
@@ -39,17 +39,17 @@ class Coordination:
     """The ways there are."""
 
     signals: Signals
-    board: Board
+    shared_state: SharedState
     limits: RateLimits | None
     """None: nobody is held to a pace."""
-    sharers: ApiProcessCount
+    api_processes: ApiProcessCount
     """The processes of the API, among whom a limit is shared where it cannot be counted together."""
     are_apart: bool = False
     """They stay reachable while the store is not, and cost it nothing."""
 
 
 @contextlib.asynccontextmanager
-async def open_neighbours(
+async def open_coordination(
     settings: Settings, url: str, *, store: Store, clock: Clock, startup_wait: StartupWait
 ) -> AsyncIterator[Coordination]:
     """All of them, begun; `url` is that of the store, which is open. Raises `Misconfigured`."""
@@ -65,43 +65,43 @@ async def open_neighbours(
 
             await check_sessions(address)  # a session that listens must be one's own
         opened = _through_postgres(address, pace, clock)
-    async with opened as near:
-        yield near
+    async with opened as coordination:
+        yield coordination
 
 
 @contextlib.asynccontextmanager
 async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
-    from tickwise.adapters.signals.local import LocalBoard, LocalLimits, LocalSignals
+    from tickwise.adapters.signals.local import LocalLimits, LocalSharedState, LocalSignals
 
-    near = Coordination(
+    coordination = Coordination(
         signals=LocalSignals(),
-        board=LocalBoard(clock),
+        shared_state=LocalSharedState(clock),
         limits=None if pace is None else LocalLimits(pace, clock),
-        sharers=ApiProcessCount(),
+        api_processes=ApiProcessCount(),
     )
-    async with _started(near):
-        yield near
+    async with _started(coordination):
+        yield coordination
 
 
 @contextlib.asynccontextmanager
 async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     from tickwise.adapters.signals.postgres import (
-        PostgresBoard,
         PostgresLink,
+        PostgresSharedState,
         PostgresSignals,
         postgres_limits,
     )
 
-    link, sharers = PostgresLink(address, clock), ApiProcessCount()
-    near = Coordination(
+    link, api_processes = PostgresLink(address, clock), ApiProcessCount()
+    coordination = Coordination(
         signals=PostgresSignals(link),
-        board=PostgresBoard(link),
-        limits=None if pace is None else postgres_limits(link, pace, sharers=sharers),
-        sharers=sharers,
+        shared_state=PostgresSharedState(link),
+        limits=None if pace is None else postgres_limits(link, pace, api_processes=api_processes),
+        api_processes=api_processes,
     )
     try:
-        async with _started(near):
-            yield near
+        async with _started(coordination):
+            yield coordination
     finally:
         await link.close()
 
@@ -109,31 +109,31 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
 @contextlib.asynccontextmanager
 async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     try:
-        from tickwise.adapters.signals.redis import RedisBoard, RedisLink, RedisSignals, redis_limits
+        from tickwise.adapters.signals.redis import RedisLink, RedisSharedState, RedisSignals, redis_limits
     except ImportError as missing:
         raise Misconfigured(
             "signals_url names Redis, and its client is not there: install tickwise[redis]"
         ) from missing
 
-    link, sharers = RedisLink(address, cluster, clock), ApiProcessCount()
-    near = Coordination(
+    link, api_processes = RedisLink(address, cluster, clock), ApiProcessCount()
+    coordination = Coordination(
         signals=RedisSignals(link),
-        board=RedisBoard(link),
-        limits=None if pace is None else redis_limits(link, pace, sharers=sharers),
-        sharers=sharers,
+        shared_state=RedisSharedState(link),
+        limits=None if pace is None else redis_limits(link, pace, api_processes=api_processes),
+        api_processes=api_processes,
         are_apart=True,
     )
     try:
-        async with _started(near):
-            yield near
+        async with _started(coordination):
+            yield coordination
     finally:
         await link.close()
 
 
 @contextlib.asynccontextmanager
-async def _started(near: Coordination) -> AsyncIterator[None]:
+async def _started(coordination: Coordination) -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
-        for each in (near.signals, near.board, near.limits):
+        for each in (coordination.signals, coordination.shared_state, coordination.limits):
             if each is not None:
                 await each.start()
                 stack.push_async_callback(each.stop)

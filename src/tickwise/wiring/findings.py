@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
-from tickwise.roles.shared.membership import RoleFacts, roll_of
+from tickwise.roles.shared.membership import RoleFacts, active_roles
 
 REQUESTS_LATE_SECONDS: Final = 30.0
 """Recorders of requests tell once a second how far they are."""
@@ -136,37 +136,37 @@ async def _replica(url: str) -> DoctorFinding:
 async def clocks(url: str, store: Any) -> DoctorFinding:
     """The clocks of all processes that told of themselves lately; `url` is where they tell it."""
     try:
-        roll = await _roll(url, store)
+        roles = await _active_roles(url, store)
     except TickwiseError as failure:
         return DoctorFinding("other clocks", "warning", failure.detail)
     wrong = {
-        each.name: each.clock_ahead_seconds for each in roll if abs(each.clock_ahead_seconds or 0.0) > SKEW_SECONDS
+        each.name: each.clock_ahead_seconds for each in roles if abs(each.clock_ahead_seconds or 0.0) > SKEW_SECONDS
     }
     if wrong:
         shown = ", ".join(f"{name} {ahead:+.1f} s" for name, ahead in sorted(wrong.items()))
         return DoctorFinding(
             "other clocks", "warning", f"off the database: {shown}", "run an NTP client on those machines"
         )
-    told = len({each.name for each in roll})
+    told = len({each.name for each in roles})
     return DoctorFinding("other clocks", "ok", f"{told} processes, each within {SKEW_SECONDS:.0f} s of the database")
 
 
-async def _roll(url: str, store: Any) -> list[RoleFacts]:
+async def _active_roles(url: str, store: Any) -> list[RoleFacts]:
     clock = SystemClock()
     if url.startswith(("redis:", "rediss:")):
         try:
-            from tickwise.adapters.signals.redis import RedisBoard, RedisLink
+            from tickwise.adapters.signals.redis import RedisLink, RedisSharedState
         except ImportError:
             return []  # the finding of the signals says what is missing
         link = RedisLink(url, await store.cluster_id(), clock)
         try:
-            return await roll_of(RedisBoard(link))
+            return await active_roles(RedisSharedState(link))
         finally:
             await link.close()
-    from tickwise.adapters.signals.postgres import PostgresBoard, PostgresLink
+    from tickwise.adapters.signals.postgres import PostgresLink, PostgresSharedState
 
     asked = PostgresLink(url, clock)
     try:
-        return await roll_of(PostgresBoard(asked))
+        return await active_roles(PostgresSharedState(asked))
     finally:
         await asked.close()

@@ -33,8 +33,8 @@ from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
 from tickwise.wiring.link import given_broker
+from tickwise.wiring.membership import membership
 from tickwise.wiring.overdue import bound_end
-from tickwise.wiring.roll_call import roll_call
 from tickwise.wiring.runtime import (
     Runtime,
     given_database,
@@ -172,7 +172,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), admitted)
         health.at_work(runtime, check_of(runtime, blobs=True))
-        await stack.enter_async_context(roll_call(runtime, roles, health.url, api=settings.api_serve))
+        await stack.enter_async_context(membership(runtime, roles, health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
 
 
@@ -190,7 +190,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         await stack.enter_async_context(serving(_app(runtime, control), [sock], limits_of(settings)))
         banner(address_of(sock), admitted)
         health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered))
-        await stack.enter_async_context(roll_call(runtime, [], health.url, api=settings.api_serve))
+        await stack.enter_async_context(membership(runtime, [], health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)
 
 
@@ -231,7 +231,7 @@ async def _alone(
         for role in roles:
             await stack.enter_async_context(running(runtime, role))
         health.at_work(runtime, check_of(runtime, broker=needs_broker, blobs=stores_output))
-        await stack.enter_async_context(roll_call(runtime, roles, health.url))
+        await stack.enter_async_context(membership(runtime, roles, health.url))
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
 
 
@@ -255,7 +255,7 @@ def _app(runtime: Runtime, control: Control) -> Any:
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
         wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
         log_requests_per_second=settings.log_requests_per_second,
-        limits=runtime.near.limits,
+        limits=runtime.coordination.limits,
     )
 
 

@@ -55,7 +55,7 @@ from tickwise.roles.shared.handovers import handover_bell
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
-from tickwise.wiring.coordination import Coordination, open_neighbours
+from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
@@ -78,7 +78,7 @@ class Runtime:
     cluster: str
     """The name of the store, with which what goes through the broker is signed; empty without a broker."""
     signals: Signals
-    near: Coordination
+    coordination: Coordination
     """How it hears of the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
@@ -89,7 +89,7 @@ class Runtime:
         return cast("Keys", self.store)
 
     @property
-    def announcer(self) -> HintPublisher | None:
+    def hint_publisher(self) -> HintPublisher | None:
         """Publishes claim hints to executors through the broker."""
         return None if self.broker is None else HintPublisher(self.broker)
 
@@ -164,8 +164,8 @@ async def open_runtime(
             open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
         )
         blobs = watched_blobs(open_blobs(settings.blobs_url or _local_blobs(settings)), clock.monotonic)
-        near = await stack.enter_async_context(
-            open_neighbours(settings, url, store=store, clock=clock, startup_wait=startup_wait)
+        coordination = await stack.enter_async_context(
+            open_coordination(settings, url, store=store, clock=clock, startup_wait=startup_wait)
         )
         runtime = Runtime(
             settings=settings,
@@ -174,12 +174,12 @@ async def open_runtime(
             searches=searches,
             broker=broker,
             cluster=cluster,
-            signals=near.signals,
-            near=near,
+            signals=coordination.signals,
+            coordination=coordination,
             blobs=blobs,
             metrics=metrics,
         )
-        store.on_handover(handover_bell(runtime.signals, runtime.announcer))
+        store.on_handover(handover_bell(runtime.signals, runtime.hint_publisher))
         yield runtime
 
 
@@ -256,7 +256,7 @@ async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
 
 def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
     """The kinds of tasks that this program knows, by name."""
-    return {kind.name: kind for runner, _ in _seats(runtime) for kind in runner.kinds}
+    return {kind.name: kind for runner, _ in _runner_configs(runtime) for kind in runner.kinds}
 
 
 def _control_context(runtime: Runtime) -> ControlContext:
@@ -267,7 +267,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
         signals=runtime.signals,
         clock=runtime.clock,
         searches=runtime.searches,
-        announcer=runtime.announcer,
+        hint_publisher=runtime.hint_publisher,
         near_seconds=runtime.settings.horizon_seconds,
         runs_kept_seconds=runtime.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=runtime.settings.dead_letter_days * DAY_SECONDS,
@@ -288,8 +288,8 @@ def _control(runtime: Runtime) -> Control:
         broker=runtime.broker if buffered else None,
         signer=requests_signer(settings) if buffered and runtime.broker is not None else None,
         # Through the database a note for each request would cost as much as the job, and be away when it is wanted.
-        board=runtime.near.board if runtime.near.are_apart else None,
-        roll=runtime.near.board,
+        shared_state=runtime.coordination.shared_state if runtime.coordination.are_apart else None,
+        membership=runtime.coordination.shared_state,
         group_commit=GroupCommit(seconds=settings.group_commit_seconds, limit=settings.group_commit_limit),
         scripts=ScriptChecker(),
         source_bytes_most=settings.source_limit_bytes,
@@ -334,7 +334,7 @@ def make_scheduler(runtime: Runtime) -> Service:
             invariants_seconds=settings.invariants_seconds,
         ),
         carry_out=OperationPages(_control_context(runtime)).page,
-        announcer=runtime.announcer,
+        hint_publisher=runtime.hint_publisher,
     )
 
 
@@ -344,7 +344,7 @@ def make_executor(runtime: Runtime) -> Service:
     beacon = LeaseBeacon()
     executor = Executor(
         runs=runtime.store,
-        seats=_seats(runtime, lease_file=beacon.descriptor),
+        runner_configs=_runner_configs(runtime, lease_file=beacon.descriptor),
         watchers=beacon,
         signals=runtime.signals,
         clock=runtime.clock,
@@ -412,7 +412,7 @@ def _request_applier(runtime: Runtime) -> RequestApplier:
     return RequestApplier(_control_context(runtime), check, counters=runtime.metrics)
 
 
-def _seats(runtime: Runtime, *, lease_file: int | None = None) -> list[RunnerConfig]:
+def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[RunnerConfig]:
     """The runners of this process. Control asks them only for their kinds; the executor starts them."""
     settings = runtime.settings
     runner_settings = RunnerSettings(

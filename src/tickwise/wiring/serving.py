@@ -141,5 +141,5 @@ async def serving(
 
 def _request_ids() -> Callable[[], str]:
     """Names for requests that are refused before the API sees them."""
-    prefix, count = SystemClock().noise(8).hex(), itertools.count(1)
+    prefix, count = SystemClock().random_bytes(8).hex(), itertools.count(1)
     return lambda: f"{prefix}{next(count):08x}"

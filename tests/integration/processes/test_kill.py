@@ -43,7 +43,7 @@ def fleet(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
 def _job(name: str, witness: Witness, due: float | None, **plan: Any) -> NewJob:
     recurring = plan["schedule_type"] == "CRON"
     now = CLOCK.now()
-    job_id = time_id(int(now * 1000), CLOCK.noise(10))
+    job_id = time_id(int(now * 1000), CLOCK.random_bytes(10))
     # Whatever is late while roles are killed still runs: here every second counts.
     definition = {
         **plan,

@@ -17,8 +17,8 @@ from tickwise.adapters.broker.kafka.address import read_address
 from tickwise.adapters.broker.kafka.consumer import KafkaConsumer
 from tickwise.adapters.broker.kafka.library import Complaints, client_library, free
 from tickwise.adapters.broker.kafka.member import Member
+from tickwise.adapters.broker.kafka.partition_buffers import PartitionId
 from tickwise.adapters.broker.kafka.remade import HEARD_SECONDS, Remade
-from tickwise.adapters.broker.kafka.shelves import PartitionId
 from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.ports.broker import REQUESTS, RESULTS
 from tickwise.testing.contracts.broker import until
@@ -108,7 +108,7 @@ def member(clock: VirtualClock) -> Member:
     topic = client_library().TopicPartition
     made._assigned(Library(), [topic("tickwise.requests", 0), topic("tickwise.requests", 1)])
     made._put([*(Message(at, 3) for at in range(100)), Message(0, 3, partition=1)])
-    made.shelves.done(made.shelves.take(100))
+    made.buffers.done(made.buffers.take(100))
     return made
 
 
@@ -147,7 +147,7 @@ def test_a_log_that_lost_its_end_is_read_again(member: Member, library: Library,
     library.end = 85
     library.coming = [Message(at, 4) for at in range(80, 85)]
     member._step(library)
-    taken = member.shelves.take(99)
+    taken = member.buffers.take(99)
     assert [80, 81, 82, 83, 84] == [each.offset for each in taken if each.partition == 0]
 
 
@@ -159,7 +159,7 @@ def test_another_leader_alone_changes_nothing(member: Member, library: Library) 
     library.coming = [Message(at, 4) for at in range(100, 105)]
     member._step(library)
     member._step(library)
-    assert [100, 101, 102, 103, 104] == [each.offset for each in member.shelves.take(99) if each.partition == 0]
+    assert [100, 101, 102, 103, 104] == [each.offset for each in member.buffers.take(99) if each.partition == 0]
     assert [] == [each for each in library.did if each[0] == "seek"]
 
 
@@ -189,7 +189,7 @@ def test_nothing_of_a_topic_that_is_no_more_is_committed(member: Member, monkeyp
     committed: list[object] = []
     library = Library()
     monkeypatch.setattr(library, "subscribe", lambda *_, **__: None, raising=False)
-    monkeypatch.setattr(library, "close", lambda: committed.append(member.shelves.to_commit()), raising=False)
+    monkeypatch.setattr(library, "close", lambda: committed.append(member.buffers.to_commit()), raising=False)
     monkeypatch.setattr(member, "_made", lambda: library)
     member.begin_anew([REQUESTS])
     member._live()

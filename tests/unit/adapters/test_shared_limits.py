@@ -42,7 +42,7 @@ async def test_while_it_is_away_each_process_keeps_to_its_share_and_says_so_once
 ) -> None:
     """The share of one of four; when it is back, that is said too, and it is asked again."""
     clock, shared = VirtualClock(), Counter()
-    limits = SharedLimits(shared, pace=PACE, clock=clock, away=(OSError,), sharers=lambda: 4)
+    limits = SharedLimits(shared, pace=PACE, clock=clock, away=(OSError,), api_processes=lambda: 4)
     await limits.start()
     shared.away = True
     with caplog.at_level(logging.INFO):

@@ -13,7 +13,7 @@ from tests.support.app import API
 from tests.support.buffered import Buffered, buffered
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.signals.local import LocalBoard
+from tickwise.adapters.signals.local import LocalSharedState
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.broker import DEAD, MAX_MESSAGE_BYTES, REQUESTS, Message
 from tickwise.ports.store import JobQuery, JobRow
@@ -379,12 +379,14 @@ async def test_reads_of_another_namespace_say_nothing(here: Buffered) -> None:
 
 async def test_with_a_board_every_process_knows_what_any_has_accepted() -> None:
     """Of a job whose id tells no time, too: by a note that the process which took it in has put up."""
-    board = LocalBoard(VirtualClock(1_800_000_000.0))
-    await board.start()
-    async with buffered(board=board) as here, buffered(board=board) as other:
+    shared_state = LocalSharedState(VirtualClock(1_800_000_000.0))
+    await shared_state.start()
+    async with buffered(shared_state=shared_state) as here, buffered(shared_state=shared_state) as other:
         made = await create(here, once="k", every="1h")
-        await eventually(lambda: board.look("request", [f"create:{made['job_id']}:default"]), what="the note is there")
+        await eventually(
+            lambda: shared_state.look("request", [f"create:{made['job_id']}:default"]), what="the note is there"
+        )
         assert made == await send(other, "GET", f"/jobs/{made['job_id']}", 202)
         told = await send(other, "GET", f"/operations/{made['operation_id']}", 202)
         assert "pending" == told["status"]
-    await board.stop()
+    await shared_state.stop()

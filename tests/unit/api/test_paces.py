@@ -8,17 +8,17 @@ import pytest
 
 from tests.support.app import API, world
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.signals.local import LocalBoard, LocalLimits
-from tickwise.ports.board import Board, Facts, Note
+from tickwise.adapters.signals.local import LocalLimits, LocalSharedState
 from tickwise.ports.limits import Pace
-from tickwise.roles.shared.membership import KIND, RoleFacts, RollCall
+from tickwise.ports.shared_state import Facts, Note, SharedState
+from tickwise.roles.shared.membership import KIND, MembershipWriter, RoleFacts
 
 PACE = Pace(rate=0.5, burst=3)
 JOB = {"name": "a", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "true"}}
 
 
-class AwayBoard:
-    """A board that cannot be asked."""
+class AwaySharedState:
+    """A shared state that cannot be asked."""
 
     async def start(self) -> None: ...
 
@@ -92,16 +92,18 @@ async def test_without_a_limit_nothing_is_counted_and_nothing_is_said() -> None:
 async def test_roles_that_spoke_lately_are_listed_and_those_that_fell_silent_are_not() -> None:
     """With what they say of themselves; what nobody can read is passed over."""
     clock = VirtualClock()
-    board = LocalBoard(clock)
+    shared_state = LocalSharedState(clock)
     said = RoleFacts(role="scheduler", name="a:1", version="1", since=1_800_000_000.0, last_scan_at=1_800_000_001.5)
     calls = [
-        RollCall(board, clock, lambda: [RoleFacts(role="api", name="b:2", version="1", since=0.0, serves=["jobs"])]),
-        RollCall(board, clock, lambda: [said]),
+        MembershipWriter(
+            shared_state, clock, lambda: [RoleFacts(role="api", name="b:2", version="1", since=0.0, serves=["jobs"])]
+        ),
+        MembershipWriter(shared_state, clock, lambda: [said]),
     ]
-    async with world(clock=clock, roll=board) as here:
+    async with world(clock=clock, membership=shared_state) as here:
         for call in calls:
             await call.tell()
-        await board.tell([Note(KIND, "odd", {"role": 7})], 600.0)
+        await shared_state.tell([Note(KIND, "odd", {"role": 7})], 600.0)
         found = (await here.client.get(f"{API}/roles")).json()
         assert [("api", "b:2", ["jobs"], None), ("scheduler", "a:1", [], "2027-01-15T08:00:01.500000Z")] == [
             (each["role"], each["name"], each["serves"], each["last_scan_at"]) for each in found
@@ -114,9 +116,9 @@ async def test_roles_that_spoke_lately_are_listed_and_those_that_fell_silent_are
         assert [] == (await here.client.get(f"{API}/roles")).json()
 
 
-@pytest.mark.parametrize("board", [AwayBoard()])
-async def test_a_board_that_is_away_is_a_503_and_not_an_empty_list(board: Board) -> None:
+@pytest.mark.parametrize("shared_state", [AwaySharedState()])
+async def test_a_board_that_is_away_is_a_503_and_not_an_empty_list(shared_state: SharedState) -> None:
     """Nobody is told that nobody is alive because nobody could be asked."""
-    async with world(roll=board) as here:
+    async with world(membership=shared_state) as here:
         answer = await here.client.get(f"{API}/roles")
         assert (503, "3") == (answer.status_code, answer.headers["retry-after"])

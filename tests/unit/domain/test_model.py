@@ -12,25 +12,25 @@ from tickwise.domain.model import Principal, Trigger, id_instant, joined, run_id
 MILLIS_MAX = (1 << 48) - 1
 
 millis = st.integers(0, MILLIS_MAX)
-noise = st.binary(min_size=10, max_size=10)
+random_bytes = st.binary(min_size=10, max_size=10)
 instants = st.integers(0, 253_402_300_799_999_999).map(lambda micros: micros / 1_000_000)
 job_ids = st.uuids()
 
 
-@given(millis, noise)
+@given(millis, random_bytes)
 def test_a_time_id_is_a_uuid_of_version_8(at: int, chance: bytes) -> None:
-    """RFC 9562, whatever the noise."""
+    """RFC 9562, with any random bytes."""
     identifier = time_id(at, chance)
     assert (identifier.version, identifier.variant) == (8, RFC_4122)
 
 
-@given(millis, noise)
+@given(millis, random_bytes)
 def test_a_time_id_tells_its_instant(at: int, chance: bytes) -> None:
     """To the millisecond: an id alone finds its partition."""
     assert round(id_instant(time_id(at, chance)) * 1000) == at
 
 
-@given(millis, millis, noise, noise)
+@given(millis, millis, random_bytes, random_bytes)
 def test_time_ids_sort_by_time(one: int, other: int, first: bytes, second: bytes) -> None:
     """As numbers and as text."""
     if one < other:
@@ -38,13 +38,13 @@ def test_time_ids_sort_by_time(one: int, other: int, first: bytes, second: bytes
         assert str(time_id(one, first)) < str(time_id(other, second))
 
 
-@given(st.integers(), noise)
+@given(st.integers(), random_bytes)
 def test_an_instant_beyond_what_an_id_holds_is_its_nearest_edge(at: int, chance: bytes) -> None:
     """A schedule may reach further than 48 bits of milliseconds, and before 1970."""
     assert round(id_instant(time_id(at, chance)) * 1000) == min(max(at, 0), MILLIS_MAX)
 
 
-@given(millis, noise, noise)
+@given(millis, random_bytes, random_bytes)
 def test_noise_makes_ids_of_one_millisecond_differ(at: int, one: bytes, other: bytes) -> None:
     """All but the six bits that say what kind of UUID it is."""
     fixed = (0xF << 76) | (0b11 << 62)

@@ -57,7 +57,7 @@ def test_every_kind_of_event_moves_its_metric() -> None:
     metrics.healed(executors=1, freed=2, quarantined=1, unknown=8)
     metrics.retried({"timeout": 3, "exit_code": 1})
     metrics.failed({"poison": 2})
-    metrics.let_go(4)
+    metrics.lease_stopped(4)
     metrics.sequenced(5)
     metrics.operated(done=9, refused=1)
     metrics.violated("planned", 2)

@@ -31,7 +31,7 @@ class Rig:
         self.make = Factory(self.clock.now())
         self.blobs = open_blobs("memory://")
 
-    def scheduler(self, *, announcer: HintPublisher | None = None, **settings: Any) -> Scheduler:
+    def scheduler(self, *, hint_publisher: HintPublisher | None = None, **settings: Any) -> Scheduler:
         """One more."""
         return Scheduler(
             store=self.flaky,
@@ -40,7 +40,7 @@ class Rig:
             clock=self.clock,
             settings=SchedulerSettings(retention=RETENTION, **settings),
             telemetry=Silent(),
-            announcer=announcer,
+            hint_publisher=hint_publisher,
         )
 
     async def cron(self, expression: str, due: float, *, namespace: str = "default", **said: Any) -> NewJob:

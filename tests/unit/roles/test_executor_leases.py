@@ -406,7 +406,7 @@ async def test_a_newer_claim_of_a_run_takes_the_place_of_the_older_and_of_its_sl
     rig.runner.end(job.run_id)
     await rig.tick()
     assert "SUCCESS" == await rig.state(job)
-    assert [2] == [intake.room() for intake in rig.executor._intakes]
+    assert [2] == [capacity.room() for capacity in rig.executor._capacities]
 
 
 # ------------------------------------------------------------------------------------------ outages
@@ -499,7 +499,7 @@ async def test_heartbeats_go_on_until_the_last_child_has_ended(monkeypatch: pyte
     monkeypatch.setattr(rig.store, "executor_beat", executor_beat)
     dying = Executor(
         runs=rig.store,
-        seats=[RunnerConfig(runner)],
+        runner_configs=[RunnerConfig(runner)],
         signals=signals,
         clock=rig.clock,
         settings=ExecutorSettings(name="dying"),

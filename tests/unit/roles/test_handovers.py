@@ -29,7 +29,7 @@ class Hints:
     def __init__(self) -> None:
         self.told: list[Ready] = []
 
-    def announce(self, runs: Iterable[Ready]) -> None:
+    def publish(self, runs: Iterable[Ready]) -> None:
         self.told += runs
 
 

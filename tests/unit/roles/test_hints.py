@@ -51,7 +51,7 @@ async def register(**settings: Any) -> Rig:
 def announce(rig: Rig, *jobs: NewJob) -> None:
     """As whoever stored them does."""
     assert rig.broker is not None
-    HintPublisher(rig.broker).announce([ready(rig, job) for job in jobs])
+    HintPublisher(rig.broker).publish([ready(rig, job) for job in jobs])
 
 
 def ready(rig: Rig, job: NewJob) -> Ready:
@@ -194,7 +194,7 @@ async def test_what_was_let_go_is_found_by_looking_when_a_slot_is_free() -> None
 
 
 async def test_a_quick_runner_that_is_full_leaves_the_rest_with_the_broker() -> None:
-    """Its shelf is bounded, and what it does not take goes on waiting where others could have it."""
+    """Its buffer is bounded, and what it does not take goes on waiting where others could have it."""
     rig = await register(quick=2, slots=2, claim_batch=10)
     jobs = [await rig.submit() for _ in range(60)]
     for job in jobs:

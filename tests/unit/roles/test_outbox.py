@@ -95,7 +95,7 @@ class Picky:
 
 
 class Place:
-    """An intake that counts nothing."""
+    """A capacity that counts nothing."""
 
     held = unrecorded = 0
 
@@ -114,7 +114,7 @@ async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_af
     clock, store, place = VirtualClock(), Picky(), Place()
     outbox = Outbox(
         lease=Lease(clock, 10.0, doubted=asyncio.Event()),
-        intakes=[cast(Any, place)],
+        capacities=[cast(Any, place)],
         telemetry=Silent(),
         batch=100,
         flush_seconds=0.0,

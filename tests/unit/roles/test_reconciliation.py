@@ -425,13 +425,13 @@ async def test_of_many_ends_the_last_are_remembered(rig: Rig, monkeypatch: pytes
     """Bounded by their number, and without those that are long."""
     monkeypatch.setattr(outboxes, "MAX_REMEMBERED", 3)
     monkeypatch.setattr(outboxes, "REMEMBERED_LENGTH", 10)
-    box, intake = rig.executor._outbox, rig.executor._intakes[0]
+    box, capacity = rig.executor._outbox, rig.executor._capacities[0]
     short = [Outcome(rig.make.identifier(), token, 5, 1.0, 2.0) for token in range(1, 7)]
     long = Outcome(rig.make.identifier(), 9, 5, 1.0, 2.0, result="x" * 11)
     for first in (0, 2, 4):
-        box._remember([(outcome, intake) for outcome in short[first : first + 2]])
+        box._remember([(outcome, capacity) for outcome in short[first : first + 2]])
     for _ in range(10):
-        box._remember([(long, intake)])
+        box._remember([(long, capacity)])
     assert len(box._remembered) <= 3
     pairs = [(outcome.run_id, outcome.token) for outcome in (*short, long)]
     assert set(pairs[4:6]) == set(box.remembered(pairs))
@@ -440,10 +440,10 @@ async def test_of_many_ends_the_last_are_remembered(rig: Rig, monkeypatch: pytes
 
 async def test_a_text_that_cannot_be_encoded_takes_no_other_from_memory(rig: Rig) -> None:
     """Half a pair of surrogates, as the store replaces it."""
-    box, intake = rig.executor._outbox, rig.executor._intakes[0]
+    box, capacity = rig.executor._outbox, rig.executor._capacities[0]
     bad = Outcome(rig.make.identifier(), 1, 6, 1.0, 2.0, reason="error", error="half: \udcff")
     good = Outcome(rig.make.identifier(), 2, 5, 1.0, 2.0)
-    box._remember([(bad, intake), (good, intake)])
+    box._remember([(bad, capacity), (good, capacity)])
     found = box.remembered([(bad.run_id, 1), (good.run_id, 2)])
     assert {(bad.run_id, 1): bad._replace(error="half: ?"), (good.run_id, 2): good} == dict(found)
 
@@ -451,10 +451,10 @@ async def test_a_text_that_cannot_be_encoded_takes_no_other_from_memory(rig: Rig
 async def test_what_is_remembered_is_bounded_in_bytes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest batch stays."""
     monkeypatch.setattr(outboxes, "REMEMBERED_BYTES", 100)
-    box, intake = rig.executor._outbox, rig.executor._intakes[0]
+    box, capacity = rig.executor._outbox, rig.executor._capacities[0]
     ends = [Outcome(rig.make.identifier(), token, 6, 1.0, 2.0, error="x" * 90) for token in range(1, 4)]
     for outcome in ends:
-        box._remember([(outcome, intake)])
+        box._remember([(outcome, capacity)])
     pairs = [(outcome.run_id, outcome.token) for outcome in ends]
     assert {pairs[-1]} == set(box.remembered(pairs))
 

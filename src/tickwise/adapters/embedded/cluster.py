@@ -64,11 +64,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The parameters of `prepare`. `noise` returns that many unpredictable bytes."""
+    """The parameters of `prepare`. `random_bytes` returns that many unpredictable bytes."""
 
     data_dir: Path
     minimum_free_bytes: int
-    noise: Callable[[int], bytes]
+    random_bytes: Callable[[int], bytes]
     binaries: Binaries | None
 
 
@@ -123,20 +123,20 @@ def prepare(wanted: Wanted) -> tuple[Cluster, bool]:
     """
     own = wanted.data_dir / "postgres"
     _make_passable(own)
-    root, account = locate(wanted.data_dir, wanted.noise)
+    root, account = locate(wanted.data_dir, wanted.random_bytes)
     _check_layout(root)
     check_space(root, wanted.minimum_free_bytes)
     binaries = _choose_binaries(root, account, wanted.binaries)
     _remove_unfinished(root)
     exists = (root / "data").exists()
-    password, is_new = _password(root, wanted.noise)
+    password, is_new = _password(root, wanted.random_bytes)
     for name in ("run", "log"):
         (root / name).mkdir(mode=0o700, exist_ok=True)
     if account is not None:
         os.chown(root / "run", account.uid, account.gid)
     cluster = Cluster(root=root, account=account, binaries=binaries, password=password)
     if not exists:
-        _create(cluster, superuser_password=wanted.noise(32).hex())
+        _create(cluster, superuser_password=wanted.random_bytes(32).hex())
     _write(root / "binaries.json", json.dumps({"version": binaries.version, "bin_dir": str(binaries.bin_dir)}))
     return cluster, exists and is_new
 
@@ -159,7 +159,7 @@ def make_data_dir(data_dir: Path) -> None:
         )
 
 
-def locate(data_dir: Path, noise: Callable[[int], bytes]) -> tuple[Path, Account | None]:
+def locate(data_dir: Path, random_bytes: Callable[[int], bytes]) -> tuple[Path, Account | None]:
     """The folder of the cluster and the user that its server runs as.
 
     That is `data_dir/postgres`, unless we are root and the server's user cannot get there: then a folder outside, named
@@ -185,7 +185,7 @@ def locate(data_dir: Path, noise: Callable[[int], bytes]) -> tuple[Path, Account
             f"reach {own}. Let it pass through the folders above again (chmod o+x), or move the data directory to "
             "where it can go."
         )
-    root = OUTSIDE_CLUSTERS / noise(8).hex()
+    root = OUTSIDE_CLUSTERS / random_bytes(8).hex()
     _make_passable(root)
     _write(root / "OWNER", str(data_dir))
     _write(pointer, str(root))
@@ -276,7 +276,7 @@ def _recorded(root: Path) -> Path | None:
         return None
 
 
-def _password(root: Path, noise: Callable[[int], bytes]) -> tuple[str, bool]:
+def _password(root: Path, random_bytes: Callable[[int], bytes]) -> tuple[str, bool]:
     """The password of the product's role, and whether it was made just now."""
     file = root / "secret" / "password"
     file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -285,7 +285,7 @@ def _password(root: Path, noise: Callable[[int], bytes]) -> tuple[str, bool]:
         # It goes into SQL text, so nothing but what we write ourselves is believed.
         if len(password) == 64 and all(sign in "0123456789abcdef" for sign in password):
             return password, False
-    password = noise(32).hex()
+    password = random_bytes(32).hex()
     _write(file, password, mode=0o600)
     return password, True
 

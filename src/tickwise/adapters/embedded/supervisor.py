@@ -100,7 +100,10 @@ class EmbeddedPostgres:
         self._clock = clock
         self._settings = dict(settings)
         self._wanted = clusters.Wanted(
-            data_dir=self._data_dir, minimum_free_bytes=minimum_free_bytes, noise=clock.noise, binaries=binaries
+            data_dir=self._data_dir,
+            minimum_free_bytes=minimum_free_bytes,
+            random_bytes=clock.random_bytes,
+            binaries=binaries,
         )
         self._api_port = api_port
         self._lock = DirectoryLock(self._data_dir, api_port=api_port)

@@ -1,4 +1,4 @@
-"""Notes for a board: what may be one, and how it is written."""
+"""The notes of a shared state: their limits and their encoding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwise.ports.board import MAX_FACTS_BYTES, MAX_NAME_LENGTH, MAX_TTL_SECONDS, Facts, Note
+from tickwise.ports.shared_state import MAX_FACTS_BYTES, MAX_NAME_LENGTH, MAX_TTL_SECONDS, Facts, Note
 
 _decoder: Final = msgspec.json.Decoder(dict[str, Any])
 

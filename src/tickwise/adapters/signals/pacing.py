@@ -86,16 +86,16 @@ class SharedLimits:
         pace: Pace,
         clock: Clock,
         away: tuple[type[Exception], ...],
-        sharers: Callable[[], int] = lambda: 1,
+        api_processes: Callable[[], int] = lambda: 1,
         wait_seconds: float = COUNT_SECONDS,
     ) -> None:
-        """`shared` raises one of `away` where it cannot count. `sharers`: how many processes there are to share what a
-        caller may do then, as far as is known."""
+        """`shared` raises one of `away` where it cannot count. `api_processes`: how many processes share the pace of a
+        caller then, as far as is known."""
         self._shared = shared
         self.pace = pace
         self._clock = clock
         self._away: tuple[type[Exception], ...] = (TimeoutError, *away)
-        self._sharers = sharers
+        self._sharers = api_processes
         self._wait_seconds = wait_seconds
         self._own = OwnCount(clock)
         self._waiting: dict[str, list[asyncio.Future[Passed]]] = {}

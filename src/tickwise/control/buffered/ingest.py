@@ -44,8 +44,8 @@ from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid, KeyReused, NotFound, Refused, StoreUnavailable
 from tickwise.domain.model import Principal, id_instant, time_id
 from tickwise.observability.buffers import Buffer
-from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker, Message
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signing import Signer
 from tickwise.ports.store import OperationStatus, StoredTask
 from tickwise.roles.shared.group_send import Sender, fits
@@ -84,10 +84,10 @@ class BufferedIngest:
         sender: Sender,
         broker: Broker,
         signer: Signer | None,
-        board: Board | None,
+        shared_state: SharedState | None,
     ) -> None:
         """`changes` tries a change on the job as it is. `signer` signs requests, so that recorders know that this API
-        took them in. `board` tells other processes of them."""
+        took them in. `shared_state` tells other processes of them."""
         self._context = context
         self._composer = composer
         self._changes = changes
@@ -96,7 +96,7 @@ class BufferedIngest:
         self._broker = broker
         self._signer = signer
         self._cluster: str | None = None
-        self.pendings = Pendings(context.clock, board)
+        self.pendings = Pendings(context.clock, shared_state)
         self._tasks_seen = Remembered[tuple[str, str], StoredTask](context.clock)
         self._calendars_seen = Remembered[tuple[str, str], str](context.clock)
         self._graphs_seen = Remembered[tuple[str, frozenset[str]], Graph](context.clock, most=1_000)
@@ -263,7 +263,7 @@ class BufferedIngest:
 
     async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> PendingRequest | None:
         now = self._context.time.at_best()
-        operation = time_id(int(now * 1000), self._context.clock.noise(10))
+        operation = time_id(int(now * 1000), self._context.clock.random_bytes(10))
         request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
         message = self._message(request) if self._cluster is not None else await self._first_message(request)
         if not fits(message):

@@ -1,7 +1,7 @@
 """Requests that were accepted and are perhaps not applied yet: what this process remembers, and what others told.
 
-    accepted ──► memory (`STALE_SECONDS`, the newest `MAX_REMEMBERED`) ──► the shared board, if there is one
-                                          read of something absent ──► memory, board, else the time inside its id
+    accepted ──► memory (`STALE_SECONDS`, the newest `MAX_REMEMBERED`) ──► the shared state, if there is one
+                                          read of something absent ──► memory, shared state, else the time inside its id
 
 Invariant: nothing is decided by it but words: whether a reader is told "pending" or "not there". What is forgotten here
 is applied all the same.
@@ -19,17 +19,17 @@ import structlog
 
 from tickwise.control.circuit_breaker import STALE_SECONDS, Recent
 from tickwise.observability.tasks import end_tasks
-from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
+from tickwise.ports.shared_state import Note, SharedState
 
 MAX_REMEMBERED: Final = 20_000
 MAX_TELL: Final = 500
-"""Notes that go to the board in one call."""
+"""The most notes that one call writes to the shared state."""
 MAX_UNTOLD: Final = 10_000
-"""So many wait for a board that is slow; more are not told there."""
+"""The most requests that wait for a slow shared state; more are not written there."""
 BOARD_KIND: Final = "request"
 MAX_LOOK_SECONDS: Final = 0.25
-"""A read waits no longer for a board: what it would say is a courtesy."""
+"""The longest that a read waits for the shared state: its answer is a courtesy."""
 
 logger = structlog.get_logger("tickwise.pending")
 
@@ -56,8 +56,8 @@ class PendingRequest(NamedTuple):
 class Pendings:
     """The requests that were accepted lately."""
 
-    def __init__(self, clock: Clock, board: Board | None) -> None:
-        self._board = board
+    def __init__(self, clock: Clock, shared_state: SharedState | None) -> None:
+        self._shared_state = shared_state
         # Of each namespace for itself: a client chooses ids, and may choose those of others.
         self._by_job = {
             kind: Recent[Place, PendingRequest](clock, most=MAX_REMEMBERED) for kind in ("create", "change")
@@ -70,8 +70,8 @@ class Pendings:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to tell others, where there is a board."""
-        if self._board is not None:
+        """Begin to write notes for other processes, where there is a shared state."""
+        if self._shared_state is not None:
             self._task = asyncio.create_task(self._tell_all())
 
     async def stop(self) -> None:
@@ -126,28 +126,28 @@ class Pendings:
             return found
         return await self._told(namespace, "operation", operation)
 
-    # ------------------------------------------------------------------------------------------ the board
+    # ------------------------------------------------------------------------------------- the shared state
 
     async def _tell_all(self) -> None:
-        board = self._board
-        while board is not None:
+        shared_state = self._shared_state
+        while shared_state is not None:
             if not self._untold:
                 self._wake.clear()
                 await self._wake.wait()
             requests = self._untold[:MAX_TELL]
             del self._untold[:MAX_TELL]
             try:
-                await board.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
+                await shared_state.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
             except Exception:
                 logger.exception("requests_untold", count=len(requests))
 
     async def _told(self, namespace: str, what: str, identifier: UUID) -> PendingRequest | None:
-        if self._board is None:
+        if self._shared_state is None:
             return None
         name, found = _name(what, namespace, identifier), None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MAX_LOOK_SECONDS):
-                found = await self._board.look(BOARD_KIND, [name])
+                found = await self._shared_state.look(BOARD_KIND, [name])
         if not found:
             return None
         facts = found[name]

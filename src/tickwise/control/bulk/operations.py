@@ -198,7 +198,7 @@ class OperationService:
         """A stored operation."""
         now = await self._context.time.now()
         accepted = Accepted(
-            time_id(int(now * 1000), self._context.clock.noise(10)),
+            time_id(int(now * 1000), self._context.clock.random_bytes(10)),
             None if asked.matches.more else asked.matches.number,
         )
         operation = NewOperation(

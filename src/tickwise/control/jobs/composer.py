@@ -80,7 +80,7 @@ class JobComposer:
 
     def compose_now(self, who: Principal, body: JobBody, scene: Scene) -> Composed:
         """The job of a body at the time of the scene. Raises `Invalid`."""
-        return compose(who, body, scene, self.check, self._context.clock.noise(10))
+        return compose(who, body, scene, self.check, self._context.clock.random_bytes(10))
 
     async def as_it_was(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed is still the same create: compose it as it was then.

@@ -159,9 +159,9 @@ def check_calendars(uses: Sequence[CalendarUse], known: Collection[str]) -> None
             )
 
 
-def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise: bytes) -> Composed:
-    """The job that the body means. Raises `Invalid`. `noise` is 10 random bytes for its id."""
-    job_id = body.job_id or time_id(int(scene.now * 1000), noise)
+def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, random_bytes: bytes) -> Composed:
+    """The job that the body means. Raises `Invalid`. `random_bytes` is 10 random bytes for its id."""
+    job_id = body.job_id or time_id(int(scene.now * 1000), random_bytes)
     when = timing(body, job_id, scene.now)
     plan = when.plan
     if plan.calendars:

@@ -160,7 +160,7 @@ class JobService:
             definition = with_payload(row.definition, payload)
         now = await self._context.time.now()
         run = NewRun(
-            run_id=run_id(job_id, now, Trigger.RUN_NOW, self._context.clock.noise(16)),
+            run_id=run_id(job_id, now, Trigger.RUN_NOW, self._context.clock.random_bytes(16)),
             due=now,
             trigger=Trigger.RUN_NOW,
             definition=definition,

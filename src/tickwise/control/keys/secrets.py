@@ -45,12 +45,12 @@ def secret_digest(secret: bytes) -> bytes:
 
 def new_secret(clock: Clock) -> str:
     """`tw_` and 43 URL-safe characters: 256 random bits."""
-    return PREFIX + urlsafe_b64encode(clock.noise(SECRET_BYTES)).rstrip(b"=").decode()
+    return PREFIX + urlsafe_b64encode(clock.random_bytes(SECRET_BYTES)).rstrip(b"=").decode()
 
 
 def key_of(clock: Clock, secret: str, principal: Principal, origin: KeyOrigin, *, by: str | None = None) -> NewKey:
     """A key to keep. Of a secret that we did not make, nothing may be shown."""
-    identifier: UUID = time_id(int(clock.now() * 1000), clock.noise(10))
+    identifier: UUID = time_id(int(clock.now() * 1000), clock.random_bytes(10))
     return NewKey(
         key_id=identifier,
         digest=secret_digest(secret.encode()),

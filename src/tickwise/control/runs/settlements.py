@@ -63,7 +63,7 @@ class Settlements:
             definition = with_payload(definition or job.definition, payload)
         overlap = decode_plan(job.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
         now = await self._context.time.now()
-        return new_run(row, now, definition=definition, overlap=overlap, request=self._context.clock.noise(16))
+        return new_run(row, now, definition=definition, overlap=overlap, request=self._context.clock.random_bytes(16))
 
     async def settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
         """Settle one letter. Raises `Conflict`, `NotFound` for what cannot be."""

@@ -72,7 +72,7 @@ class Backfills:
         rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
         rules = None if rules is None else ScheduleRules(rules.calendars)
         chosen = await self._occurrences(schedule, start, end, body.limit or OCCURRENCES_MAX, rules)
-        backfill = Backfill(time_id(int(now * 1000), self._context.clock.noise(10)), *chosen)
+        backfill = Backfill(time_id(int(now * 1000), self._context.clock.random_bytes(10)), *chosen)
         definition = None if payload is None else with_payload(row.definition, payload)
         if definition is not None and len(definition) * len(backfill.nominals) > PAYLOADS_BYTES_MAX:
             raise Invalid(

@@ -43,7 +43,7 @@ class Admission:
         lease: Lease,
         answered: AnsweredClaims,
         held_runs: HeldRuns,
-        intakes: Sequence[RunnerCapacity],
+        capacities: Sequence[RunnerCapacity],
         starter: RunStarter,
         settlement: RunSettlement,
         outbox: Outbox,
@@ -53,7 +53,7 @@ class Admission:
         self._lease = lease
         self._answered = answered
         self._held_runs = held_runs
-        self._by_kind = {kind: intake for intake in intakes for kind in intake.kinds}
+        self._by_kind = {kind: capacity for capacity in capacities for kind in capacity.kinds}
         self._starter = starter
         self._settlement = settlement
         self._outbox = outbox
@@ -75,10 +75,10 @@ class Admission:
             run_id = claimed.run_id
             if (run_id in live or run_id in dying) and self._has_dying_attempt(claimed):
                 later = self._time.now() + DYING_SECONDS
-                self._outbox.add(given_back(held, self._time.now())._replace(retry_at=later), held.intake)
+                self._outbox.add(given_back(held, self._time.now())._replace(retry_at=later), held.capacity)
                 continue
             live[run_id] = held
-            held.intake.held += 1
+            held.capacity.held += 1
             taken.append(held)
         if self._held_runs.closed:
             # The claim was under way when the executor began to drain.

@@ -62,4 +62,4 @@ class CancelRequests:
         elif kind is CancelKind.CANCEL and not held.cancelling:
             held.cancelling = True
             if held.stage is RunStage.LAUNCHED:
-                held.intake.runner.stop(run, grace_seconds=self._grace_seconds)
+                held.capacity.runner.stop(run, grace_seconds=self._grace_seconds)

@@ -1,7 +1,7 @@
 """The hints of an executor: runs that it could claim by their names.
 
-    broker ──► take ──► whose runner? ──► its shelf, by priority ──► claimed by name ──► done
-                 │             │             └── full: a quick runner's holds up taking; what needs a slot is let go
+    broker ──► take ──► which runner? ──► its buffer, by priority ──► claimed by name ──► done
+                 │             │             └── full: a quick runner's stops taking; a hint for a slot is dropped
                  │             └── nobody's here: done, others of the group's kind hear of it too
                  └── unreadable: parked
 
@@ -38,14 +38,15 @@ from tickwise.roles.shared.messages import ID_BYTES, Hints, UnreadableMessage, d
 from tickwise.roles.shared.service import IDLE_SECONDS
 
 MAX_TAKE: Final = 200
-"""Messages taken at once: of a hundred runs each they are twenty thousand, which is as far as a shelf may overflow."""
+"""Messages taken at once: of a hundred runs each they are twenty thousand, which is as far as a buffer may overflow."""
 TAKE_SECONDS: Final = 1.0
 DONE_SECONDS: Final = 0.1
 """How long what is done is gathered before the broker is told."""
 SHELF_CLAIMS: Final = 2
-"""So many claims of a quick runner fit on its shelf: one under way, and the next."""
+"""The claims of a quick runner that fit into its buffer: one under way, and the next."""
 SHELF_SLOTS: Final = 4
-"""So many runs for each slot fit on the shelf of a runner with slots: many names are stale when it comes to them."""
+"""The runs for each slot that fit into the buffer of a runner with slots: many names are stale when they are
+claimed."""
 REACHABLE_SECONDS: Final = 0.1
 """How long an answer to whether the broker is there is good: it takes a lock and a look at every partition."""
 MAX_EARLY: Final = 1_000
@@ -73,13 +74,13 @@ class HintedRuns(NamedTuple):
     """With the priority of each."""
 
 
-class Shelf:
+class HintBuffer:
     """Hints for one runner."""
 
-    def __init__(self, intake: RunnerCapacity, *, settings: ExecutorSettings) -> None:
-        self.intake = intake
-        self.ahead_seconds = ahead_of(intake, settings)
-        self.limit = SHELF_CLAIMS * settings.claim_batch if intake.quick else SHELF_SLOTS * settings.slots
+    def __init__(self, capacity: RunnerCapacity, *, settings: ExecutorSettings) -> None:
+        self.capacity = capacity
+        self.ahead_seconds = ahead_of(capacity, settings)
+        self.limit = SHELF_CLAIMS * settings.claim_batch if capacity.quick else SHELF_SLOTS * settings.slots
         """Of each priority, for what is urgent must not wait for room."""
         self.size = 0
         """Runs that wait."""
@@ -141,7 +142,7 @@ class Hinting:
         time: StoreClock,
         parking: DeadLetterWriter,
         settings: ExecutorSettings,
-        intakes: Sequence[RunnerCapacity],
+        capacities: Sequence[RunnerCapacity],
         held_runs: HeldRuns,
         wake: asyncio.Event,
     ) -> None:
@@ -161,9 +162,11 @@ class Hinting:
         self._poll_seconds = settings.poll_seconds
         self._queues = frozenset(settings.queues)
         self._labels = frozenset(settings.labels)
-        self._shelves = {intake: Shelf(intake, settings=settings) for intake in intakes}
-        self._by_kind = {f"task:{kind}": shelf for intake, shelf in self._shelves.items() for kind in intake.kinds}
-        self._early: list[tuple[float, int, Shelf, int, Pack]] = []
+        self._buffers = {capacity: HintBuffer(capacity, settings=settings) for capacity in capacities}
+        self._by_kind = {
+            f"task:{kind}": buffer for capacity, buffer in self._buffers.items() for kind in capacity.kinds
+        }
+        self._early: list[tuple[float, int, HintBuffer, int, Pack]] = []
         self._numbers = itertools.count()
         self._runs_per_message = 1.0
         self._done: list[Delivery] = []
@@ -194,11 +197,11 @@ class Hinting:
 
     def size(self) -> int:
         """Runs that wait, …"""
-        return sum(shelf.size for shelf in self._shelves.values()) + len(self._early)
+        return sum(buffer.size for buffer in self._buffers.values()) + len(self._early)
 
     def limit(self) -> int:
         """… and about how many there may be of one priority."""
-        return sum(shelf.limit for shelf in self._shelves.values()) + MAX_EARLY
+        return sum(buffer.limit for buffer in self._buffers.values()) + MAX_EARLY
 
     # ------------------------------------------------------------------ steps of the executor's loops
 
@@ -226,7 +229,7 @@ class Hinting:
     # ------------------------------------------------------------------ taking
 
     async def listen(self, wait_seconds: float = TAKE_SECONDS) -> bool:
-        """Take what is there, or comes within this time, and put it on shelves; whether there was room.
+        """Take the hints that are there, or come within this time, into the buffers; whether there was room.
 
         Raises `BrokerUnavailable` while something unreadable cannot be parked; the next call goes on from there.
         """
@@ -253,70 +256,70 @@ class Hinting:
         return True
 
     def _room(self) -> int:
-        """How many more runs may be taken now: as many as the fullest shelf of a quick runner has place for."""
-        quick = [shelf for shelf in self._shelves.values() if shelf.intake.quick]
-        if any(shelf.is_full() for shelf in quick):
+        """How many more runs may be taken now: as many as the fullest buffer of a quick runner has room for."""
+        quick = [buffer for buffer in self._buffers.values() if buffer.capacity.quick]
+        if any(buffer.is_full() for buffer in quick):
             return 0
-        return min((max(1, shelf.limit - shelf.size) for shelf in quick), default=MAX_TAKE)
+        return min((max(1, buffer.limit - buffer.size) for buffer in quick), default=MAX_TAKE)
 
     def _place(self, hints: Hints, delivery: Delivery) -> None:
-        """On the shelf of its runner; it is done if there is none, or none with room."""
+        """Put a hint into the buffer of its runner; it is done if there is no such runner, or no room."""
         lane = hints.lane
-        shelf = self._shelf_of(lane)
-        if shelf is None or not hints.runs or (not shelf.intake.quick and shelf.is_full(lane.priority)):
+        buffer = self._buffer_of(lane)
+        if buffer is None or not hints.runs or (not buffer.capacity.quick and buffer.is_full(lane.priority)):
             self._is_done(delivery)
             return
         number = next(self._numbers)
-        ripe_at = hints.ready - shelf.ahead_seconds
+        ripe_at = hints.ready - buffer.ahead_seconds
         if ripe_at <= self._time.now():
-            if not shelf.intake.quick:
+            if not buffer.capacity.quick:
                 # It may wait for hours, and nothing that comes after it may: offsets are committed up to the first
                 # that is not done. If we end meanwhile, its run is found in the store.
                 self._is_done(delivery)
-            shelf.put(lane.priority, Pack(hints.runs, number, delivery if shelf.intake.quick else None))
+            buffer.put(lane.priority, Pack(hints.runs, number, delivery if buffer.capacity.quick else None))
             return
         self._is_done(delivery)
         if len(self._early) < MAX_EARLY:
-            heapq.heappush(self._early, (ripe_at, number, shelf, lane.priority, Pack(hints.runs, number, None)))
+            heapq.heappush(self._early, (ripe_at, number, buffer, lane.priority, Pack(hints.runs, number, None)))
 
-    def _shelf_of(self, lane: Lane) -> Shelf | None:
+    def _buffer_of(self, lane: Lane) -> HintBuffer | None:
         """Whose runs these are; None: nobody's here."""
         if lane.queue not in self._queues:
             return None
         for needed in lane.requires:
-            shelf = self._by_kind.get(needed)
-            if shelf is not None:
-                offered = shelf.intake.runner.labels()
+            buffer = self._by_kind.get(needed)
+            if buffer is not None:
+                offered = buffer.capacity.runner.labels()
                 served = all(label in self._labels or label in offered for label in lane.requires)
-                return shelf if served else None
+                return buffer if served else None
         return None
 
     # ------------------------------------------------------------------ claiming
 
-    def waiting(self, intake: RunnerCapacity) -> int:
+    def waiting(self, capacity: RunnerCapacity) -> int:
         """Runs that could be claimed for this runner."""
-        return self._shelves[intake].size
+        return self._buffers[capacity].size
 
     def ripen(self) -> float | None:
-        """Put on shelves what can be claimed by now; how long until the next can."""
+        """Put the hints that can be claimed by now into the buffers; how long until the next can."""
         early = self._early
         if not early:
             return None
         now = self._time.now()
         while early and early[0][0] <= now:
-            _, _, shelf, priority, pack = heapq.heappop(early)
-            if not shelf.is_full(priority):
-                shelf.put(priority, pack)
+            _, _, buffer, priority, pack = heapq.heappop(early)
+            if not buffer.is_full(priority):
+                buffer.put(priority, pack)
         return early[0][0] - now if early else None
 
-    def take(self, intake: RunnerCapacity, most: int) -> HintedRuns:
+    def take(self, capacity: RunnerCapacity, most: int) -> HintedRuns:
         """Names to claim for this runner."""
-        return self._shelves[intake].take(most)
+        return self._buffers[capacity].take(most)
 
-    def untake(self, intake: RunnerCapacity, named: HintedRuns) -> None:
+    def untake(self, capacity: RunnerCapacity, named: HintedRuns) -> None:
         """The claim failed: these wait again, before all others."""
         for priority, pack in reversed(named.packs):
-            self._shelves[intake].put(priority, pack, first=True)
+            self._buffers[capacity].put(priority, pack, first=True)
 
     def claimed(self, named: HintedRuns) -> None:
         """The store has answered: whatever was to be had of them is ours."""
@@ -342,6 +345,6 @@ def group_of(settings: ExecutorSettings) -> str:
     return f"executors.{blake2b(offered, digest_size=6).hexdigest()}"
 
 
-def ahead_of(intake: RunnerCapacity, settings: ExecutorSettings) -> float:
+def ahead_of(capacity: RunnerCapacity, settings: ExecutorSettings) -> float:
     """How long before they can run this runner's are claimed by name: what needs a slot keeps it free until then."""
-    return settings.ahead_seconds if intake.quick else min(settings.ahead_seconds, AHEAD_SLOTS_SECONDS)
+    return settings.ahead_seconds if capacity.quick else min(settings.ahead_seconds, AHEAD_SLOTS_SECONDS)

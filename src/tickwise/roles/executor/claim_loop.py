@@ -65,7 +65,7 @@ class ClaimLoop:
         time: StoreClock,
         lease: Lease,
         settings: ExecutorSettings,
-        intakes: Sequence[RunnerCapacity],
+        capacities: Sequence[RunnerCapacity],
         held_runs: HeldRuns,
         admission: Admission,
         telemetry: Telemetry,
@@ -78,7 +78,7 @@ class ClaimLoop:
         self._time = time
         self._lease = lease
         self._settings = settings
-        self._intakes = intakes
+        self._capacities = capacities
         self._held_runs = held_runs
         self._admission = admission
         self._wake = wake
@@ -103,15 +103,15 @@ class ClaimLoop:
         """Take what there is room for; whether there may be more."""
         if self._in_doubt or self._recall_at <= self._clock.monotonic() < self._recall_until:
             await self._recover()
-        ready = [intake for intake in self._intakes if intake.runner.labels() and intake.ready()]
+        ready = [capacity for capacity in self._capacities if capacity.runner.labels() and capacity.ready()]
         hinting = self._hinting
         if hinting is None or not hinting.reachable():
             return await self._claim_any(ready)
         hinting.ripen()
         more = False
-        for intake in ready:
-            if hinting.waiting(intake):
-                more |= await self._claim_named(hinting, intake)
+        for capacity in ready:
+            if hinting.waiting(capacity):
+                more |= await self._claim_named(hinting, capacity)
         now = self._clock.monotonic()
         return await self._claim_any([each for each in ready if self._looks(each, hinting, now)]) or more
 
@@ -119,8 +119,8 @@ class ClaimLoop:
         """Claim from the start of each queue: a queue goes on, whose runs have no hint, and which the last claims read
         past."""
         self._afresh = True
-        for intake in self._intakes:
-            intake.looked_at = float("-inf")
+        for capacity in self._capacities:
+            capacity.looked_at = float("-inf")
         self._wake.set()
         return IDLE_SECONDS
 
@@ -129,16 +129,16 @@ class ClaimLoop:
         poll = self._settings.poll_seconds
         if self._hinting is None or not self._hinting.reachable():
             return poll
-        ready = [intake.looked_at for intake in self._intakes if intake.runner.labels() and intake.ready()]
+        ready = [capacity.looked_at for capacity in self._capacities if capacity.runner.labels() and capacity.ready()]
         look = min(ready, default=self._clock.monotonic()) + poll - self._clock.monotonic()
         ripe = self._hinting.ripen()
         return max(min(look, poll if ripe is None else ripe), LEAST_SECONDS)
 
-    def _looks(self, intake: RunnerCapacity, hinting: Hinting, now: float) -> bool:
+    def _looks(self, capacity: RunnerCapacity, hinting: Hinting, now: float) -> bool:
         """Whether it is time to claim whatever there is for this runner: its last such claim filled, or is long ago."""
-        if hinting.waiting(intake):
-            return now - intake.looked_at >= max(LOOK_SECONDS, self._settings.poll_seconds)
-        return intake.hungry or now - intake.looked_at >= self._settings.poll_seconds
+        if hinting.waiting(capacity):
+            return now - capacity.looked_at >= max(LOOK_SECONDS, self._settings.poll_seconds)
+        return capacity.hungry or now - capacity.looked_at >= self._settings.poll_seconds
 
     async def _claim_any(self, ready: Sequence[RunnerCapacity]) -> bool:
         """Claim whatever there is for these runners; whether there may be more.
@@ -147,16 +147,16 @@ class ClaimLoop:
         a claim that filled, each runner asks for itself, as much as it has room for and as far ahead as suits it, until
         one of its claims does not fill; meanwhile the others ask together now and then.
         """
-        groups = [[intake] for intake in ready if intake.hungry]
-        calm = [intake for intake in ready if not intake.hungry]
+        groups = [[capacity] for capacity in ready if capacity.hungry]
+        calm = [capacity for capacity in ready if not capacity.hungry]
         now = self._clock.monotonic()
         if calm and (not groups or now - self._calm_claimed_at >= CALM_SECONDS):
             groups.append(calm)
             self._calm_claimed_at = now
         filled = False
         for group in groups:
-            for intake in group:
-                intake.looked_at = now
+            for capacity in group:
+                capacity.looked_at = now
             filled |= await self._claim_for(group)
         return filled
 
@@ -177,10 +177,10 @@ class ClaimLoop:
                 claim = asyncio.ensure_future(self._ask(group, limit))
                 # One turn of the loop: the request is sent.
                 await self._clock.sleep(0)
-            for intake in group:
-                intake.hungry = filled
+            for capacity in group:
+                capacity.hungry = filled
                 if rows:
-                    intake.ahead_only = rows[0].due > rows[0].now
+                    capacity.ahead_only = rows[0].due > rows[0].now
             if rows:
                 self._admission.take(rows)
             if not further:
@@ -188,7 +188,7 @@ class ClaimLoop:
 
     def _limit(self, group: Sequence[RunnerCapacity], coming: int) -> int:
         """How many to claim, with `coming` on their way into the books."""
-        return min(self._settings.claim_batch, *(intake.room() - coming for intake in group))
+        return min(self._settings.claim_batch, *(capacity.room() - coming for capacity in group))
 
     async def _ask(self, group: Sequence[RunnerCapacity], limit: int) -> Sequence[Claimed]:
         # A busy runner with slots takes little ahead, so that they stay free; with little to do that is no matter.
@@ -215,39 +215,39 @@ class ClaimLoop:
         return ClaimRequest(
             executor=self._lease.number,
             queues=settings.queues,
-            labels=(*settings.labels, *itertools.chain.from_iterable(intake.runner.labels() for intake in group)),
+            labels=(*settings.labels, *itertools.chain.from_iterable(capacity.runner.labels() for capacity in group)),
             limit=limit,
             ahead_seconds=ahead_seconds,
             afresh=self._afresh,
             runs=runs,
         )
 
-    async def _claim_named(self, hinting: Hinting, intake: RunnerCapacity) -> bool:
+    async def _claim_named(self, hinting: Hinting, capacity: RunnerCapacity) -> bool:
         """Claim for this runner what hints name; whether more of them wait. As in `_claim_for`, one claim is on its way
         while the runs of the last one are looked at."""
-        limit = self._limit((intake,), 0)
-        claim: Awaitable[Sequence[Claimed]] = self._ask_named(hinting, intake, limit)
+        limit = self._limit((capacity,), 0)
+        claim: Awaitable[Sequence[Claimed]] = self._ask_named(hinting, capacity, limit)
         while True:
             rows = await claim
-            limit = self._limit((intake,), len(rows))
-            further = min(hinting.waiting(intake), limit) >= PREFETCH_LEAST and not self._held_runs.closed
+            limit = self._limit((capacity,), len(rows))
+            further = min(hinting.waiting(capacity), limit) >= PREFETCH_LEAST and not self._held_runs.closed
             if further:
-                claim = asyncio.ensure_future(self._ask_named(hinting, intake, limit))
+                claim = asyncio.ensure_future(self._ask_named(hinting, capacity, limit))
                 await self._clock.sleep(0)
             if rows:
-                intake.ahead_only = rows[0].due > rows[0].now
+                capacity.ahead_only = rows[0].due > rows[0].now
                 self._admission.take(rows)
             if not further:
-                return hinting.waiting(intake) > 0
+                return hinting.waiting(capacity) > 0
 
-    async def _ask_named(self, hinting: Hinting, intake: RunnerCapacity, limit: int) -> Sequence[Claimed]:
-        named = hinting.take(intake, limit)
-        request = self._request((intake,), limit, ahead_of(intake, self._settings), named.runs)
+    async def _ask_named(self, hinting: Hinting, capacity: RunnerCapacity, limit: int) -> Sequence[Claimed]:
+        named = hinting.take(capacity, limit)
+        request = self._request((capacity,), limit, ahead_of(capacity, self._settings), named.runs)
         self._in_doubt = True
         try:
             rows = await self._runs.attempts_claim(request)
         except BaseException:
-            hinting.untake(intake, named)
+            hinting.untake(capacity, named)
             raise
         self._in_doubt = False
         hinting.claimed(named)

@@ -48,7 +48,7 @@ class Departure:
         time: StoreClock,
         lease: Lease,
         held_runs: HeldRuns,
-        intakes: Sequence[RunnerCapacity],
+        capacities: Sequence[RunnerCapacity],
         settlement: RunSettlement,
         outbox: Outbox,
         reconciliation: Reconciliation,
@@ -59,7 +59,7 @@ class Departure:
         self._time = time
         self._lease = lease
         self._held_runs = held_runs
-        self._intakes = intakes
+        self._capacities = capacities
         self._settlement = settlement
         self._outbox = outbox
         self._reconciliation = reconciliation
@@ -70,8 +70,8 @@ class Departure:
         """Give back the runs that have not begun, and wait until the others end. Heartbeats must go on meanwhile, so
         that no other executor takes over a run that goes on here."""
         self._settlement.give_back(self._held_runs.in_stage(RunStage.HOLDING))
-        for intake in self._intakes:
-            intake.runner.release_waiting()
+        for capacity in self._capacities:
+            capacity.runner.release_waiting()
         idle, until = self._held_runs.idle, self._clock.monotonic() + seconds
         while (self._held_runs.live or self._outbox) and (left := until - self._clock.monotonic()) > 0:
             idle.clear()

@@ -86,13 +86,13 @@ class HeldRun(msgspec.Struct, eq=False):
 
     claimed: Claimed
     body: Body
-    intake: RunnerCapacity
+    capacity: RunnerCapacity
     guarded: bool
     """Its start is recorded before it begins."""
     stage: RunStage = RunStage.HOLDING
     cancelling: bool = False
     """Somebody wants it stopped."""
-    letting_go: bool = False
+    fenced: bool = False
     """It is being stopped because our lease ends."""
 
     @property
@@ -165,23 +165,23 @@ class HeldRuns:
         return [held for held in self.live.values() if held.stage is stage]
 
     def forget(self, held: HeldRun) -> None:
-        """Let go of a run and free its place."""
+        """Remove a run and free its place."""
         if self.live.pop(held.claimed.run_id, None) is None:
             return
-        intake = held.intake
+        capacity = held.capacity
         if held.stage is RunStage.HOLDING:
-            intake.held -= 1
+            capacity.held -= 1
         else:
-            intake.launched -= 1
-        intake.freed()
+            capacity.launched -= 1
+        capacity.freed()
 
     def abandon(self, held: HeldRun) -> None:
         """Kill the task of a run and report nothing of it."""
         self.forget(held)
         if held.stage is RunStage.LAUNCHED:
-            held.intake.launched += 1
-            self.dying[held.claimed.run_id] = held.intake
-            held.intake.runner.stop(held.claimed.run_id, grace_seconds=0.0)
+            held.capacity.launched += 1
+            self.dying[held.claimed.run_id] = held.capacity
+            held.capacity.runner.stop(held.claimed.run_id, grace_seconds=0.0)
 
     def abandon_all(self) -> None:
         """Abandon every run that is held."""
@@ -190,8 +190,8 @@ class HeldRuns:
 
     def died(self, run_id: UUID) -> None:
         """Free the place of an abandoned task, which is dead now."""
-        intake = self.dying.pop(run_id, None)
-        if intake is not None:
-            intake.launched -= 1
-            intake.freed()
+        capacity = self.dying.pop(run_id, None)
+        if capacity is not None:
+            capacity.launched -= 1
+            capacity.freed()
             self.idle.set()

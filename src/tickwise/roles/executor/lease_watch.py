@@ -29,11 +29,11 @@ class LeaseWatch:
     """Watches the lease of one executor."""
 
     def __init__(
-        self, *, lease: Lease, held_runs: HeldRuns, intakes: Sequence[RunnerCapacity], telemetry: Telemetry
+        self, *, lease: Lease, held_runs: HeldRuns, capacities: Sequence[RunnerCapacity], telemetry: Telemetry
     ) -> None:
         self._lease = lease
         self._held_runs = held_runs
-        self._intakes = intakes
+        self._capacities = capacities
         self._telemetry = telemetry
         self._releasing = False
 
@@ -55,18 +55,18 @@ class LeaseWatch:
             return
         self._releasing = True
         try:
-            for intake in self._intakes:
-                intake.runner.release_waiting()
+            for capacity in self._capacities:
+                capacity.runner.release_waiting()
         finally:
             self._releasing = False
 
     def _stop_covered_tasks(self) -> None:
         self.release_late()
-        running = [held for held in self._held_runs.in_stage(RunStage.LAUNCHED) if not held.letting_go]
+        running = [held for held in self._held_runs.in_stage(RunStage.LAUNCHED) if not held.fenced]
         if running:
             logger.error("lease_over", executor=self._lease.number, stopped=len(running))
-            self._telemetry.let_go(len(running))
+            self._telemetry.lease_stopped(len(running))
         grace = self._lease.grace_seconds()
         for held in running:
-            held.letting_go = True
-            held.intake.runner.stop(held.claimed.run_id, grace_seconds=grace)
+            held.fenced = True
+            held.capacity.runner.stop(held.claimed.run_id, grace_seconds=grace)

@@ -49,7 +49,7 @@ class Outbox:
         self,
         *,
         lease: Lease,
-        intakes: Sequence[RunnerCapacity],
+        capacities: Sequence[RunnerCapacity],
         telemetry: Telemetry,
         batch: int,
         flush_seconds: float,
@@ -61,7 +61,7 @@ class Outbox:
         self.more = asyncio.Event()
         """Set when an outcome waits."""
         self._lease = lease
-        self._intakes = intakes
+        self._capacities = capacities
         self._telemetry = telemetry
         self._batch = batch
         self._flush_seconds = flush_seconds
@@ -82,10 +82,10 @@ class Outbox:
         published = 0 if self._publisher is None else self._publisher.count
         return len(self._outcomes) + len(self._under_way) + published
 
-    def add(self, outcome: Outcome, intake: RunnerCapacity, *, urgent: bool = False) -> None:
+    def add(self, outcome: Outcome, capacity: RunnerCapacity, *, urgent: bool = False) -> None:
         """One more outcome. An urgent one goes to the store at once, with all that were gathered so far."""
-        intake.unrecorded += 1
-        self._outcomes.append((outcome, intake))
+        capacity.unrecorded += 1
+        self._outcomes.append((outcome, capacity))
         if urgent:
             self._urgent.set()
         if not self.more.is_set():
@@ -97,8 +97,8 @@ class Outbox:
         """Many more, and how much after they were due the first attempts among them began."""
         if urgent:
             self._urgent.set()
-        for _, intake in outcomes:
-            intake.unrecorded += 1
+        for _, capacity in outcomes:
+            capacity.unrecorded += 1
         self._outcomes.extend(outcomes)
         self._lateness += late_seconds
         if outcomes:
@@ -110,7 +110,7 @@ class Outbox:
 
     def add_unheld(self, outcome: Outcome) -> None:
         """Add the outcome of a run that is not held here, and so has no runner. The first runner accounts for it."""
-        self.add(outcome, self._intakes[0])
+        self.add(outcome, self._capacities[0])
 
     def tokens(self) -> Iterator[int]:
         """Of all outcomes that wait."""
@@ -160,8 +160,8 @@ class Outbox:
         self._remembered_count = self._remembered_bytes = 0
         waiting = [*self._outcomes]
         self._outcomes.clear()
-        for _, intake in waiting:
-            intake.recorded(1)
+        for _, capacity in waiting:
+            capacity.recorded(1)
         if self._publisher is not None:
             self._publisher.forget()
 
@@ -174,7 +174,7 @@ class Outbox:
         """
         if not self._outcomes:
             return IDLE_SECONDS
-        if any(intake.pressed() for intake in self._intakes):
+        if any(capacity.pressed() for capacity in self._capacities):
             await wait_for(self._urgent, PRESSED_SECONDS)
         elif len(self._outcomes) < self._batch:
             await wait_for(self._urgent, self._flush_seconds)
@@ -190,8 +190,8 @@ class Outbox:
             if sender == lease.number:
                 outcomes.extendleft(reversed(batch))
             else:
-                for _, intake in batch:
-                    intake.recorded(1)
+                for _, capacity in batch:
+                    capacity.recorded(1)
             raise
         finally:
             self._under_way = []
@@ -208,9 +208,9 @@ class Outbox:
         self._writer.told(outcomes, await self._writer.tell(executor, outcomes))
 
     def _passed_on(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
-        counts = collections.Counter(intake for _, intake in batch)
-        for intake, count in counts.items():
-            intake.recorded(count)
+        counts = collections.Counter(capacity for _, capacity in batch)
+        for capacity, count in counts.items():
+            capacity.recorded(count)
         lateness, self._lateness = self._lateness, []
         self._telemetry.started(lateness)
         if not self._outcomes:

@@ -95,7 +95,7 @@ def _sequel(held: HeldRun, ending: Ending, chance: float) -> Sequel:
     if held.cancelling and verdict is not Verdict.FAILED:
         return Sequel(CANCELLED, "cancelled", error)
     if verdict is Verdict.CANCELLED:
-        return _stopped_by_lease(held.work.on_unknown) if held.letting_go else Sequel(CANCELLED, "cancelled", error)
+        return _stopped_by_lease(held.work.on_unknown) if held.fenced else Sequel(CANCELLED, "cancelled", error)
     if verdict is Verdict.RELEASED:
         return Sequel(QUEUED, reason, error)
     if verdict is Verdict.UNOFFERED:

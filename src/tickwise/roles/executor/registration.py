@@ -52,7 +52,7 @@ class ExecutorRegistration:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        intakes: Sequence[RunnerCapacity],
+        capacities: Sequence[RunnerCapacity],
         settings: ExecutorSettings,
         publisher: Publisher | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class ExecutorRegistration:
         self._clock = clock
         self._time = time
         self._lease = lease
-        self._intakes = intakes
+        self._capacities = capacities
         self._settings = settings
         self._publisher = publisher
 
@@ -108,7 +108,7 @@ class ExecutorRegistration:
         await self._runs.executor_leave(self._lease.number)
 
     def _functions(self) -> tuple[str, ...]:
-        return tuple(name for intake in self._intakes for name in intake.runner.offers())
+        return tuple(name for capacity in self._capacities for name in capacity.runner.offers())
 
 
 class BoundToNumber(Protocol):

@@ -62,7 +62,7 @@ class Executor(Service):
         self,
         *,
         runs: Executing,
-        seats: Sequence[RunnerConfig],
+        runner_configs: Sequence[RunnerConfig],
         signals: Signals,
         clock: Clock,
         settings: ExecutorSettings,
@@ -89,7 +89,7 @@ class Executor(Service):
         self._time = StoreClock(clock)
         self._lease = Lease(clock, settings.lease_seconds, doubted=self._beat_wake, watchers=watchers)
         self._answered = AnsweredClaims()
-        self._intakes = [self._make_intake(seat) for seat in seats]
+        self._capacities = [self._make_capacity(config) for config in runner_configs]
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, self._lease, bound)
         self._circuits = None if records is None else CircuitRecord(records)
@@ -98,13 +98,13 @@ class Executor(Service):
         self._compose_starts()
         self._compose_membership()
 
-    def _make_intake(self, seat: RunnerConfig) -> RunnerCapacity:
+    def _make_capacity(self, config: RunnerConfig) -> RunnerCapacity:
         return RunnerCapacity(
-            seat.runner,
+            config.runner,
             clock=self._clock,
             wake=self._claim_wake,
             slots=self._settings.slots,
-            spare=seat.spare,
+            spare=config.spare,
             held_max=self._settings.held_max,
         )
 
@@ -117,7 +117,7 @@ class Executor(Service):
             self._publisher = Publisher(self._broker, runs=runs, clock=clock, writer=writer, signing=signing)
         self._outbox = Outbox(
             lease=lease,
-            intakes=self._intakes,
+            capacities=self._capacities,
             telemetry=self._telemetry,
             batch=settings.finish_batch,
             flush_seconds=settings.finish_flush_seconds,
@@ -134,7 +134,7 @@ class Executor(Service):
             run_log=self._run_log,
         )
         self._lease_watch = LeaseWatch(
-            lease=lease, held_runs=held_runs, intakes=self._intakes, telemetry=self._telemetry
+            lease=lease, held_runs=held_runs, capacities=self._capacities, telemetry=self._telemetry
         )
         self._starts = StartRecords(runs=runs, clock=clock, lease=lease, held_runs=held_runs)
         self._reports = RunReports(
@@ -170,7 +170,7 @@ class Executor(Service):
             lease=lease,
             answered=self._answered,
             held_runs=held_runs,
-            intakes=self._intakes,
+            capacities=self._capacities,
             starter=self._starter,
             settlement=self._settlement,
             outbox=self._outbox,
@@ -184,7 +184,7 @@ class Executor(Service):
                 time=time,
                 parking=DeadLetterWriter(self._broker, role=self.name, clock=clock, telemetry=telemetry),
                 settings=self._settings,
-                intakes=self._intakes,
+                capacities=self._capacities,
                 held_runs=held_runs,
                 wake=self._claim_wake,
             )
@@ -194,7 +194,7 @@ class Executor(Service):
             time=time,
             lease=lease,
             settings=self._settings,
-            intakes=self._intakes,
+            capacities=self._capacities,
             held_runs=held_runs,
             admission=self._admission,
             telemetry=telemetry,
@@ -222,7 +222,7 @@ class Executor(Service):
             clock=clock,
             time=time,
             lease=lease,
-            intakes=self._intakes,
+            capacities=self._capacities,
             settings=settings,
             publisher=self._publisher,
         )
@@ -250,7 +250,7 @@ class Executor(Service):
             time=time,
             lease=lease,
             held_runs=held_runs,
-            intakes=self._intakes,
+            capacities=self._capacities,
             settlement=self._settlement,
             outbox=self._outbox,
             reconciliation=self._reconciliation,
@@ -285,8 +285,8 @@ class Executor(Service):
 
     async def prepare(self) -> None:
         """The first half of `start`, for a test that drives `tick` itself."""
-        for intake in self._intakes:
-            await intake.runner.start(self._reports, self._time.now)
+        for capacity in self._capacities:
+            await capacity.runner.start(self._reports, self._time.now)
         await self._registration.join()
         if self._hinting is not None:
             await self._hinting.start()
@@ -321,8 +321,8 @@ class Executor(Service):
         self._held_runs.closed = True
         self._departure.begin()
         try:
-            for intake in self._intakes:
-                await intake.runner.close()
+            for capacity in self._capacities:
+                await capacity.runner.close()
         finally:
             # Heartbeats go on until here.
             self._starter.stop()
@@ -334,11 +334,11 @@ class Executor(Service):
 
     def slots(self) -> Mapping[str, Buffer]:
         """How many of its slots are busy, by the kinds of tasks that share them."""
-        return {",".join(intake.kinds): intake.busy for intake in self._intakes}
+        return {",".join(capacity.kinds): capacity.busy for capacity in self._capacities}
 
     def buffers(self) -> Mapping[str, Buffer]:
         """The number of runs, outcomes and hints that wait here, and the limit of each."""
-        limit = self._settings.held_max + self._settings.slots * len(self._intakes)
+        limit = self._settings.held_max + self._settings.slots * len(self._capacities)
         found = {
             "executor_held": Buffer(len(self._held_runs.live), limit),
             "executor_outcomes": Buffer(len(self._outbox), limit),

@@ -142,21 +142,21 @@ class RunStarter:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
                 self._settlement.settle(held, too_late(held, now))
                 continue
-            intake = held.intake
-            intake.held -= 1
-            intake.launched += 1
+            capacity = held.capacity
+            capacity.held -= 1
+            capacity.launched += 1
             if held.guarded:
                 held.stage = RunStage.STARTING
                 guarded.append(held)
                 continue
             held.stage = _LAUNCHED
-            groups[intake].append(held.assignment())
+            groups[capacity].append(held.assignment())
             if len(launched) < lines:
                 launched.append(held.claimed)
         if self._run_log is not None:
             self._run_log.launched(launched, sum(map(len, groups.values())), self._time.now())
-        for intake, assignments in groups.items():
-            intake.runner.launch(assignments)
+        for capacity, assignments in groups.items():
+            capacity.runner.launch(assignments)
         if guarded:
             task = asyncio.create_task(self._launch_guarded(guarded))
             self._starting[task] = None
@@ -194,7 +194,7 @@ class RunStarter:
                 held.stage = RunStage.LAUNCHED
                 if self._run_log is not None:
                     self._run_log.launched([held.claimed], 1, self._time.now())
-                held.intake.runner.launch([held.assignment()])
+                held.capacity.runner.launch([held.assignment()])
 
     def _ours(self, batch: Sequence[HeldRun]) -> Iterator[HeldRun]:
         return (held for held in batch if self._held_runs.holds(held))

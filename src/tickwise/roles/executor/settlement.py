@@ -67,7 +67,7 @@ class RunSettlement:
         self._held_runs.forget(held)
         if self._run_log is not None:
             self._run_log.ended(held.claimed, outcome)
-        self._outbox.add(outcome, held.intake, urgent=held.is_urgent())
+        self._outbox.add(outcome, held.capacity, urgent=held.is_urgent())
 
     def give_back(self, batch: Iterable[HeldRun]) -> None:
         """Settle runs that have not begun here: they are queued again."""
@@ -119,20 +119,20 @@ class RunReports:
                 self.ended(run_id, ending)
                 continue
             del live[run_id]
-            claimed, intake = held.claimed, held.intake
-            intake.launched -= 1
+            claimed, capacity = held.claimed, held.capacity
+            capacity.launched -= 1
             if claimed.attempt == 1:
                 late.append(started - claimed.due)
             outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
-            done.append((_new(Outcome, outcome), intake))
+            done.append((_new(Outcome, outcome), capacity))
             if len(logged) < lines:
                 logged.append((claimed, ended - started))
             urgent = urgent or held.body.is_waited_for or claimed.guarded
         if self._run_log is not None:
             self._run_log.succeeded(logged, len(done))
         self._outbox.add_many(done, late, urgent=urgent)
-        for intake in {intake for _, intake in done}:
-            intake.freed()
+        for capacity in {capacity for _, capacity in done}:
+            capacity.freed()
 
     def ended(self, run_id: UUID, ending: Ending) -> None:
         """Settle the run of a task that ended. Of an abandoned attempt only its death counts."""
@@ -142,7 +142,7 @@ class RunReports:
             self._held_runs.died(run_id)
         elif self._lease.left_seconds() <= 0.0 and ending.reason in KILLED:
             # The orphan reaper killed it while this process stood still. The task did not fail.
-            held.letting_go = True
+            held.fenced = True
             self._settlement.end(held, ending._replace(verdict=Verdict.CANCELLED))
         else:
             self._settlement.end(held, ending)

@@ -69,7 +69,7 @@ class FireLoop:
         horizon_seconds: float,
         batch: int,
         fires_per_minute_most: int,
-        announcer: HintPublisher | None = None,
+        hint_publisher: HintPublisher | None = None,
     ) -> None:
         """`batches` is held while a batch of timers is taken: a client has one batch at a time."""
         self.looked_at: float | None = None
@@ -83,7 +83,7 @@ class FireLoop:
         self._batches = batches
         self._horizon_seconds = horizon_seconds
         self._batch = batch
-        self._announcer = announcer
+        self._hint_publisher = hint_publisher
         self._share = RuleShare()
         self._fuse = NamespaceFuse(store, fires_per_minute_most)
         self._singly = 0
@@ -128,11 +128,11 @@ class FireLoop:
 
     async def _fire_once(self) -> int:
         """One-time jobs that need no decision become runs; how many."""
-        announcer = self._announcer
-        if announcer is None:
+        hint_publisher = self._hint_publisher
+        if hint_publisher is None:
             return await self._store.timers_fire(self._horizon_seconds, self._batch)
         made = await self._store.timers_fire_named(self._horizon_seconds, self._batch)
-        announcer.announce(made)
+        hint_publisher.publish(made)
         return len(made)
 
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
@@ -173,9 +173,9 @@ class FireLoop:
         if self._refused:
             self._refused.difference_update(_stand(each.timer) for each in decided)
         self._singly = max(0, self._singly - len(decided))
-        if self._announcer is not None:
+        if self._hint_publisher is not None:
             # Those of a timer that was changed meanwhile were not made. A claim of them finds nothing.
-            self._announcer.announce(
+            self._hint_publisher.publish(
                 [Ready(run.run_id, run.due, each.timer.lane) for each in decided for run in each.fire.runs]
             )
         self._tell(decided)

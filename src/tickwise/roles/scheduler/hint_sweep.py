@@ -22,9 +22,9 @@ executors find it when they look themselves, and hints for all of it would only 
 class HintSweep:
     """Publishes hints again for one scheduler."""
 
-    def __init__(self, store: Store, announcer: HintPublisher) -> None:
+    def __init__(self, store: Store, hint_publisher: HintPublisher) -> None:
         self._store = store
-        self._announcer = announcer
+        self._hint_publisher = hint_publisher
 
     async def step(self) -> float:
         """Tell executors again of what has stayed queued for about one of some lengths of time."""
@@ -34,7 +34,7 @@ class HintSweep:
         while room > 0 and first <= SWEPT_LAST_SECONDS:
             waiting = await self._store.runs_waiting(first + SWEEP_SECONDS, first, room)
             if waiting:
-                self._announcer.announce(waiting)
+                self._hint_publisher.publish(waiting)
                 room -= len(waiting)
             first = max(1.0, 2 * first)
         return SWEEP_SECONDS

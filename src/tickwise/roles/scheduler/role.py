@@ -78,10 +78,10 @@ class Scheduler(Service):
         settings: SchedulerSettings,
         telemetry: Telemetry,
         carry_out: CarryOut | None = None,
-        announcer: HintPublisher | None = None,
+        hint_publisher: HintPublisher | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things; without it they are left to other schedulers.
-        `announcer` tells executors by a broker what they can claim."""
+        `hint_publisher` publishes claim hints through the broker."""
         super().__init__()
         self._signals = signals
         self._clock = clock
@@ -99,7 +99,7 @@ class Scheduler(Service):
             horizon_seconds=horizon,
             batch=batch,
             fires_per_minute_most=settings.fires_per_minute_most,
-            announcer=announcer,
+            hint_publisher=hint_publisher,
         )
         self._zone_update = ZoneUpdate(
             store=store, rulebook=rulebook, batches=batches, horizon_seconds=horizon, batch=batch
@@ -113,7 +113,9 @@ class Scheduler(Service):
             lease_seconds=settings.lease_seconds,
             pause_seconds=settings.heal_seconds,
         )
-        self._sequences = Sequences(store, signals=signals, clock=clock, telemetry=telemetry, announcer=announcer)
+        self._sequences = Sequences(
+            store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
+        )
         self._operations = Operations(store, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         self._healing = Healing(
             store,
@@ -125,7 +127,7 @@ class Scheduler(Service):
         )
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
         self._scripts = ScriptMover(store, blobs, clock)
-        self._hint_sweep = None if announcer is None else HintSweep(store, announcer)
+        self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
 
     async def start(self) -> None:
         """Begin to fire, heal and maintain."""

@@ -90,10 +90,10 @@ class Sequences:
         signals: Signals,
         clock: Clock,
         telemetry: Telemetry,
-        announcer: HintPublisher | None = None,
+        hint_publisher: HintPublisher | None = None,
     ) -> None:
         self._store = store
-        self._announcer = announcer
+        self._hint_publisher = hint_publisher
         self._signals = signals
         self._clock = clock
         self._telemetry = telemetry
@@ -152,9 +152,9 @@ class Sequences:
             return
         self._telemetry.sequenced(made)
         self._signals.send(Topic.RUNS)
-        if self._announcer is not None:
+        if self._hint_publisher is not None:
             found = [(jobs.get(start.job_id), start.run) for starts in ends.values() for start in starts]
-            self._announcer.announce(
+            self._hint_publisher.publish(
                 [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
             )
 

@@ -15,14 +15,14 @@ from tickwise.ports.store import Handover
 from tickwise.roles.shared.hint_publisher import HintPublisher
 
 
-def handover_bell(signals: Signals, announcer: HintPublisher | None = None) -> Callable[[Handover], None]:
+def handover_bell(signals: Signals, hint_publisher: HintPublisher | None = None) -> Callable[[Handover], None]:
     """The function that a store calls after each commit (`Store.on_handover`), in every role."""
 
     def ring(handover: Handover) -> None:
         if handover.claimable:
             signals.send(Topic.RUNS)
-            if announcer is not None:
-                announcer.announce(handover.claimable)
+            if hint_publisher is not None:
+                hint_publisher.publish(handover.claimable)
         if handover.stopping:
             signals.send(Topic.CANCELS, handover.stopping)
 

@@ -32,7 +32,7 @@ class HintPublisher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def announce(self, runs: Iterable[Ready]) -> None:
+    def publish(self, runs: Iterable[Ready]) -> None:
         """These are committed, and can be claimed now or soon."""
         by_lane: dict[Lane, list[Ready]] = {}
         for run in runs:

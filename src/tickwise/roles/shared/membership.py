@@ -1,9 +1,10 @@
-"""The active roles: each role notes on the board every few seconds that it is active, for people to see. No decision
-uses it.
+"""The active roles: each role notes in the shared state every few seconds that it is active, for people to see. No
+decision uses it.
 
-    role ──tell, every `TELL_SECONDS`──► board (until `TTL_SECONDS` later) ──look──► people
+    role ──tell, every `TELL_SECONDS`──► shared state (until `TTL_SECONDS` later) ──look──► people
 
-Executors are also in the store, which judges their lives by leases; a note here says only that somebody spoke lately.
+Executors are also in the store, which judges them by their leases; a note here says only that a process wrote it
+lately.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import msgspec
 
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.tasks import end_tasks
-from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
+from tickwise.ports.shared_state import Note, SharedState
 from tickwise.roles.shared.service import Loop
 
 KIND: Final = "role"
@@ -43,58 +44,59 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """How far the clock of its machine is ahead of the store's; None: not known."""
 
 
-async def roll_of(board: Board) -> list[RoleFacts]:
-    """Those who spoke lately, by role and name. Raises `Unavailable` if the board cannot be read."""
-    found = await board.look(KIND)
+async def active_roles(shared_state: SharedState) -> list[RoleFacts]:
+    """Return the roles with a current note, by role and name. Raises `Unavailable` if the shared state cannot be
+    read."""
+    found = await shared_state.look(KIND)
     if found is None:
         raise Unavailable("what roles say of themselves cannot be read now", retry_after_seconds=TELL_SECONDS)
-    roll = []
+    roles = []
     for facts in found.values():
         try:
-            roll.append(msgspec.convert(dict(facts), RoleFacts))
+            roles.append(msgspec.convert(dict(facts), RoleFacts))
         except msgspec.ValidationError:
-            continue  # of a version that says it in another way, or by somebody else
-    return sorted(roll, key=lambda each: (each.role, each.name))
+            continue  # written by another version in another form, or by another program
+    return sorted(roles, key=lambda each: (each.role, each.name))
 
 
-class RollCall:
-    """Says that the roles of a process are alive."""
+class MembershipWriter:
+    """Writes that the roles of a process are active."""
 
     def __init__(
         self,
-        board: Board,
+        shared_state: SharedState,
         clock: Clock,
         speak: Callable[[], Sequence[RoleFacts]],
         heard: Callable[[Sequence[RoleFacts]], None] | None = None,
     ) -> None:
-        """`speak` gives what there is to say now; `heard` is told who else is alive, if anybody wants to know."""
-        self._board = board
+        """`speak` returns the current facts; `heard` gets the active roles of all processes, if it is given."""
+        self._shared_state = shared_state
         self._clock = clock
         self._speak = speak
         self._heard = heard
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to speak. A board that is away is told later."""
-        self._task = asyncio.create_task(Loop("roll", self._step, self._clock).run(), name="roll call")
+        """Begin to write. If the shared state is away, the notes are written later."""
+        self._task = asyncio.create_task(Loop("membership", self._step, self._clock).run(), name="membership")
 
     async def stop(self) -> None:
-        """Say that they are gone."""
+        """Remove the notes of these roles."""
         task, self._task = self._task, None
         if task is not None:
             await end_tasks([task])
-        await self._board.take_down(KIND, [_name(each) for each in self._speak()])
+        await self._shared_state.take_down(KIND, [_name(each) for each in self._speak()])
 
     async def _step(self) -> float:
         await self.tell()
         return TELL_SECONDS
 
     async def tell(self) -> None:
-        """Speak once, and listen."""
+        """Write the notes once, then read those of the others."""
         notes = [Note(KIND, _name(each), msgspec.to_builtins(each)) for each in self._speak()]
-        if await self._board.tell(notes, TTL_SECONDS) and self._heard is not None:
+        if await self._shared_state.tell(notes, TTL_SECONDS) and self._heard is not None:
             try:
-                self._heard(await roll_of(self._board))
+                self._heard(await active_roles(self._shared_state))
             except Unavailable:
                 return
 

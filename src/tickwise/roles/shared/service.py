@@ -62,7 +62,7 @@ class Telemetry(Protocol):
         """Runs that ended FAILED, each with a dead letter, by why."""
         ...
 
-    def let_go(self, count: int) -> None:
+    def lease_stopped(self, count: int) -> None:
         """Attempts that an executor stopped because its lease ended."""
         ...
 
@@ -212,7 +212,7 @@ class Service:
         return {}
 
     def facts(self) -> Mapping[str, Any]:
-        """Its facts besides that it is alive: fields of `roll.RoleFacts`."""
+        """Its facts besides that it is alive: fields of `membership.RoleFacts`."""
         return {}
 
     async def start(self) -> None:

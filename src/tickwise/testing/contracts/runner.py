@@ -40,7 +40,7 @@ Task = Mapping[str, Any]
 def assignment(task: Task, payload: Any = None, **changes: Any) -> Assignment:
     """A first attempt, due now."""
     now = _CLOCK.now()
-    run_id, job_id = (time_id(round(now * 1000), _CLOCK.noise(10)) for _ in range(2))
+    run_id, job_id = (time_id(round(now * 1000), _CLOCK.random_bytes(10)) for _ in range(2))
     made = Assignment(
         run_id=run_id,
         token=7,

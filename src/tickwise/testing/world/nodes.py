@@ -134,7 +134,7 @@ class SimulatedNode:
         assert self.link is not None
         assert self.clock is not None
         signals = ground.bell.of(process)
-        self.link.on_handover(handover_bell(signals, self._announcer()))
+        self.link.on_handover(handover_bell(signals, self._hint_publisher()))
         if self.kind == "scheduler":
             settings = SchedulerSettings(
                 name=process.name,
@@ -152,7 +152,7 @@ class SimulatedNode:
                 settings=settings,
                 telemetry=Silent(),
                 carry_out=OperationPages(self._context(signals)).page,
-                announcer=self._announcer(),
+                hint_publisher=self._hint_publisher(),
             )
         if self.kind == "api":
             return self._control(signals)
@@ -163,7 +163,7 @@ class SimulatedNode:
             )
         return Executor(
             runs=self.link,
-            seats=self._seats(process),
+            runner_configs=self._runner_configs(process),
             signals=signals,
             clock=self.clock,
             settings=ExecutorSettings(
@@ -181,7 +181,7 @@ class SimulatedNode:
             broker=self.broker,
         )
 
-    def _announcer(self) -> HintPublisher | None:
+    def _hint_publisher(self) -> HintPublisher | None:
         return None if self.broker is None else HintPublisher(self.broker)
 
     def _context(self, signals: ProcessSignals) -> ControlContext:
@@ -193,7 +193,7 @@ class SimulatedNode:
             signals=signals,
             clock=self.clock,
             near_seconds=self._ground.swarm.horizon_seconds,
-            announcer=self._announcer(),
+            hint_publisher=self._hint_publisher(),
         )
 
     def _control(self, signals: ProcessSignals) -> Control:
@@ -205,7 +205,7 @@ class SimulatedNode:
             calendars=CalendarFiles(),
         )
 
-    def _seats(self, process: SimulatedProcess) -> Sequence[RunnerConfig]:
+    def _runner_configs(self, process: SimulatedProcess) -> Sequence[RunnerConfig]:
         def poisoned() -> None:
             self._ground.weather.poisoned(process)
 

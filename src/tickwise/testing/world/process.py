@@ -135,7 +135,7 @@ class ProcessClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds))  # noqa: TID251 - this is a clock: the loop's own timers are the time
 
-    def noise(self, count: int) -> bytes:
+    def random_bytes(self, count: int) -> bytes:
         found = b""
         while len(found) < count:
             found += blake2b(self._seed + b"/%d" % next(self._numbers)).digest()

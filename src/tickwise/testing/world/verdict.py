@@ -185,10 +185,10 @@ def books_out_of_balance(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
         if node.kind != "executor" or not node.alive or node.leaving:
             continue
         executor = node.role
-        for intake in executor._intakes:
-            books = intake.held, intake.launched, intake.unrecorded
+        for capacity in executor._capacities:
+            books = capacity.held, capacity.launched, capacity.unrecorded
             if any(books):
-                yield f"{node.name} counts {books} held, launched and unrecorded {intake.kinds}, and holds nothing"
+                yield f"{node.name} counts {books} held, launched and unrecorded {capacity.kinds}, and holds nothing"
         if executor._held_runs.live or executor._held_runs.dying or len(executor._outbox):
             yield f"{node.name} still has {len(executor._held_runs.live)} runs, {len(executor._held_runs.dying)} dying"
 

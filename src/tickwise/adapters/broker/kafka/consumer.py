@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from tickwise.adapters.broker.kafka.shelves import MAX_WAITING
+from tickwise.adapters.broker.kafka.partition_buffers import MAX_WAITING
 from tickwise.ports.broker import Channel, ConsumerState, Delivery
 
 
-class Shelving(Protocol):
-    """Where the thread puts and the loop takes: `Shelves`, or `Acquired`."""
+class FetchBuffers(Protocol):
+    """Where the thread puts and the loop takes: `PartitionBuffers`, or `Acquired`."""
 
     @property
     def waiting(self) -> int:
@@ -38,7 +38,7 @@ class Fetcher(Protocol):
     arrived: Callable[[], None]
 
     @property
-    def shelves(self) -> Shelving:
+    def buffers(self) -> FetchBuffers:
         """The fetched messages."""
         ...
 
@@ -100,7 +100,7 @@ class KafkaConsumer:
             async with asyncio.timeout(wait_seconds):
                 while True:
                     self._arrived.clear()
-                    found = self._fetcher.shelves.take(limit)
+                    found = self._fetcher.buffers.take(limit)
                     if found or not self._started:
                         return found
                     await self._arrived.wait()
@@ -108,13 +108,13 @@ class KafkaConsumer:
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         """See the port. The commit follows within a tenth of a second."""
-        self._fetcher.shelves.done(deliveries)
+        self._fetcher.buffers.done(deliveries)
 
     def state(self) -> ConsumerState:
         """See the port."""
-        shelves = self._fetcher.shelves
+        buffers = self._fetcher.buffers
         reachable = self._reachable() and self._fetching and self._fetcher.ready
-        return ConsumerState(reachable, shelves.waiting, MAX_WAITING, shelves.lag())
+        return ConsumerState(reachable, buffers.waiting, MAX_WAITING, buffers.lag())
 
     def _wake(self) -> None:
         if self._loop is not None and not self._arrived.is_set():

@@ -1,7 +1,7 @@
 """One member of a group, in a thread of its own: it always polls, so that the member stays in its group and partitions
 change hands at once, however busy the event loop is and however long the store is away.
 
-    librdkafka ──► poll, consume ──► shelves ──► the loop
+    librdkafka ──► poll, consume ──► buffers ──► the loop
          ▲                                         │ done
          └── pause, resume, commit ◄───────────────┘
 
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
 from tickwise.adapters.broker.kafka.library import STOP_SECONDS, Complaints, admin_library, client_library
+from tickwise.adapters.broker.kafka.partition_buffers import PartitionBuffers, PartitionId
 from tickwise.adapters.broker.kafka.remade import Remade
-from tickwise.adapters.broker.kafka.shelves import PartitionId, Shelves
 from tickwise.adapters.broker.kafka.topics import topic_name
 from tickwise.ports.broker import Channel, Delivery
 from tickwise.ports.clock import Clock
@@ -44,12 +44,12 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class Member:
-    """A thread that fetches into shelves."""
+    """A thread that fetches into partition buffers."""
 
     def __init__(
         self, address: KafkaAddress, clock: Clock, complaints: Complaints, channels: Sequence[Channel], group: str
     ) -> None:
-        self.shelves = Shelves(channels)
+        self.buffers = PartitionBuffers(channels)
         self.arrived: Callable[[], None] = lambda: None
         """Called in this thread when something was put."""
         self.heard: Callable[[], None] = lambda: None
@@ -77,7 +77,7 @@ class Member:
     @property
     def ready(self) -> bool:
         """It has a partition, and lives."""
-        return not self.shelves.is_empty and self._thread is not None and self._thread.is_alive()
+        return not self.buffers.is_empty and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
         """Begin."""
@@ -109,7 +109,7 @@ class Member:
                 self._complaints.failed("consumer")
                 self._stopped.wait(AGAIN_SECONDS)
             finally:
-                self.shelves.revoke(self.shelves.places())
+                self.buffers.revoke(self.buffers.places())
 
     def _live(self) -> None:
         """One life as a member of the group, until it is told to stop or to begin anew."""
@@ -123,7 +123,7 @@ class Member:
         finally:
             if self._anew.is_set():
                 # What is done was done of topics that are no more: a commit would speak of the new ones.
-                self.shelves.revoke(self.shelves.places())
+                self.buffers.revoke(self.buffers.places())
             self._finish(consumer)
 
     def _made(self) -> Any:
@@ -135,7 +135,7 @@ class Member:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
-            # What lies in the library beside what lies on the shelves.
+            # The messages in the library, besides those in the buffers.
             "queued.min.messages": 1_000,
             "queued.max.messages.kbytes": 8 << 10,
             # As shipped 1 s: so long it would fetch nothing once its queue was full, and be empty for most of it
@@ -191,11 +191,11 @@ class Member:
         try:
             for place in list(self._shorter):
                 self._begin_again(consumer, place)
-            first = consumer.poll(POLL_PAUSED_SECONDS if self.shelves.any_paused() else POLL_SECONDS)
+            first = consumer.poll(POLL_PAUSED_SECONDS if self.buffers.any_paused() else POLL_SECONDS)
             if first is not None:
-                room = self.shelves.room() - 1
+                room = self.buffers.room() - 1
                 self._put([first, *(consumer.consume(room, 0) if room > 0 else ())])
-            turning = self.shelves.turn()
+            turning = self.buffers.turn()
             if turning.pause:
                 consumer.pause(self._partitions(turning.pause))
             if turning.resume:
@@ -222,13 +222,13 @@ class Member:
             epoch = message.leader_epoch() or 0
             if epoch > self._epochs.get(place, -1):
                 self._epochs[place] = epoch
-                count += self.shelves.put(deliveries)
+                count += self.buffers.put(deliveries)
                 deliveries = []
-                if delivery.offset < self.shelves.next(place):
+                if delivery.offset < self.buffers.next(place):
                     self._shorter.add(place)
             if place not in self._shorter:
                 deliveries.append(delivery)
-        count += self.shelves.put(deliveries)
+        count += self.buffers.put(deliveries)
         self.heard()
         if count:
             self.arrived()
@@ -255,21 +255,21 @@ class Member:
         ends, paused = {}, frozenset[PartitionId]()
         if now >= self._ask_at and self.reachable():
             self._ask_at = now + ASK_SECONDS
-            paused = self.shelves.paused()
-        for place in self.shelves.places():
+            paused = self.buffers.paused()
+        for place in self.buffers.places():
             [partition] = self._partitions([place])
             if place in paused:
                 _, end = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
             else:
                 _, end = consumer.get_watermark_offsets(partition, cached=True)
-                if 0 <= end < self.shelves.next(place):
+                if 0 <= end < self.buffers.next(place):
                     # Seldom so: a leader that is new may have said it before it knew. Its present answer counts.
                     _, end = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
-            if 0 <= end < self.shelves.next(place):
+            if 0 <= end < self.buffers.next(place):
                 self._shorter.add(place)
             elif end >= 0:
                 ends[place] = end
-        self.shelves.ends(ends)
+        self.buffers.ends(ends)
 
     def _begin_again(self, consumer: Any, place: PartitionId) -> None:
         """This log lost its end, as when a broker died with what only it had, and was written on from there. What is
@@ -284,7 +284,7 @@ class Member:
         consumer.commit(offsets=[partition], asynchronous=True)
         consumer.seek(partition)
         consumer.resume([partition])
-        self.shelves.assign([place])
+        self.buffers.assign([place])
         self._shorter.discard(place)
 
     # ---------------------------------------------------------------------------------------------- who has what
@@ -292,7 +292,7 @@ class Member:
     def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self.heard()
         places = self._places(partitions)
-        self.shelves.assign(places)
+        self.buffers.assign(places)
         self._forget(places)
         begin = self._remade.assigned(places, self._clock.monotonic())
         for place, partition in zip(places, partitions, strict=True):
@@ -302,16 +302,16 @@ class Member:
 
     def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
         places = self._places(partitions)
-        offsets = self.shelves.to_commit(places)
+        offsets = self.buffers.to_commit(places)
         if offsets and self.reachable():
             try:
                 consumer.commit(offsets=self._offsets(offsets), asynchronous=False)
             except self._library.KafkaException as failure:
                 self._complaints.complain("commit", str(failure.args[0].str()))
-        self.shelves.revoke(places)
+        self.buffers.revoke(places)
 
     def _lost(self, _consumer: Any, partitions: Sequence[Any]) -> None:
-        self.shelves.revoke(self._places(partitions))
+        self.buffers.revoke(self._places(partitions))
 
     def _forget(self, places: Iterable[PartitionId]) -> None:
         for place in places:
@@ -335,7 +335,7 @@ class Member:
         return partitions
 
     def _commit(self, consumer: Any, now: float) -> None:
-        offsets = self.shelves.to_commit()
+        offsets = self.buffers.to_commit()
         if offsets:
             self._commit_at = now + COMMIT_SECONDS
             self._committing = True
@@ -343,7 +343,7 @@ class Member:
                 consumer.commit(offsets=self._offsets(offsets), asynchronous=True)
             except self._library.KafkaException:
                 self._committing = False
-                self.shelves.not_committed(offsets)
+                self.buffers.not_committed(offsets)
                 raise
 
     def _committed(self, error: Any, partitions: Sequence[Any]) -> None:
@@ -352,7 +352,7 @@ class Member:
         failed = [each for each in partitions if error is not None or each.error is not None]
         if failed:
             self._commit_at = self._clock.monotonic() + COMMIT_RETRY_SECONDS
-            self.shelves.not_committed(self._places(failed))
+            self.buffers.not_committed(self._places(failed))
             why = error or failed[0].error
             self._complaints.complain("commit", why.str())
         else:

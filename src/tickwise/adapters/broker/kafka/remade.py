@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from tickwise.adapters.broker.kafka.shelves import PartitionId
+from tickwise.adapters.broker.kafka.partition_buffers import PartitionId
 from tickwise.ports.broker import Channel
 
 HEARD_SECONDS: Final = 60.0

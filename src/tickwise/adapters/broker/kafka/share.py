@@ -88,7 +88,7 @@ class Acquired:
         return not self._open
 
     def settle(self) -> tuple[list[Any], list[Any]]:
-        """Take the messages to accept and those to release; the shelf is empty then."""
+        """Take the messages to accept and those to release; the buffer is empty then."""
         with self._lock:
             accepted, released = self._done, list(self._open.values())
             self._done, self._open, self._queue = [], {}, []
@@ -109,7 +109,7 @@ class ShareMember:
     def __init__(
         self, address: KafkaAddress, clock: Clock, complaints: Complaints, channels: Sequence[Channel], group: str
     ) -> None:
-        self.shelves = Acquired(channels)
+        self.buffers = Acquired(channels)
         self.arrived: Callable[[], None] = lambda: None
         """Called in this thread when something was put."""
         self._address = address
@@ -167,7 +167,7 @@ class ShareMember:
                 self._stopped.wait(AGAIN_SECONDS)
             finally:
                 self._subscribed = False
-                self.shelves.settle()
+                self.buffers.settle()
                 if consumer is not None:
                     with contextlib.suppress(self._library.KafkaException, RuntimeError):
                         consumer.close()
@@ -182,12 +182,12 @@ class ShareMember:
                 self._complaints.complain(message.error().name(), message.error().str())
         if not acquired:
             return
-        self.shelves.put(acquired)
+        self.buffers.put(acquired)
         self.arrived()
         end = self._clock.monotonic() + HOLD_SECONDS
-        while not self.shelves.all_done() and not self._stopped.is_set() and self._clock.monotonic() < end:
+        while not self.buffers.all_done() and not self._stopped.is_set() and self._clock.monotonic() < end:
             self._stopped.wait(LOOK_SECONDS)
-        accepted, released = self.shelves.settle()
+        accepted, released = self.buffers.settle()
         for messages, kind in (
             (accepted, self._library.AcknowledgeType.ACCEPT),
             (released, self._library.AcknowledgeType.RELEASE),

@@ -247,7 +247,8 @@ class FunctionRunner:
         if self._closing:
             return
         for worker in self._workers:
-            worker.reserved = False  # a queue that still needs it reserves it again below; the oldest run is asked first
+            # A queue that still needs a worker reserves it again below; the queue of the oldest run goes first.
+            worker.reserved = False
         while any(self._feed_lane(lane) for lane in self._hungry()):
             pass
 

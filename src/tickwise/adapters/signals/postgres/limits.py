@@ -13,7 +13,7 @@ _COUNT: Final = statement("paces_count")
 
 
 def postgres_limits(
-    link: PostgresLink, pace: Pace, *, sharers: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
+    link: PostgresLink, pace: Pace, *, api_processes: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
 ) -> SharedLimits:
     """`ports.limits.Limits` over one database; the rest as `SharedLimits` says."""
 
@@ -22,4 +22,6 @@ def postgres_limits(
         rows = await link.ask(_COUNT, [*asked], [*asked.values()], *measures)
         return {row["who"]: Standing(row["granted"], row["ahead"]) for row in rows}
 
-    return SharedLimits(count, pace=pace, clock=link.clock, away=AWAY, sharers=sharers, wait_seconds=wait_seconds)
+    return SharedLimits(
+        count, pace=pace, clock=link.clock, away=AWAY, api_processes=api_processes, wait_seconds=wait_seconds
+    )

@@ -19,7 +19,7 @@ _SHA: Final = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 def redis_limits(
-    link: RedisLink, pace: Pace, *, sharers: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
+    link: RedisLink, pace: Pace, *, api_processes: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
 ) -> SharedLimits:
     """`ports.limits.Limits` over one Redis; the rest as `SharedLimits` says."""
 
@@ -34,4 +34,6 @@ def redis_limits(
         pairs = zip(found[::2], found[1::2], strict=True)
         return {who: Standing(int(granted), float(ahead)) for who, (granted, ahead) in zip(asked, pairs, strict=True)}
 
-    return SharedLimits(count, pace=pace, clock=link.clock, away=AWAY, sharers=sharers, wait_seconds=wait_seconds)
+    return SharedLimits(
+        count, pace=pace, clock=link.clock, away=AWAY, api_processes=api_processes, wait_seconds=wait_seconds
+    )

@@ -48,7 +48,7 @@ class RedisSignals:
     def __init__(self, link: RedisLink) -> None:
         self._link = link
         self._clock = clock = link.clock
-        self._origin = clock.noise(_ORIGIN_BYTES)
+        self._origin = clock.random_bytes(_ORIGIN_BYTES)
         self._listeners = Listeners()
         self._pending = PendingRings()
         self._wanted = asyncio.Event()

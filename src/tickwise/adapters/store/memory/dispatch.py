@@ -238,7 +238,7 @@ class Dispatch(Duty):
         # An ordinary start is told of when the task is under way, and what has begun goes on.
         first = run.guarded or run.open or began.on_unknown is not OnUnknown.RERUN or began.gate is not None
         if first and self._state.on_hold(run.job.namespace, run.lane.queue):
-            self._state.let_go(run, RunEvent.RELEASED)
+            self._state.release(run, RunEvent.RELEASED)
             return False
         if run.open and not settle(self._state, run):
             return False
@@ -283,7 +283,7 @@ class Dispatch(Duty):
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
             run.attempts.append(attempt_row(run, state, report))
         run.waited_since = None
-        self._state.let_go(run, event, outcome.retry_at)
+        self._state.release(run, event, outcome.retry_at)
 
     def _was_recorded(self, executor: int, outcome: Outcome) -> bool:
         """Whether this attempt's outcome is on record already: then it is accepted again."""
@@ -307,7 +307,7 @@ class Dispatch(Duty):
             for run in found.held.values()
             if run.state is RunState.DISPATCHED and run.token not in known and (run.dispatched or 0.0) <= asked
         ]
-        return sum(self._state.let_go(run, RunEvent.RELEASED) for run in unknown)
+        return sum(self._state.release(run, RunEvent.RELEASED) for run in unknown)
 
     # ------------------------------------------------------------------------------------------- figures
 

@@ -39,7 +39,7 @@ class History(Duty):
 
     async def cluster_id(self) -> str:
         if self._state.cluster_id is None:
-            self._state.cluster_id = str(UUID(bytes=self._state.clock.noise(16), version=4))
+            self._state.cluster_id = str(UUID(bytes=self._state.clock.random_bytes(16), version=4))
         return self._state.cluster_id
 
     async def requests_mark(self, applied: Mapping[int, float]) -> None:

@@ -28,12 +28,12 @@ def _pass(state: State, run: RunRecord, gate: Gate) -> bool:
         run.slot = run.rate_key = None
     if gate.limit_key is not None and not has_slot(gate.limit, state.slots.running(Name(namespace, gate.limit_key))):
         run.blocked = True
-        if state.let_go(run, RunEvent.RELEASED):
+        if state.release(run, RunEvent.RELEASED):
             run.waited_since = since
             state.slots.wait(run, gate.limit_key, gate.limit)
         return False
     if gate.rate_key is not None and not state.slots.keep_pace(run, gate, state.now()):
-        state.let_go(run, RunEvent.RELEASED)
+        state.release(run, RunEvent.RELEASED)
         return False
     run.waited_since = None
     if gate.limit_key is not None:

@@ -43,5 +43,5 @@ def _carry_out(state: State, run: RunRecord, verdict: LossVerdict) -> LossFate:
     if verdict.lost_reason is not None:
         report = Report(ended=now, started=run.started, reason=verdict.lost_reason)
         run.attempts.append(attempt_row(run, RunState.QUEUED, report))
-    state.let_go(run, RunEvent.LEASE_LOST if verdict.counted else RunEvent.RELEASED)
+    state.release(run, RunEvent.LEASE_LOST if verdict.counted else RunEvent.RELEASED)
     return verdict.fate

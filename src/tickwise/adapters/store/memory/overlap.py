@@ -26,7 +26,7 @@ def settle(state: State, run: RunRecord) -> bool:
         state.end_skipped(run, SkipReason.OVERLAP, overlap_sentence(len(earlier)))
     else:
         run.blocked = True
-        state.let_go(run, RunEvent.RELEASED)
+        state.release(run, RunEvent.RELEASED)
     return False
 
 

@@ -1,7 +1,7 @@
 """The state of a memory store, and the moves that its duties are made of.
 
 make ──► free ──hold──► held ──┬── end      a final state, on record
-          ▲                    ├── let_go   free again; or ended or forgotten, if that was asked meanwhile
+          ▲                    ├── release  free again; or ended or forgotten, if that was asked meanwhile
           └────────────────────┘
 """
 
@@ -319,7 +319,7 @@ class State:
         run.place = 0
         executor.held[run.run_id] = run
 
-    def let_go(self, run: RunRecord, event: RunEvent, retry_at: float | None = None) -> bool:
+    def release(self, run: RunRecord, event: RunEvent, retry_at: float | None = None) -> bool:
         """Its holder has it no longer. It waits again, unless it was asked to stop: then it ends or is forgotten.
 
         Returns whether it waits.

@@ -1,5 +1,5 @@
--- name: upkeep_lock One scheduler at a time does the upkeep; the lock goes with its session. The number spells
--- "tickwise", but for its last bit.
+-- name: upkeep_lock
+-- One scheduler at a time does the upkeep; the lock goes with its session. The number spells "tickwise", but for its last bit.
 SELECT pg_try_advisory_lock(8388353586463617380)
 
 -- name: partitions
@@ -9,8 +9,8 @@ JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent IN ('tickwise.history'::regclass, 'tickwise.jobs_passing'::regclass)
 ORDER BY c.relname
 
--- name: history_rest_trim Runs that lie in no partition of their time and are past it; how many. $1 ends before this,
--- $2 those of failed runs, $3 at most.
+-- name: history_rest_trim
+-- Runs that lie in no partition of their time and are past it; how many. $1 ends before this, $2 those of failed runs, $3 at most.
 WITH gone AS (
   DELETE FROM tickwise.history_rest
   WHERE ctid = ANY(ARRAY(
@@ -22,8 +22,9 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 
--- name: jobs_trim One-time jobs outside the partitions that are dropped, made before $1, with nothing to come and
--- nothing on record any more; at most $2 of them. How many.
+-- name: jobs_trim
+-- One-time jobs outside the partitions that are dropped, made before $1, with nothing to come and nothing on record any more;
+-- at most $2 of them. How many.
 WITH over AS MATERIALIZED (
   SELECT job_id, lasting FROM tickwise.jobs j
   WHERE tableoid IN ('tickwise.jobs_lasting'::regclass, 'tickwise.jobs_rest'::regclass)
@@ -45,8 +46,8 @@ placed AS (
 )
 SELECT count(*) FROM gone
 
--- name: attempts_trim Attempts of runs that are no longer on record; how many. $1 the id below which even failed runs
--- are past their time, $2 at most.
+-- name: attempts_trim
+-- Attempts of runs that are no longer on record; how many. $1 the id below which even failed runs are past their time, $2 at most.
 WITH gone AS (
   DELETE FROM tickwise.attempts
   WHERE ctid = ANY(ARRAY(
@@ -57,8 +58,8 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 
--- name: letters_trim What was done about runs that are no longer on record; how many. $1 the id below which even failed
--- runs are past their time, $2 at most.
+-- name: letters_trim
+-- What was done about runs that are no longer on record; how many. $1 the id below which even failed runs are past their time, $2 at most.
 WITH gone AS (
   DELETE FROM tickwise.letters
   WHERE run_id = ANY(ARRAY(
@@ -69,8 +70,8 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 
--- name: gates_trim Concurrency keys that no run has or waits for, and rates whose last start is older than any rate
--- reaches; at most $1 of each.
+-- name: gates_trim
+-- Concurrency keys that no run has or waits for, and rates whose last start is older than any rate reaches; at most $1 of each.
 WITH l AS (
   DELETE FROM tickwise.limits
   WHERE ctid = ANY(ARRAY(
@@ -86,8 +87,8 @@ r AS (
 )
 SELECT greatest((SELECT count(*) FROM l), (SELECT count(*) FROM r))
 
--- name: tallies_fold Fold what was counted last into the hours; how many rows went, at most $1. A concurrent reader
--- sees the state before or after.
+-- name: tallies_fold
+-- Fold what was counted last into the hours; how many rows went, at most $1. A concurrent reader sees the state before or after.
 WITH gone AS (
   DELETE FROM tickwise.tallies_new WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.tallies_new LIMIT $1)) RETURNING *
 ),
@@ -111,8 +112,8 @@ SELECT count(*) FROM gone
 -- Operations that ended before this. $1 that instant.
 DELETE FROM tickwise.operations WHERE ended < to_timestamp($1::float8)
 
--- name: executors_trim Executors of which no run tells any more, and requests to stop what nobody holds. $1 runs are
--- kept that ended after this.
+-- name: executors_trim
+-- Executors of which no run tells any more, and requests to stop what nobody holds. $1 runs are kept that ended after this.
 WITH requests AS (
   DELETE FROM tickwise.cancel_requests c
   WHERE NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.run_id = c.run_id AND r.holder = c.holder AND r.token = c.token)
@@ -136,9 +137,9 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 
--- name: lanes_heal Runs and jobs that were written into freed lanes: the lane comes back with its number, or they go to
--- the lane that has taken its place. A job may make its first run there long after the number is forgotten. Reads all
--- jobs if a lane is freed. How many lanes.
+-- name: lanes_heal
+-- Runs and jobs that were written into freed lanes: the lane comes back with its number, or they go to the lane that has taken its
+-- place. A job may make its first run there long after the number is forgotten. Reads all jobs if a lane is freed. How many lanes.
 WITH lost AS MATERIALIZED (
   SELECT f.*, l.lane AS instead FROM tickwise.lanes_freed f LEFT JOIN tickwise.lanes l USING (namespace, queue, priority, requires)
   WHERE (SELECT true FROM tickwise.runs r WHERE r.lane = f.lane LIMIT 1)
@@ -156,9 +157,9 @@ jobs AS (
 runs AS (UPDATE tickwise.runs r SET lane = lost.instead FROM lost WHERE lost.instead IS NOT NULL AND r.lane = lost.lane)
 SELECT count(*) FROM lost
 
--- name: lanes_trim Forget lanes that were freed more than $1 seconds ago, but for those in which there is a job or run:
--- they are yet to be healed. (Of two numbers of one lane only one comes back in a round.) Reads all jobs if there are
--- such lanes.
+-- name: lanes_trim
+-- Forget lanes that were freed more than $1 seconds ago, but for those in which there is a job or run: they are yet to be healed. (Of
+-- two numbers of one lane only one comes back in a round.) Reads all jobs if there are such lanes.
 WITH old AS MATERIALIZED (
   SELECT lane FROM tickwise.lanes_freed WHERE freed < tickwise.now() - $1::float8 * interval '1 second'
 ),
@@ -182,8 +183,8 @@ WITH used AS MATERIALIZED (
 UPDATE tickwise.lanes l SET idle = CASE WHEN l.lane NOT IN (SELECT lane FROM used) THEN tickwise.now() END
 WHERE lane = ANY($1::int[]) AND (idle IS NULL) <> (l.lane IN (SELECT lane FROM used))
 
--- name: lanes_free Free lanes that have been idle for $1 seconds, and were found so a moment ago. $2 lanes that were
--- looked at. How many.
+-- name: lanes_free
+-- Free lanes that have been idle for $1 seconds, and were found so a moment ago. $2 lanes that were looked at. How many.
 WITH gone AS (
   DELETE FROM tickwise.lanes
   WHERE lane = ANY($2::int[]) AND idle < tickwise.now() - $1::float8 * interval '1 second'
@@ -199,8 +200,9 @@ SELECT count(*) FROM gone
 -- Make a partition. $1 parent, $2 name, $3 first id, $4 the id after the last.
 SELECT tickwise.partition_make($1, $2, $3, $4)
 
--- name: history_retire Give up a partition of history. $1 name, $2 first id, $3 the id after the last, $4 ends before
--- this are past their time, $5 those of failed runs.
+-- name: history_retire
+-- Give up a partition of history. $1 name, $2 first id, $3 the id after the last, $4 ends before this are past their time, $5 those
+-- of failed runs.
 SELECT tickwise.history_retire($1, $2, $3, to_timestamp($4::float8), to_timestamp($5::float8))
 
 -- name: jobs_retire

@@ -34,7 +34,7 @@ class Walk:
 
     def draw(self, below: int) -> int:
         """A number from 0 on."""
-        return int.from_bytes(self.make.noise()[:4], "big") % below
+        return int.from_bytes(self.make.random_bytes()[:4], "big") % below
 
     async def step(self) -> None:
         """Something happens. What is likelier stands there more often."""

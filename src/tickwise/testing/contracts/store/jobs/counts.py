@@ -85,7 +85,7 @@ class CountsContract(StoreContract):
             jobs.append(make.job(make.now + 80_000.0, **fields))
             if identifier is None:
                 # Its id says when it is made, so it is made then.
-                jobs[-1] = jobs[-1]._replace(job_id=time_id(int(await store.now() * 1000), make.noise()))
+                jobs[-1] = jobs[-1]._replace(job_id=time_id(int(await store.now() * 1000), make.random_bytes()))
             await self.add(store, jobs[-1])
             await self.shift(store, 61.0)
         newest_first = [job.job_id for job in reversed(jobs)]

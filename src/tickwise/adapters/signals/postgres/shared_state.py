@@ -1,4 +1,4 @@
-"""The board in the database: an unlogged table, which costs no write-ahead log and is empty after a crash."""
+"""The shared state in the database: an unlogged table, which costs no write-ahead log and is empty after a crash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tickwise.adapters.signals.noting import check_name, read, written
 from tickwise.adapters.signals.postgres.link import AWAY, PostgresLink, statement
-from tickwise.ports.board import MAX_LOOK, Facts, Note
+from tickwise.ports.shared_state import MAX_LOOK, Facts, Note
 
 AGAIN_SECONDS: Final = 1.0
 """How long a database that did not answer is not asked again: nobody waits for it twice in a row."""
@@ -23,8 +23,8 @@ _TRIM: Final = statement("board_trim")
 log = logging.getLogger(__name__)
 
 
-class PostgresBoard:
-    """`ports.board.Board` over one database."""
+class PostgresSharedState:
+    """`ports.shared_state.SharedState` over one database."""
 
     def __init__(self, link: PostgresLink) -> None:
         self._link = link

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Sequence
 
 from tickwise import __version__
 from tickwise.domain.errors import Unavailable
-from tickwise.roles.shared.membership import RoleFacts, RollCall
+from tickwise.roles.shared.membership import MembershipWriter, RoleFacts
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.runtime import Runtime
 
 
 @contextlib.asynccontextmanager
-async def roll_call(
+async def membership(
     runtime: Runtime, roles: Sequence[Service], health_url: str | None, *, api: Sequence[str] | None = None
 ) -> AsyncIterator[None]:
     """While the block lasts. `api`: the parts of the API that this process serves, if it does."""
@@ -45,9 +45,14 @@ async def roll_call(
         return [*([] if api is None else [facts("api", api)]), *said.values()]
 
     def heard(found: Sequence[RoleFacts]) -> None:
-        runtime.near.sharers.count = max(1, sum(each.role == "api" for each in found))
+        runtime.coordination.api_processes.count = max(1, sum(each.role == "api" for each in found))
 
-    call = RollCall(runtime.near.board, runtime.clock, speak, heard if runtime.near.limits is not None else None)
+    call = MembershipWriter(
+        runtime.coordination.shared_state,
+        runtime.clock,
+        speak,
+        heard if runtime.coordination.limits is not None else None,
+    )
     await call.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The board in Redis: a key a note, which goes by itself when its time is over, and a set of names a kind.
+"""The shared state in Redis: one key for each note, which expires by itself, and one set of names for each kind.
 
     tell ──► SET board:KIND:NAME facts PX ttl;  ZADD board:KIND names by when they were told, the newest of them
     look ──► the names that are asked for, or those of the set ──► MGET; names whose note is gone leave the set
@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from tickwise.adapters.signals.noting import check_name, read, written
 from tickwise.adapters.signals.redis.link import AWAY, Command, RedisLink
-from tickwise.ports.board import MAX_LOOK, Facts, Note
+from tickwise.ports.shared_state import MAX_LOOK, Facts, Note
 
 MAX_LISTED: Final = 2 * MAX_LOOK
 """Names that the set of a kind keeps."""
 
 
-class RedisBoard:
-    """`ports.board.Board` over one Redis."""
+class RedisSharedState:
+    """`ports.shared_state.SharedState` over one Redis."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link

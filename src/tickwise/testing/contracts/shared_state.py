@@ -1,4 +1,4 @@
-"""The board: notes that several processes see, until their time is over."""
+"""The shared state: notes that several processes see, until their time is over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.ports.board import MAX_FACTS_BYTES, MAX_LOOK, MAX_NAME_LENGTH, MAX_TTL_SECONDS, Board, Facts, Note
+from tickwise.ports.shared_state import (
+    MAX_FACTS_BYTES,
+    MAX_LOOK,
+    MAX_NAME_LENGTH,
+    MAX_TTL_SECONDS,
+    Facts,
+    Note,
+    SharedState,
+)
 from tickwise.testing.contracts.base import Contract
 
 LONG_SECONDS = 600.0
@@ -18,20 +26,24 @@ WITHIN_SECONDS = 60.0
 _CLOCK = SystemClock()
 
 
-class BoardContract(Contract):
-    """What every board does. The adapter's class provides the fixture `boards`: two that see the same, not started,
-    and empty. Where only one can be, it is the same object twice."""
+class SharedStateContract(Contract):
+    """The promises of each shared state. The adapter's class provides the fixture `shared_states`: two that see the
+    same, not started, and empty. Where only one can be, it is the same object twice."""
 
     @pytest_asyncio.fixture
-    async def started(self, boards: tuple[Board, Board]) -> AsyncIterator[tuple[Board, Board]]:
+    async def started(
+        self, shared_states: tuple[SharedState, SharedState]
+    ) -> AsyncIterator[tuple[SharedState, SharedState]]:
         """Both, at work."""
-        for board in boards:
-            await board.start()
-        yield boards
-        for board in boards:
-            await board.stop()
+        for shared_state in shared_states:
+            await shared_state.start()
+        yield shared_states
+        for shared_state in shared_states:
+            await shared_state.stop()
 
-    async def test_what_is_told_is_seen_by_all_of_its_kind_or_by_name(self, started: tuple[Board, Board]) -> None:
+    async def test_what_is_told_is_seen_by_all_of_its_kind_or_by_name(
+        self, started: tuple[SharedState, SharedState]
+    ) -> None:
         """Many at once; other kinds and other names are not there."""
         here, there = started
         notes = [Note("role", name, {"since": number}) for number, name in enumerate(("a", "b", "c"))]
@@ -41,14 +53,16 @@ class BoardContract(Contract):
         assert {} == await there.look("role", [])
         assert {} == await there.look("nothing")
 
-    async def test_the_same_name_again_takes_the_place_of_the_one_before(self, started: tuple[Board, Board]) -> None:
+    async def test_the_same_name_again_takes_the_place_of_the_one_before(
+        self, started: tuple[SharedState, SharedState]
+    ) -> None:
         """In one call the last one counts."""
         here, there = started
         await here.tell([Note("role", "a", {"n": 1})], LONG_SECONDS)
         await there.tell([Note("role", "a", {"n": 2}), Note("role", "a", {"n": 3})], LONG_SECONDS)
         assert {"a": {"n": 3}} == await here.look("role")
 
-    async def test_a_note_goes_when_its_time_is_over(self, started: tuple[Board, Board]) -> None:
+    async def test_a_note_goes_when_its_time_is_over(self, started: tuple[SharedState, SharedState]) -> None:
         """The others stay."""
         here, there = started
         await here.tell([Note("role", "stays", {})], LONG_SECONDS)
@@ -61,7 +75,7 @@ class BoardContract(Contract):
         await asyncio.wait_for(gone(), WITHIN_SECONDS)
         assert {} == await there.look("role", ["goes"])
 
-    async def test_a_note_that_is_told_again_lives_on(self, started: tuple[Board, Board]) -> None:
+    async def test_a_note_that_is_told_again_lives_on(self, started: tuple[SharedState, SharedState]) -> None:
         """Its time begins anew, whichever process tells."""
         here, there = started
         await here.tell([Note("role", "a", {})], 0.2)
@@ -69,7 +83,7 @@ class BoardContract(Contract):
         await _CLOCK.sleep(0.4)
         assert {"a": {}} == await here.look("role")
 
-    async def test_what_is_taken_down_is_gone(self, started: tuple[Board, Board]) -> None:
+    async def test_what_is_taken_down_is_gone(self, started: tuple[SharedState, SharedState]) -> None:
         """By whoever takes it down; what is not there may be taken down too."""
         here, there = started
         await here.tell([Note("role", name, {}) for name in "abc"], LONG_SECONDS)
@@ -81,14 +95,18 @@ class BoardContract(Contract):
         "facts",
         [{}, {"text": "\N{SNOWMAN} ' \" \\ : *", "none": None, "list": [1, 2.5, True]}, {"x": "y" * 3_900}],
     )
-    async def test_facts_come_back_as_they_were_told(self, started: tuple[Board, Board], facts: Facts) -> None:
+    async def test_facts_come_back_as_they_were_told(
+        self, started: tuple[SharedState, SharedState], facts: Facts
+    ) -> None:
         """Under any name."""
         here, there = started
         name = "a name: with %, *, ' and \N{SNOWMAN}"
         assert await here.tell([Note(name, name, facts)], LONG_SECONDS)
         assert {name: facts} == await there.look(name)
 
-    async def test_very_many_notes_are_bounded_where_all_are_looked_at(self, started: tuple[Board, Board]) -> None:
+    async def test_very_many_notes_are_bounded_where_all_are_looked_at(
+        self, started: tuple[SharedState, SharedState]
+    ) -> None:
         """And each of them is found by its name."""
         here, there = started
         notes = [Note("many", f"{number}", {"n": number}) for number in range(3 * MAX_LOOK)]
@@ -112,7 +130,7 @@ class BoardContract(Contract):
         ],
     )
     async def test_what_breaks_a_limit_is_refused(
-        self, started: tuple[Board, Board], kind: str, name: str, facts: dict[str, Any]
+        self, started: tuple[SharedState, SharedState], kind: str, name: str, facts: dict[str, Any]
     ) -> None:
         """And nothing of that call is put up."""
         here, _ = started
@@ -121,20 +139,24 @@ class BoardContract(Contract):
         assert {} == await here.look("k")
 
     @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), MAX_TTL_SECONDS + 1])
-    async def test_a_time_that_no_note_can_have_is_refused(self, started: tuple[Board, Board], seconds: float) -> None:
+    async def test_a_time_that_no_note_can_have_is_refused(
+        self, started: tuple[SharedState, SharedState], seconds: float
+    ) -> None:
         """Each note ends some day."""
         here, _ = started
         with pytest.raises(ValueError, match="kept for"):
             await here.tell([Note("k", "a", {})], seconds)
 
-    async def test_many_who_tell_at_once_do_not_hinder_each_other(self, started: tuple[Board, Board]) -> None:
+    async def test_many_who_tell_at_once_do_not_hinder_each_other(
+        self, started: tuple[SharedState, SharedState]
+    ) -> None:
         """Of the same names, in different orders."""
         here, there = started
         names = [f"{number}" for number in range(50)]
         calls = [
-            board.tell([Note("role", name, {"by": by}) for name in order], LONG_SECONDS)
+            shared_state.tell([Note("role", name, {"by": by}) for name in order], LONG_SECONDS)
             for by in range(10)
-            for board, order in ((here, names), (there, names[::-1]))
+            for shared_state, order in ((here, names), (there, names[::-1]))
         ]
         assert [True] * len(calls) == await asyncio.gather(*calls)
         found = await here.look("role")

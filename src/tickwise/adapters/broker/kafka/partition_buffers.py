@@ -1,4 +1,4 @@
-"""Fetched messages that are not taken yet, by partition: the place where the fetching thread and the event loop meet.
+"""Fetched messages that are not taken yet, by partition. The fetching thread writes them, the event loop takes them.
 
     thread: put ──► │ runs.p9/0  ▒▒▒▒▒▒▒▒ │ ──► take: loop
                     │ runs.p9/1  ▒▒       │
@@ -6,8 +6,8 @@
                     └── what is full is paused, and fetched again at half
 
 Invariants: bounded by count and by bytes, however many partitions there are. Of each partition in order and without a
-gap since it was assigned. A revoked partition is gone at once: nothing of it is taken, and a message done afterwards
-says nothing. Every method holds the lock for microseconds.
+gap since it was assigned. A revoked partition is removed at once: none of its messages is taken, and a message done
+afterwards has no effect. Every method holds the lock for microseconds.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PartitionId(NamedTuple):
     partition: int
 
 
-class Shelf:
-    """One partition."""
+class PartitionBuffer:
+    """The messages of one partition."""
 
     __slots__ = ("dirty", "end", "kept", "ledger", "paused")
 
@@ -45,9 +45,9 @@ class Shelf:
         """From the first message on."""
         self.paused = False
         self.end = 0
-        """The offset of its next message on the broker, when it was looked last."""
+        """The offset of the broker's next message, as last read."""
         self.dirty = False
-        """Something is done that no commit has told."""
+        """A message is done that no commit covers yet."""
 
 
 class Turning(NamedTuple):
@@ -57,13 +57,13 @@ class Turning(NamedTuple):
     resume: list[PartitionId]
 
 
-class Shelves:
-    """All partitions of one consumer."""
+class PartitionBuffers:
+    """The messages of all partitions of one consumer."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         self._urgency = {channel: place for place, channel in enumerate(channels)}
         self._lock = threading.Lock()
-        self._shelves: dict[PartitionId, Shelf] = {}
+        self._buffers: dict[PartitionId, PartitionBuffer] = {}
         self._takes = 0
         self._bytes = 0
         self.waiting = 0
@@ -72,11 +72,11 @@ class Shelves:
     # ---------------------------------------------------------------------------------------------- the thread's
 
     def assign(self, places: Iterable[PartitionId]) -> None:
-        """These are ours from now on; their first message says where they begin."""
+        """Add partitions; the first message of each says where it begins."""
         with self._lock:
             for place in places:
                 self._drop(place)
-                self._shelves[place] = Shelf()
+                self._buffers[place] = PartitionBuffer()
 
     def revoke(self, places: Iterable[PartitionId]) -> None:
         """These are not ours any more."""
@@ -94,10 +94,10 @@ class Shelves:
         count = 0
         with self._lock:
             for delivery in deliveries:
-                shelf = self._shelves.get(PartitionId(delivery.channel, delivery.partition))
-                if shelf is None or _end(shelf) > delivery.offset:
+                buffer = self._buffers.get(PartitionId(delivery.channel, delivery.partition))
+                if buffer is None or _end(buffer) > delivery.offset:
                     continue  # of a partition that was revoked meanwhile, or fetched again after a pause
-                shelf.kept.append(delivery)
+                buffer.kept.append(delivery)
                 count += 1
                 self._bytes += len(delivery.value)
             self.waiting += count
@@ -106,71 +106,71 @@ class Shelves:
     def turn(self) -> Turning:
         """Which partitions to pause and to resume now. It is said once: the caller does it."""
         with self._lock:
-            # All shelves at their limit and one batch more are within the bound of all.
-            limit = max(1, (MAX_WAITING - MAX_BATCH) // max(1, len(self._shelves)))
+            # All buffers at their limit and one batch more are within the bound of all.
+            limit = max(1, (MAX_WAITING - MAX_BATCH) // max(1, len(self._buffers)))
             full = self.waiting + MAX_BATCH > MAX_WAITING or self._bytes >= MAX_WAITING_BYTES
             turning = Turning([], [])
-            for place, shelf in self._shelves.items():
-                held = len(shelf.kept)
-                if not shelf.paused and (held >= limit or (full and held)):
-                    shelf.paused = True
+            for place, buffer in self._buffers.items():
+                held = len(buffer.kept)
+                if not buffer.paused and (held >= limit or (full and held)):
+                    buffer.paused = True
                     turning.pause.append(place)
-                elif shelf.paused and held <= limit // 2 and not (full and held):
-                    shelf.paused = False
+                elif buffer.paused and held <= limit // 2 and not (full and held):
+                    buffer.paused = False
                     turning.resume.append(place)
             return turning
 
     def paused(self) -> frozenset[PartitionId]:
         """Those of which nothing is fetched now."""
         with self._lock:
-            return frozenset(place for place, shelf in self._shelves.items() if shelf.paused)
+            return frozenset(place for place, buffer in self._buffers.items() if buffer.paused)
 
     def any_paused(self) -> bool:
         """Whether something waits to be resumed."""
         with self._lock:
-            return any(shelf.paused for shelf in self._shelves.values())
+            return any(buffer.paused for buffer in self._buffers.values())
 
     def to_commit(self, places: Iterable[PartitionId] | None = None) -> dict[PartitionId, int]:
         """Of these partitions (None: of all), those of which something is done that no commit has told, with the
         offset to commit."""
         offsets = {}
         with self._lock:
-            for place in self._shelves if places is None else places:
-                shelf = self._shelves.get(place)
-                if shelf is not None and shelf.dirty and shelf.ledger is not None:
-                    shelf.dirty = False
-                    offsets[place] = shelf.ledger.committed()
+            for place in self._buffers if places is None else places:
+                buffer = self._buffers.get(place)
+                if buffer is not None and buffer.dirty and buffer.ledger is not None:
+                    buffer.dirty = False
+                    offsets[place] = buffer.ledger.committed()
         return offsets
 
     def not_committed(self, places: Iterable[PartitionId]) -> None:
         """That commit failed: these are to be told again."""
         with self._lock:
             for place in places:
-                if place in self._shelves:
-                    self._shelves[place].dirty = True
+                if place in self._buffers:
+                    self._buffers[place].dirty = True
 
     def ends(self, ends: Mapping[PartitionId, int]) -> None:
         """Where these partitions end now, on the broker."""
         with self._lock:
             for place, end in ends.items():
-                if place in self._shelves:
-                    self._shelves[place].end = end
+                if place in self._buffers:
+                    self._buffers[place].end = end
 
     @property
     def is_empty(self) -> bool:
         """No partition is ours."""
-        return not self._shelves
+        return not self._buffers
 
     def next(self, place: PartitionId) -> int:
         """The lowest offset of this partition that is not known yet; 0 if nothing was fetched of it."""
         with self._lock:
-            shelf = self._shelves.get(place)
-            return _end(shelf) if shelf is not None else 0
+            buffer = self._buffers.get(place)
+            return _end(buffer) if buffer is not None else 0
 
     def places(self) -> list[PartitionId]:
         """Which are ours."""
         with self._lock:
-            return list(self._shelves)
+            return list(self._buffers)
 
     # ---------------------------------------------------------------------------------------------- the loop's
 
@@ -178,19 +178,19 @@ class Shelves:
         """Up to `limit`, as the port says."""
         with self._lock:
             heads = [
-                (place, Head(self._urgency[place.channel], shelf.kept[0].sent_at, len(shelf.kept)))
-                for place, shelf in self._shelves.items()
-                if shelf.kept
+                (place, Head(self._urgency[place.channel], buffer.kept[0].sent_at, len(buffer.kept)))
+                for place, buffer in self._buffers.items()
+                if buffer.kept
             ]
             if not heads:
                 return []
             self._takes += 1
             taken = []
             for place, count in pick(heads, limit, oldest_first=self._takes % FAIR_EVERY == 0):
-                shelf = self._shelves[place]
-                ledger = shelf.ledger = shelf.ledger or Ledger(shelf.kept[0].offset)
+                buffer = self._buffers[place]
+                ledger = buffer.ledger = buffer.ledger or Ledger(buffer.kept[0].offset)
                 for _ in range(count):
-                    delivery = shelf.kept.popleft()
+                    delivery = buffer.kept.popleft()
                     ledger.take(delivery.offset)
                     taken.append(delivery)
                     self._bytes -= len(delivery.value)
@@ -201,30 +201,30 @@ class Shelves:
         """These need not come again."""
         with self._lock:
             for delivery in deliveries:
-                shelf = self._shelves.get(PartitionId(delivery.channel, delivery.partition))
-                if shelf is not None and shelf.ledger is not None:
-                    shelf.ledger.done(delivery.offset)
-                    shelf.dirty = True
+                buffer = self._buffers.get(PartitionId(delivery.channel, delivery.partition))
+                if buffer is not None and buffer.ledger is not None:
+                    buffer.ledger.done(delivery.offset)
+                    buffer.dirty = True
 
     def lag(self) -> dict[str, int]:
         """By name of the channel: what is not done, up to where each partition ended when it was looked last."""
         lag = {channel.name: 0 for channel in self._urgency}
         with self._lock:
-            for place, shelf in self._shelves.items():
-                first = shelf.kept[0].offset if shelf.kept else shelf.end
-                at = shelf.ledger.committed() if shelf.ledger is not None else first
-                lag[place.channel.name] += max(0, shelf.end - at)
+            for place, buffer in self._buffers.items():
+                first = buffer.kept[0].offset if buffer.kept else buffer.end
+                at = buffer.ledger.committed() if buffer.ledger is not None else first
+                lag[place.channel.name] += max(0, buffer.end - at)
         return lag
 
     def _drop(self, place: PartitionId) -> None:
-        shelf = self._shelves.pop(place, None)
-        if shelf is not None:
-            self.waiting -= len(shelf.kept)
-            self._bytes -= sum(len(delivery.value) for delivery in shelf.kept)
+        buffer = self._buffers.pop(place, None)
+        if buffer is not None:
+            self.waiting -= len(buffer.kept)
+            self._bytes -= sum(len(delivery.value) for delivery in buffer.kept)
 
 
-def _end(shelf: Shelf) -> int:
+def _end(buffer: PartitionBuffer) -> int:
     """The lowest offset that is not known yet."""
-    if shelf.kept:
-        return shelf.kept[-1].offset + 1
-    return shelf.ledger.next if shelf.ledger is not None else 0
+    if buffer.kept:
+        return buffer.kept[-1].offset + 1
+    return buffer.ledger.next if buffer.ledger is not None else 0

@@ -9,14 +9,14 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.local import LocalBoard, LocalLimits
-from tickwise.adapters.signals.postgres import PostgresBoard, PostgresLink, postgres_limits
-from tickwise.adapters.signals.redis import RedisBoard, RedisLink, redis_limits
+from tickwise.adapters.signals.local import LocalLimits, LocalSharedState
+from tickwise.adapters.signals.postgres import PostgresLink, PostgresSharedState, postgres_limits
+from tickwise.adapters.signals.redis import RedisLink, RedisSharedState, redis_limits
 from tickwise.adapters.store.postgres import upgrade
-from tickwise.ports.board import Board
 from tickwise.ports.limits import Pace, RateLimits
-from tickwise.testing.contracts.board import BoardContract
+from tickwise.ports.shared_state import SharedState
 from tickwise.testing.contracts.limits import MakeLimits, RateLimitsContract
+from tickwise.testing.contracts.shared_state import SharedStateContract
 
 PATIENCE_SECONDS = 60.0
 """What takes long here is late, and not away."""
@@ -42,7 +42,7 @@ async def upgraded_url(database_url: str) -> str:
 
 @pytest_asyncio.fixture
 async def postgres_links(upgraded_url: str) -> AsyncIterator[tuple[PostgresLink, PostgresLink]]:
-    """Two processes of one database, whose board is empty."""
+    """Two processes of one database, whose shared state is empty."""
     here, there = (PostgresLink(upgraded_url, SystemClock(), answer_seconds=PATIENCE_SECONDS) for _ in range(2))
     links = here, there
     await links[0].ask("TRUNCATE tickwise.board, tickwise.paces")
@@ -51,24 +51,24 @@ async def postgres_links(upgraded_url: str) -> AsyncIterator[tuple[PostgresLink,
         await link.close()
 
 
-class TestLocalBoard(BoardContract):
+class TestLocalSharedState(SharedStateContract):
     @pytest.fixture
-    def boards(self) -> tuple[Board, Board]:
-        board = LocalBoard(SystemClock())
-        return board, board
+    def shared_states(self) -> tuple[SharedState, SharedState]:
+        shared_state = LocalSharedState(SystemClock())
+        return shared_state, shared_state
 
 
-class TestPostgresBoard(BoardContract):
+class TestPostgresSharedState(SharedStateContract):
     @pytest.fixture
-    def boards(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> tuple[Board, Board]:
-        here, there = (PostgresBoard(link) for link in postgres_links)
+    def shared_states(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> tuple[SharedState, SharedState]:
+        here, there = (PostgresSharedState(link) for link in postgres_links)
         return here, there
 
 
-class TestRedisBoard(BoardContract):
+class TestRedisSharedState(SharedStateContract):
     @pytest.fixture
-    def boards(self, redis_links: tuple[RedisLink, RedisLink]) -> tuple[Board, Board]:
-        here, there = (RedisBoard(link) for link in redis_links)
+    def shared_states(self, redis_links: tuple[RedisLink, RedisLink]) -> tuple[SharedState, SharedState]:
+        here, there = (RedisSharedState(link) for link in redis_links)
         return here, there
 
 

@@ -1,4 +1,4 @@
-"""The board of one process: what it tells itself."""
+"""The shared state of one process: a dictionary with times."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickwise.adapters.signals.noting import check_name, read, written
-from tickwise.ports.board import MAX_LOOK, Facts, Note
 from tickwise.ports.clock import Clock
+from tickwise.ports.shared_state import MAX_LOOK, Facts, Note
 
 MAX_KEPT: Final = 10_000
 """Notes of a kind; of more the oldest are dropped."""
 
 
-class LocalBoard:
-    """`ports.board.Board` where nobody else could look."""
+class LocalSharedState:
+    """`ports.shared_state.SharedState` where nobody else could look."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic

@@ -42,7 +42,7 @@ class Ear:
         self.exchange = Exchange(lanes=LANES, partitions=2)
         self._broker = MemoryBroker(self.exchange, clock)
         self._consumer: Consumer | None = None
-        self.announcer = HintPublisher(self._broker)
+        self.hint_publisher = HintPublisher(self._broker)
 
     async def hints(self) -> Sequence[Hints]:
         """What was said since the last look."""
@@ -81,7 +81,7 @@ async def control(rig: Rig, ear: Ear) -> AsyncIterator[Control]:
             blobs=rig.blobs,
             signals=rig.signals,
             clock=rig.clock,
-            announcer=ear.announcer,
+            hint_publisher=ear.hint_publisher,
         ),
         keys=rig.store,
         kinds={kind.name: kind for kind in builtin_kinds()},
@@ -181,7 +181,7 @@ async def test_what_schedulers_make_is_told_of(rig: Rig, ear: Ear) -> None:
     await rig.store.jobs_add([once])
     cron = await rig.cron("* * * * *", due)
     await rig.clock.advance(59.0)
-    await drive(rig.clock, rig.scheduler(announcer=ear.announcer).fire_due())
+    await drive(rig.clock, rig.scheduler(hint_publisher=ear.hint_publisher).fire_due())
     hints = await ear.hints()
     assert await active(rig) == {run for each in hints for run in each.ids()}
     assert {once.lane, cron.lane} == {each.lane for each in hints}
@@ -202,7 +202,9 @@ async def test_what_follows_an_end_is_told_of(rig: Rig, ear: Ear) -> None:
     request = ClaimRequest(executor=number, queues=["default"], labels=["task:scripted"], limit=10, ahead_seconds=0.0)
     claims = await rig.store.attempts_claim(request)
     await rig.store.attempts_finish(number, [outcome(claim, follow=True) for claim in claims])
-    sequences = Sequences(rig.store, signals=rig.signals, clock=rig.clock, telemetry=Silent(), announcer=ear.announcer)
+    sequences = Sequences(
+        rig.store, signals=rig.signals, clock=rig.clock, telemetry=Silent(), hint_publisher=ear.hint_publisher
+    )
     await sequences.step()
     (hints,) = await ear.hints()
     assert (await active(rig), 7) == (set(hints.ids()), hints.priority)
@@ -216,7 +218,7 @@ async def test_what_stays_queued_is_told_of_again_the_more_seldom_the_longer(rig
         if job.run_id in {run for hints in await ear.hints() for run in hints.ids()}:
             told.append(number * 0.5)
         await rig.clock.advance(0.5)
-        await drive(rig.clock, HintSweep(rig.flaky, ear.announcer).step())
+        await drive(rig.clock, HintSweep(rig.flaky, ear.hint_publisher).step())
     assert [0.5, 1.5, 2.5, 4.5, 8.5, 16.5] == told
 
 
@@ -228,7 +230,7 @@ async def test_what_is_held_or_has_ended_is_not_told_of_again(rig: Rig, ear: Ear
     assert 1 == len(await rig.store.attempts_claim(request))
     for _ in range(6):
         await rig.clock.advance(0.5)
-        await drive(rig.clock, HintSweep(rig.flaky, ear.announcer).step())
+        await drive(rig.clock, HintSweep(rig.flaky, ear.hint_publisher).step())
     assert set() == await ear.runs()
 
 
@@ -237,4 +239,4 @@ async def test_without_a_broker_nobody_sweeps(rig: Rig) -> None:
     rig.flaky.away = {"runs_waiting"}
     await drive(rig.clock, rig.scheduler().tick())
     with pytest.raises(StoreUnavailable):
-        await drive(rig.clock, rig.scheduler(announcer=Ear(rig.clock).announcer).tick())
+        await drive(rig.clock, rig.scheduler(hint_publisher=Ear(rig.clock).hint_publisher).tick())

@@ -1,9 +1,9 @@
-"""Notes that processes share and pages show: which roles are active, when somebody last looked. Any note may vanish at
-any time, so nothing is decided by one.
+"""The notes that processes share and pages show: which roles are active, which requests were accepted. Any note may
+vanish at any time, so nothing is decided by one.
 
     tell(notes, ttl_seconds) ──► kept until its time is over, told again before that ──► look(kind)
 
-Invariant: a note that is looked up is what its author told last, or nothing.
+Invariant: a reader gets the last note of its author, or none.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Facts = Mapping[str, Any]
 
 
 class Note(NamedTuple):
-    """One thing that is told. The same kind and name again takes the place of the one before."""
+    """One note. A later note of the same kind and name replaces it."""
 
     kind: str
     name: str
     facts: Facts
 
 
-class Board(Protocol):
-    """The place of notes. Writers and readers go on without it: no method raises because the board is away."""
+class SharedState(Protocol):
+    """The store of notes. Writers and readers go on without it: no method raises because the shared state is away."""
 
     async def start(self) -> None:
         """Begin; never raises because the other side is away."""
@@ -43,15 +43,15 @@ class Board(Protocol):
         ...
 
     async def tell(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
-        """Put them up, for so long (more than 0, at most `MAX_TTL_SECONDS`); whether they are there. Raises
-        `ValueError` for one that breaks a limit above."""
+        """Write notes that last `ttl_seconds` (more than 0, at most `MAX_TTL_SECONDS`); whether they are written.
+        Raises `ValueError` for one that breaks a limit above."""
         ...
 
     async def take_down(self, kind: str, names: Sequence[str]) -> None:
-        """They are over before their time."""
+        """Remove notes before their time is over."""
         ...
 
     async def look(self, kind: str, names: Sequence[str] | None = None) -> Mapping[str, Facts] | None:
-        """By name: those of `names` that are there, or all of the kind, up to `MAX_LOOK`. None: it cannot be asked
-        now, which is not the same as that nothing is there."""
+        """Read notes, by name: those of `names` that are there, or all of the kind, up to `MAX_LOOK`. None: the shared
+        state cannot be read now, which does not mean that nothing is there."""
         ...
