@@ -22,12 +22,12 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.cli.main import main
-from tickwise.ports.store import Expired, FireBatch, FireRequest, Store
+from tickwise.ports.store import Expired, FireBatch, Store
 from tickwise.wiring import processes
 from tickwise.wiring.runtime import Runtime
 
 VARIABLE: Final = "CHAOS_POINT"
-WITH_EFFECT: Final = frozenset({"attempts_claim", "timers_fire", "leases_expire", "fires_commit"})
+WITH_EFFECT: Final = frozenset({"attempts_claim", "timers_fire", "leases_expire", "timers_take", "timers_commit"})
 """These are called in vain again and again: it dies after one that did something."""
 
 
@@ -45,7 +45,10 @@ class Point(NamedTuple):
         if (method, side, self.side) == (self.method, "before", "paused") and self not in _paused:
             _paused.add(self)
             os.kill(os.getpid(), signal.SIGSTOP)
-        did = bool(result.executors or result.freed) if isinstance(result, Expired) else bool(result)
+        if isinstance(result, Expired):
+            did = bool(result.executors or result.freed)
+        else:
+            did = bool(result.timers if isinstance(result, FireBatch) else result)
         if (method, side) == self and (did or side == "before" or method not in WITH_EFFECT):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -61,17 +64,6 @@ class DyingStore:
         found = getattr(self._store, name)
         return self._deadly(name, found) if name == self._point.method else found
 
-    def fires(self, request: FireRequest) -> Any:
-        """A batch whose commit may be the point."""
-        return self._fires(request)
-
-    @asynccontextmanager
-    async def _fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
-        async with self._store.fires(request) as batch:
-            if batch.timers:
-                self._point.reached("fires", "after")
-            yield DyingBatch(batch, self._point) if self._point.method == "fires_commit" else batch
-
     def _deadly(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
         async def call(*arguments: Any, **named: Any) -> Any:
             self._point.reached(name, "before")
@@ -80,25 +72,6 @@ class DyingStore:
             return result
 
         return call
-
-
-class DyingBatch:
-    """The same for timers that were taken."""
-
-    def __init__(self, batch: FireBatch, point: Point) -> None:
-        self._batch = batch
-        self._point = point
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
-
-    async def commit(self, fires: Any) -> int:
-        """See the port."""
-        if fires:
-            self._point.reached("fires_commit", "before")
-        made = await self._batch.commit(fires)
-        self._point.reached("fires_commit", "after", made)
-        return made
 
 
 def _at_statement(name: str) -> None:

@@ -18,6 +18,7 @@ from tickwise.adapters.store.postgres.connection.link import target, translated
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Added, FireRequest
+from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor
 
 KILL = """
@@ -251,20 +252,20 @@ async def test_a_scheduler_that_dies_while_it_decides_leaves_its_timers(
     make = Factory(await store.now(), seed="fires")
     job = make.recurring(make.now)
     await store.jobs_add([job])
-    async with store.fires(DUE) as batch:
+    async with taken(store, DUE) as batch:
         assert [timer.job_id for timer in batch.timers] == [job.job_id]
         await operator.fetchval(KILL)
         with pytest.raises((InDoubt, StoreUnavailable)):
             await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + 60.0)])
 
-    async def taken() -> list[object]:
+    async def free() -> list[object]:
         try:
-            async with store.fires(DUE) as batch:
+            async with taken(store, DUE) as batch:
                 return [timer.job_id for timer in batch.timers]
         except StoreUnavailable:
             return []
 
-    assert await eventually(taken) == [job.job_id]
+    assert await eventually(free) == [job.job_id]
 
 
 async def test_a_ring_is_heard_in_other_processes_and_after_the_link_was_cut(

@@ -25,6 +25,7 @@ from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
 from tickwise.ports.store import Began, ClaimRequest, Fire, FireRequest, NewRun, RunQuery, RunRow
+from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor, outcome
 
 OCCURRENCES = 24
@@ -151,7 +152,7 @@ async def schedule(store: PostgresStore, first: float, overlap: Overlap) -> None
     request = FireRequest(horizon_seconds=AHEAD_SECONDS, limit=10)
     while True:
         with contextlib.suppress(Unavailable):
-            async with store.fires(request) as batch:
+            async with taken(store, request) as batch:
                 until = batch.now + AHEAD_SECONDS
                 await batch.commit([decided(each.job_id, each.pending, first, until, overlap) for each in batch.timers])
             await store.runs_unblock()

@@ -25,6 +25,7 @@ from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.sentences import REPLACED_SENTENCE
 from tickwise.ports.store import Began, ClaimRequest, FireRequest, JobAction, RuleRow
+from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor, outcome
 
 DUE = FireRequest(horizon_seconds=1.0, limit=10)
@@ -91,7 +92,7 @@ async def claimed_runs(
     make = Factory(await store.now(), seed=seed)
     job = make.recurring(make.now)
     await store.jobs_add([job])
-    async with store.fires(DUE) as batch:
+    async with taken(store, DUE) as batch:
         [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
         dues = [make.now + number / 1000 for number in range(count)]
         runs = [make.scheduled(job.job_id, due, overlap=overlap) for due in dues]
@@ -115,7 +116,7 @@ async def claimed_runs(
 
 async def drop_timer(store: PostgresStore, make: Factory, job_id: UUID) -> None:
     """The job fires no more, so that no other test finds its timer."""
-    async with store.fires(FireRequest(horizon_seconds=2 * HOUR, limit=100)) as batch:
+    async with taken(store, FireRequest(horizon_seconds=2 * HOUR, limit=100)) as batch:
         mine = [timer for timer in batch.timers if timer.job_id == job_id]
         await batch.commit([make.fire(job_id, timer.pending.due, None, runs=[]) for timer in mine])
 
@@ -247,14 +248,14 @@ async def test_what_a_scheduler_holds_back_by_old_rules_is_woken_by_the_new_ones
             except StoreUnavailable:
                 continue
 
-    async with stores[0].fires(DUE) as batch:
+    async with taken(stores[0], DUE) as batch:
         before = batch.rules_version
         assert [job.job_id] == [timer.job_id for timer in batch.timers]
         changes = await held_back(operator, 1, put())
         held = TimerState(make.now + HOUR, make.now, Hold.CALENDAR)
         await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, held, runs=[])])
     await changes
-    async with stores[0].fires(DUE) as batch:
+    async with taken(stores[0], DUE) as batch:
         assert [job.job_id] == [timer.job_id for timer in batch.timers]
         assert before + 1 == batch.rules_version
     await drop_timer(stores[0], make, job.job_id)
@@ -272,7 +273,7 @@ async def test_a_job_that_somebody_changes_is_parked_in_the_next_round(
     await operator.execute(LOCK_JOB, job.job_id)
     made = []
     for locked in (True, False):
-        async with stores[0].fires(DUE) as batch:
+        async with taken(stores[0], DUE) as batch:
             [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
             fire = make.fire(
                 job.job_id, timer.pending.due, TimerState(make.now + HOUR), park="too many runs in a minute"
@@ -297,11 +298,11 @@ async def test_a_scheduler_that_stands_still_loses_what_it_has_taken(
     monkeypatch.setitem(HOT_SETTINGS, "idle_in_transaction_session_timeout", "100ms")
     stopped = PostgresStore(database_url, clock=SystemClock())
     await stopped.open()
-    async with stopped.fires(DUE) as batch:
+    async with taken(stopped, DUE) as batch:
         [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
 
         async def goes_on() -> bool:
-            async with stores[1].fires(DUE) as other:
+            async with taken(stores[1], DUE) as other:
                 mine = [each for each in other.timers if each.job_id == job.job_id]
                 return await other.commit([make.fire(job.job_id, each.pending.due, None) for each in mine]) == 1
 
@@ -324,7 +325,7 @@ async def test_a_run_that_somebody_makes_while_its_timer_fires_does_not_put_the_
     await operator.execute(MAKE_RUN, run.run_id, job.job_id)
 
     async def fire() -> int:
-        async with stores[0].fires(DUE) as batch:
+        async with taken(stores[0], DUE) as batch:
             [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
             return await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + HOUR, runs=[run])])
 

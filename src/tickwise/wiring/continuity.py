@@ -16,7 +16,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
 from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
-from tickwise.roles.scheduler.fires import read_plan
+from tickwise.roles.scheduler.fires import TakenTimers, read_plan
 from tickwise.wiring.findings import DoctorFinding
 
 RECENT_SECONDS: Final = 7 * 86_400.0
@@ -114,7 +114,7 @@ async def begin_and_tell(store: Store) -> Restored:
     epoch = await store.epoch_begin()
     stats = await store.stats()
     active = [row for row in await store.executors_list() if row.gone_at is None]
-    async with store.fires(FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
+    async with TakenTimers(store, FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
         timers, now = batch.timers, batch.now
     judged = [(timer, *_judged(timer, now)) for timer in timers[:MAX_TIMERS]]
     shown = [await _shown(store, timer, runs, skipped) for timer, runs, skipped in judged[:MAX_JOBS_SHOWN]]

@@ -32,7 +32,7 @@ GUARDED: Final = ("attempts_start:before", "attempts_start:after", "attempts_fin
 """Again with a run that was lost once: its start is recorded before its task begins."""
 HEALING: Final = ("leases_expire:before", "sql/runs_free:before", "leases_expire:after")
 FIRING: Final = (
-    "timers_fire:before", "timers_fire:after", "fires:after", "fires_commit:before", "fires_commit:after",
+    "timers_fire:before", "timers_fire:after", "timers_take:after", "timers_commit:before", "timers_commit:after",
 )  # fmt: skip
 ANSWERING: Final = ("jobs_add:before", "jobs_add:after")
 DEATH_SECONDS: Final = 80.0

@@ -14,6 +14,7 @@ from tickwise.domain.model import Trigger, run_id
 from tickwise.ports.store import Began, ClaimRequest, Fire, FireRequest, JobRow, NewExecutor, NewRun, RuleKind, RuleRow
 from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar, written
 from tickwise.roles.shared.definition import decode_definition
+from tickwise.testing.contracts.base import taken
 
 START = 1_800_000_000.0  # 2027-01-15T08:00:00Z, a Friday, where the virtual clock begins
 SHELL = {"kind": "shell", "command": "date"}
@@ -68,7 +69,7 @@ WEEKENDS = Weekly(frozenset({5, 6}), 0, 86_400, "weekend")
 
 async def plan_ahead(here: World, seconds: float) -> None:
     """What a scheduler does: every timer that is due within so many seconds is decided."""
-    async with here.store.fires(FireRequest(horizon_seconds=seconds, limit=100)) as batch:
+    async with taken(here.store, FireRequest(horizon_seconds=seconds, limit=100)) as batch:
         fires = []
         for timer in batch.timers:
             schedule = decode_definition(timer.definition).schedule(timer.job_id)

@@ -30,6 +30,7 @@ from tickwise.domain.errors import InDoubt
 from tickwise.domain.model import run_id
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import ClaimRequest, Fire, FireRequest, NewExecutor, OccurrenceMove
+from tickwise.testing.contracts.base import taken
 
 T = TypeVar("T")
 
@@ -178,7 +179,7 @@ async def test_what_is_held_back_is_moved_as_one(here: World) -> None:
     """It would have become one run: skipped, it is one record with count and range; snoozed, it is one run, later."""
     job_ids = [await create(here, cron="0 * * * *") for _ in range(2)]
     held = TimerState(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
-    async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
+    async with taken(here.store, FireRequest(horizon_seconds=4_000, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 3_600, held, ()) for job_id in job_ids])
     skipped = await post(here, f"/jobs/{job_ids[0]}/skipNext")
     record = await get(here, f"/runs/{skipped['run_id']}")
@@ -197,7 +198,7 @@ async def test_what_was_held_back_and_snoozed_begins_no_earlier(here: World) -> 
     """Though any calendar or window is changed meanwhile, and what is held back by one is looked at again."""
     job_id = await create(here, cron="0 * * * *")
     held = TimerState(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
-    async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
+    async with taken(here.store, FireRequest(horizon_seconds=4_000, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 3_600, held, ())])
     await pass_time(here, 2 * 3_600)
     snoozed = await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T15:00:00Z")
@@ -212,7 +213,7 @@ async def test_what_is_held_back_to_be_skipped_cannot_be_moved(here: World) -> N
     await calendar(here, "off", Dates(date(2027, 1, 15), date(2027, 1, 15)))
     job_id = await create(here, cron="* * * * * *", calendars=[{"name": "off"}])
     held = TimerState(START + 16 * 3_600, START + 1, Hold.CALENDAR)
-    async with here.store.fires(FireRequest(horizon_seconds=2, limit=10)) as batch:
+    async with taken(here.store, FireRequest(horizon_seconds=2, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 1, held, ())])
     answer = await here.client.post(f"{API}/jobs/{job_id}/snooze", json={"until": "2027-01-20T00:00:00Z"})
     assert (409, "occurrence_closed") == (answer.status_code, answer.json()["code"])

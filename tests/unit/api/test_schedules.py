@@ -32,6 +32,7 @@ from tickwise.ports.signals import Topic
 from tickwise.ports.store import Fire, FireRequest, RuleKind, RuleRow
 from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, written
 from tickwise.roles.shared.rulebook import encode_window
+from tickwise.testing.contracts.base import taken
 
 
 @pytest_asyncio.fixture
@@ -205,7 +206,7 @@ async def test_the_zone_data_is_told_where_a_zone_matters(here: World) -> None:
     utc = await create(here, cron="0 3 * * *")
     every = await create(here, every="1h", timezone="Europe/Berlin")
     request = FireRequest(horizon_seconds=0.0, limit=10, other_zone_data_than="another")
-    async with here.store.fires(request) as batch:
+    async with taken(here.store, request) as batch:
         found = {str(timer.job_id) for timer in batch.timers}
     assert {berlin} == found & {berlin, utc, every}
 
@@ -299,7 +300,7 @@ async def test_other_calendars_let_go_what_is_held_back(here: World) -> None:
     await calendar(here, "off", WEEKENDS)
     job_id = await create(here, every="1h", calendars=[{"name": "off", "otherwise": "defer"}])
     held = TimerState(START + 86_400.0, START + 3_600.0, Hold.CALENDAR)
-    async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
+    async with taken(here.store, FireRequest(horizon_seconds=4_000, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 3_600.0, held, ())])
     assert held == (await stored(here, job_id)).timer
     await pass_time(here, 7_300)

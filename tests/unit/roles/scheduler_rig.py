@@ -12,7 +12,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import Fire, FireRequest, NewJob, Retention, RunQuery, RunRow
+from tickwise.ports.store import Fire, NewJob, Retention, RunQuery, RunRow
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.testing.factories import Factory
@@ -63,36 +63,15 @@ class Rig:
     async def decided(self, scheduler: Scheduler) -> Sequence[Fire]:
         """One tick, and what it told the store."""
         told: list[Fire] = []
-        real = self.store.fires
+        real = self.store.timers_commit
 
-        def fires(request: FireRequest) -> Any:
-            return _Listening(real(request), told)
+        async def commit(batch_id: int, fires: Sequence[Fire]) -> int:
+            told.extend(fires)
+            return await real(batch_id, fires)
 
-        self.store.fires = fires  # type: ignore[method-assign]  # to listen
+        self.store.timers_commit = commit  # type: ignore[method-assign]  # to listen
         try:
             await drive(self.clock, scheduler.tick())
         finally:
-            self.store.fires = real  # type: ignore[method-assign]  # as it was
+            self.store.timers_commit = real  # type: ignore[method-assign]  # as it was
         return told
-
-
-class _Listening:
-    """A batch that notes what is committed."""
-
-    def __init__(self, batch: Any, told: list[Fire]) -> None:
-        self._batch = batch
-        self._told = told
-
-    async def __aenter__(self) -> Any:
-        taken = await self._batch.__aenter__()
-        real = taken.commit
-
-        async def commit(fires: Sequence[Fire]) -> int:
-            self._told.extend(fires)
-            return int(await real(fires))
-
-        taken.commit = commit
-        return taken
-
-    async def __aexit__(self, *error: object) -> Any:
-        return await self._batch.__aexit__(*error)

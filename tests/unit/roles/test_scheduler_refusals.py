@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -15,7 +13,7 @@ from tests.unit.roles.scheduler_rig import Rig
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import Fire, FireRequest
+from tickwise.ports.store import Fire
 
 
 @pytest.fixture
@@ -25,29 +23,21 @@ def rig() -> Rig:
 
 
 class Refusing:
-    """In place of a store's `fires`: a batch with runs of one job is refused whole, while the test says so."""
+    """In place of a store's `timers_commit`: a batch with runs of one job is refused whole, while the test says so."""
 
     def __init__(self, rig: Rig, job_id: UUID, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
         self.error: Exception | None = error
         self.batches: list[int] = []
         """How many fires each batch had that was handed over."""
-        self._fires = rig.store.fires
+        self._commit = rig.store.timers_commit
         self._job_id = job_id
-        monkeypatch.setattr(rig.store, "fires", self.fires)
+        monkeypatch.setattr(rig.store, "timers_commit", self.commit)
 
-    @asynccontextmanager
-    async def fires(self, request: FireRequest) -> AsyncIterator[Any]:
-        async with self._fires(request) as taken:
-            real: Any = taken.commit
-
-            async def commit(fires: Sequence[Fire]) -> int:
-                self.batches.append(len(fires))
-                if self.error is not None and any(fire.job_id == self._job_id and fire.runs for fire in fires):
-                    raise self.error
-                return int(await real(fires))
-
-            taken.commit = commit  # type: ignore[method-assign]  # it listens, and refuses
-            yield taken
+    async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+        self.batches.append(len(fires))
+        if self.error is not None and any(fire.job_id == self._job_id and fire.runs for fire in fires):
+            raise self.error
+        return await self._commit(batch_id, fires)
 
 
 @pytest.mark.parametrize("error", [Invalid("a text that it cannot keep"), Bug("a number too large")])

@@ -97,6 +97,7 @@ from tickwise.ports.store.rules import (
     is_done,
 )
 from tickwise.ports.store.runs import (
+    BATCH_SECONDS,
     Beat,
     Began,
     CancelRequest,
@@ -117,6 +118,7 @@ from tickwise.ports.store.runs import (
 from tickwise.ports.store.searches import Searches
 
 __all__ = [
+    "BATCH_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",

@@ -315,7 +315,7 @@ class OccurrenceMove:
     expected: TimerState
     """The timer that this was decided from; another one stored raises `VersionConflict`."""
     timer: TimerState | None
-    """Where it goes; as in `FireBatch.commit`."""
+    """Where it goes; as in `Runs.timers_commit`."""
     skip: NewSkip | None = None
     run: NewRun | None = None
     zone_data: str | None = None

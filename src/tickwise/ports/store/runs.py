@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import TimerState
@@ -149,34 +148,22 @@ class FireRequest:
     Left out are those that are held back, and those that needed no zone's rules."""
 
 
-class FireBatch(Protocol):
-    """Timers taken for a decision. No other scheduler has them while this one does."""
+BATCH_SECONDS: Final = 30.0
+"""A batch of timers that is neither committed nor released after this time is over: other schedulers take its
+timers."""
 
-    @property
-    def now(self) -> float:
-        """The store's clock."""
-        ...
 
-    @property
-    def rules_version(self) -> int:
-        """Grows with each change of a calendar or window, of any namespace (see `Rules.rules_all`)."""
-        ...
+class FireBatch(NamedTuple):
+    """Timers taken for a decision. No other scheduler takes them until the batch is over."""
 
-    @property
-    def timers(self) -> Sequence[Timer]:
-        """The earliest first."""
-        ...
-
-    async def commit(self, fires: Sequence[Fire]) -> int:
-        """Make the runs, record the skips, move the timers and park jobs, all in one transaction; the number of runs
-        made.
-
-        A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
-        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
-        `fuse` and without an end; its timer stands as the fire says, and its runs stay. A one-time job's timer that is
-        given a `hold` needs a decision from then on.
-        """
-        ...
+    batch_id: int
+    """The name of the batch, valid for the client that took it. Opaque."""
+    now: float
+    """The store's clock."""
+    rules_version: int
+    """Grows with each change of a calendar or window, of any namespace (see `Rules.rules_all`)."""
+    timers: Sequence[Timer]
+    """The earliest first. A batch without timers is over at once."""
 
 
 class Gate(NamedTuple):
@@ -296,9 +283,29 @@ class Runs(Protocol):
         """
         ...
 
-    def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
-        """Timers that need a decision and are due within the horizon, at most `limit`, taken until the block is left. A
-        client has one batch at a time."""
+    async def timers_take(self, request: FireRequest) -> FireBatch:
+        """Take timers that need a decision and are due within the horizon, at most `limit`.
+
+        No other scheduler takes them until `timers_commit` or `timers_release` names the batch, or its client is gone,
+        or `BATCH_SECONDS` have passed. A batch that ends without a commit changes nothing.
+        """
+        ...
+
+    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+        """Make the runs, record the skips, move the timers and park jobs, all in one transaction; the number of runs
+        made. The batch is over afterwards, also if this call fails.
+
+        A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
+        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
+        `fuse` and without an end; its timer stands as the fire says, and its runs stay. A one-time job's timer that is
+        given a `hold` needs a decision from then on.
+
+        Raises `StoreUnavailable` if the batch is over: nothing was fired, and the scheduler takes the timers again.
+        """
+        ...
+
+    async def timers_release(self, batch_id: int) -> None:
+        """End a batch without a commit. A batch that is over stays so."""
         ...
 
     async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:

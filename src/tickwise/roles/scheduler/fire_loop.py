@@ -24,7 +24,7 @@ from tickwise.domain.errors import Bug, Invalid, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Store, Timer
-from tickwise.roles.scheduler.fires import Decided, NamespaceFuse, fire_of, read_plan
+from tickwise.roles.scheduler.fires import Decided, NamespaceFuse, TakenTimers, fire_of, read_plan
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.rule_budget import RuleShare
 from tickwise.roles.shared.hint_publisher import HintPublisher
@@ -145,7 +145,7 @@ class FireLoop:
             without=self._share.waiting(self._clock.monotonic()),
         )
         while True:
-            async with self._batches, self._store.fires(request) as taken:
+            async with self._batches, TakenTimers(self._store, request) as taken:
                 # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
                 if taken.rules_version == self._rulebook.version:
                     if not taken.timers:
@@ -166,7 +166,7 @@ class FireLoop:
         """How many runs came of it."""
         await self._fuse.hold_down(decided, taken.now)
         try:
-            made = await taken.commit([each.fire for each in decided])
+            made = await self._store.timers_commit(taken.batch_id, [each.fire for each in decided])
         except (Invalid, Bug):
             await self._fuse.forget(decided)
             raise

@@ -19,7 +19,7 @@ from tickwise.domain import zones
 from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Skip, SkipReason
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
-from tickwise.ports.store import Fire, NewRun, NewSkip, Runs, Timer
+from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Runs, Timer
 from tickwise.roles.shared.definition import Plan, decode_plan
 
 CACHED_LENGTH: Final = 4096
@@ -57,6 +57,23 @@ def _read(definition: str, job_id: UUID) -> Reading:
 
 
 _kept = lru_cache(maxsize=50_000)(_read)
+
+
+class TakenTimers:
+    """Timers taken for a decision. Those that the block does not commit are released when it is left."""
+
+    def __init__(self, runs: Runs, request: FireRequest) -> None:
+        self._runs = runs
+        self._request = request
+        self._batch_id = 0
+
+    async def __aenter__(self) -> FireBatch:
+        batch = await self._runs.timers_take(self._request)
+        self._batch_id = batch.batch_id
+        return batch
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runs.timers_release(self._batch_id)
 
 
 def fire_of(timer: Timer, reading: Reading, decision: Decision) -> Fire:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
@@ -27,12 +26,9 @@ from tickwise.ports.store import (
     Began,
     ClaimRequest,
     Fire,
-    FireBatch,
-    FireRequest,
     NewExecutor,
     Retention,
     Store,
-    Timer,
 )
 
 STEP_SECONDS: Final = 3_600.0
@@ -113,35 +109,12 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
 
-    @asynccontextmanager
-    async def fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
+    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """As the store's, with an eye on what is committed."""
-        async with self._store.fires(request) as batch:
-            yield _WatchedBatch(batch, self.skipped)
-
-
-class _WatchedBatch:
-    def __init__(self, batch: FireBatch, skipped: list[tuple[UUID, float, float, int, SkipReason]]) -> None:
-        self._batch = batch
-        self._skipped = skipped
-
-    @property
-    def now(self) -> float:
-        return self._batch.now
-
-    @property
-    def rules_version(self) -> int:
-        return self._batch.rules_version
-
-    @property
-    def timers(self) -> Sequence[Timer]:
-        return self._batch.timers
-
-    async def commit(self, fires: Sequence[Fire]) -> int:
-        made = await self._batch.commit(fires)
+        made = await self._store.timers_commit(batch_id, fires)
         for fire in fires:
             for skip in fire.skips:
-                self._skipped.append((fire.job_id, skip.nominal, skip.until, skip.occurrences, skip.reason))
+                self.skipped.append((fire.job_id, skip.nominal, skip.until, skip.occurrences, skip.reason))
         return made
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from tickwise.ports.store import (
     CancelRequest,
     Check,
     ClaimRequest,
+    Fire,
     FireBatch,
     FireRequest,
     JobRow,
@@ -51,6 +52,31 @@ class Contract:
         reason = self.lacks.get(request.node.originalname)
         if reason:
             request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
+class TakenBatch:
+    """A batch of timers, with the store that it was taken from."""
+
+    def __init__(self, store: Store, batch: FireBatch) -> None:
+        self._store = store
+        self.batch_id = batch.batch_id
+        self.now = batch.now
+        self.rules_version = batch.rules_version
+        self.timers = batch.timers
+
+    async def commit(self, fires: Sequence[Fire]) -> int:
+        """Commit the batch; the number of runs made."""
+        return await self._store.timers_commit(self.batch_id, fires)
+
+
+@asynccontextmanager
+async def taken(store: Store, request: FireRequest) -> AsyncIterator[TakenBatch]:
+    """Timers taken for a decision. Those that the block does not commit are released when it is left."""
+    batch = await store.timers_take(request)
+    try:
+        yield TakenBatch(store, batch)
+    finally:
+        await store.timers_release(batch.batch_id)
 
 
 class StoreContract(Contract):
@@ -147,9 +173,9 @@ class StoreContract(Contract):
 
     def near(
         self, store: KeyedStore, horizon_seconds: float = 1.0, limit: int = 100, **fields: Any
-    ) -> AbstractAsyncContextManager[FireBatch]:
+    ) -> AbstractAsyncContextManager[TakenBatch]:
         """The timers that are due within the horizon, taken for a decision."""
-        return store.fires(FireRequest(**{"horizon_seconds": horizon_seconds, "limit": limit, **fields}))
+        return taken(store, FireRequest(**{"horizon_seconds": horizon_seconds, "limit": limit, **fields}))
 
     async def run_row(self, store: KeyedStore, run_id: UUID, namespace: str = "default") -> RunRow:
         """A run that must be there."""

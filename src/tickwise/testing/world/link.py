@@ -15,18 +15,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
-from tickwise.ports.store import Fire, FireBatch, FireRequest, Handover
+from tickwise.ports.store import BATCH_SECONDS, Fire, FireBatch, FireRequest, Handover
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import SimulatedProcess
-
-SESSION_SECONDS: Final = 30.0
-"""A transaction whose client says nothing for so long is rolled back, as the PostgreSQL adapter asks its server to."""
 
 READS: Final = frozenset(
     {
@@ -34,8 +30,8 @@ READS: Final = frozenset(
         "run_attempts", "runs_list", "count", "runs_tally", "executors_list", "stats",
         "incidents_list", "rule_get", "rules_list", "rules_all", "rules_version", "key_find", "keys_count",
         "completions", "queues_list", "violations", "letters_list", "letter_get", "operation_get",
-        "operations_list", "fires", "runs_waiting", "results_marked", "results_keys", "cluster_id", "requests_marked",
-        "keys_list", "epochs_list", "held_digest", "held_list", "held_again", "scripts_stored",
+        "operations_list", "timers_take", "runs_waiting", "results_marked", "results_keys", "cluster_id",
+        "requests_marked", "keys_list", "epochs_list", "held_digest", "held_list", "held_again", "scripts_stored",
     }
 )  # fmt: skip
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""
@@ -152,7 +148,8 @@ class LinkedStore:
         self._loop = loop
         self._weather = weather
         self._observer = observer
-        self._sessions: list[FireSession] = []
+        self._batches: dict[int, asyncio.TimerHandle] = {}
+        """The batches of timers that the store has open for this process, and the end of each for silence."""
         self._tell: Callable[[Handover], None] | None = None
         process.at_death.append(self.hang_up)
 
@@ -169,9 +166,49 @@ class LinkedStore:
         """See the port. What one call did is told with its answer, and lost with it."""
         self._tell = tell
 
-    def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
-        """Timers, in a transaction that the store may end by itself."""
-        return FireSession(self, self._store.fires(request), request)
+    async def timers_take(self, request: FireRequest) -> FireBatch:
+        """See the port. The store ends the batch by itself when the connection of the process breaks."""
+        taken: list[int] = []
+        waits = True
+
+        def effect() -> FireBatch:
+            if not waits:
+                raise StoreUnavailable("the client is gone")
+            batch: FireBatch = at_once(self._store.timers_take(request))
+            taken.append(batch.batch_id)
+            # The store ends it after its time, whatever becomes of the process.
+            self._batches[batch.batch_id] = self._loop.call_later(
+                BATCH_SECONDS, self._release, batch.batch_id, context=NETWORK
+            )
+            return batch
+
+        try:
+            batch: FireBatch = await self.call("timers_take", effect, (request,))
+        except BaseException:
+            waits = False
+            for batch_id in taken:
+                self._release(batch_id)
+            raise
+        return batch
+
+    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+        """See the port."""
+
+        def effect() -> int:
+            if (bound := self._batches.pop(batch_id, None)) is not None:
+                bound.cancel()
+            return int(at_once(self._store.timers_commit(batch_id, fires)))
+
+        return int(await self.call("timers_commit", effect, (batch_id, fires)))
+
+    async def timers_release(self, batch_id: int) -> None:
+        """See the port. The connection of a batch is closed without a word to the store."""
+        self._release(batch_id)
+
+    def _release(self, batch_id: int) -> None:
+        if (bound := self._batches.pop(batch_id, None)) is not None:
+            bound.cancel()
+        at_once(self._store.timers_release(batch_id))
 
     async def call(self, name: str, effect: Callable[[], Any], arguments: Sequence[Any] = ()) -> Any:
         """One round trip."""
@@ -185,10 +222,10 @@ class LinkedStore:
                 self._tell(handover)
         return answer
 
-    def hang_up(self, why: str = "its client is gone") -> None:
-        """Roll back what is open."""
-        for session in [*self._sessions]:
-            session.end(why)
+    def hang_up(self) -> None:
+        """End the batches that are open: the connection broke, or the process died."""
+        for batch_id in [*self._batches]:
+            self._release(batch_id)
 
 
 class _Trip:
@@ -289,67 +326,6 @@ class _Trip:
     def _fail(self, failure: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(failure)
-
-
-class FireSession:
-    """The port `FireBatch`, and the transaction that it lives in."""
-
-    def __init__(self, link: LinkedStore, taken: AbstractAsyncContextManager[FireBatch], request: FireRequest) -> None:
-        self._link = link
-        self._taken = taken
-        self._request = request
-        self._batch: FireBatch | None = None
-        self._ended: str | None = None
-        self._idle: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> FireBatch:
-        try:
-            await self._link.call("fires", self._open, (self._request,))
-        except BaseException:
-            self.end("its client heard nothing of it")
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.end("its client is done")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
-
-    async def commit(self, fires: Sequence[Fire]) -> int:
-        """As the port says; of a transaction that is no more nothing is written."""
-
-        def effect() -> int:
-            batch = self._batch
-            if batch is None or self._ended is not None:
-                raise StoreUnavailable(f"the transaction is over: {self._ended}")
-            self._stay()
-            return int(at_once(batch.commit(fires)))
-
-        return int(await self._link.call("fires_commit", effect, (fires,)))
-
-    def _open(self) -> None:
-        if self._ended is not None:
-            raise StoreUnavailable("the client is gone")
-        self._batch = at_once(self._taken.__aenter__())
-        self._link._sessions.append(self)
-        self._stay()
-
-    def _stay(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-        self._idle = self._link._loop.call_later(SESSION_SECONDS, self.end, "its client was silent", context=NETWORK)
-
-    def end(self, why: str) -> None:
-        """Roll back what was not committed, and let others have the timers."""
-        if self._ended is not None:
-            return
-        self._ended = why
-        if self._idle is not None:
-            self._idle.cancel()
-        if self._batch is not None:
-            self._link._sessions.remove(self)
-            at_once(self._taken.__aexit__(None, None, None))
 
 
 def at_once(call: Coroutine[Any, Any, Any] | Any) -> Any:

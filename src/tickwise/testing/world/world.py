@@ -222,7 +222,7 @@ class World:
     def _hang_up(self) -> None:
         for node in self.nodes:
             if node.link is not None:
-                node.link.hang_up("the store was restarted")
+                node.link.hang_up()
 
     def _standby(self) -> Callable[[], None]:
         snapshot, mark = self.store.snapshot(), self.watch.mark()

@@ -61,6 +61,7 @@ class Continuity(Duty):
         lost = State(self._state.clock, self._state.near_seconds)
         vars(lost).update(vars(self._state))
         vars(self._state).update(vars(snapshot))
+        self._state.batches.clear()
         self._state.taken.clear()
         begin_epoch(self._state, EpochCause.PROMOTED, lost)
 

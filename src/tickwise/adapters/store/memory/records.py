@@ -83,6 +83,14 @@ class TimerRecord(Placed):
         return self.pending.due != NEVER
 
 
+class BatchRecord(NamedTuple):
+    """Timers that one scheduler has taken for a decision."""
+
+    timers: dict[UUID, TimerRecord]
+    """By job."""
+    taken_at: float
+
+
 @dataclass(slots=True, kw_only=True)
 class JobRecord:
     """A job, and what hangs on it."""

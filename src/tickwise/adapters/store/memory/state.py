@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import (
+    BatchRecord,
     EndedRun,
     ExecutorRecord,
     FollowRecord,
@@ -118,8 +119,12 @@ class State:
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()
         """How often each executor has claimed, by the queues and labels that it claimed with."""
+        self.batch_numbers = count(1)
+        self.batches: dict[int, BatchRecord] = {}
+        """The timers that schedulers have for a decision. A batch keeps its timers alive, so that no other timer gets
+        one of their identities meanwhile."""
         self.taken: set[int] = set()
-        """The timers that some scheduler has for a decision, by identity."""
+        """The timers of all batches, by identity."""
         self.rules: dict[tuple[str, RuleKind, str], RuleRow] = {}
         self.rules_of_kind: Counter[tuple[str, RuleKind]] = Counter()
         """How many there are, by namespace and kind."""

@@ -3,67 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager
 from heapq import nsmallest
 from typing import Final
 from uuid import UUID
 
-from tickwise.adapters.store.memory.records import TimeQueue, TimerRecord
-from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.adapters.store.memory.records import BatchRecord, TimeQueue, TimerRecord
+from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
-from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.errors import Conflict, StoreUnavailable, VersionConflict
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Fire, FireBatch, FireRequest, JobAction, NewRun, OccurrenceMove, Ready, Timer
+from tickwise.ports.store import (
+    BATCH_SECONDS,
+    Fire,
+    FireBatch,
+    FireRequest,
+    JobAction,
+    NewRun,
+    OccurrenceMove,
+    Ready,
+    Timer,
+)
 
 MINUTE_SECONDS: Final = 60
 FUSE: Final = "fuse"
 """The name of the fuse, which pauses a job whose schedule makes too many runs."""
-
-
-class Batch:
-    """The port `FireBatch`: timers that one scheduler has taken."""
-
-    def __init__(self, state: State, taken: Sequence[TimerRecord]) -> None:
-        self._state = state
-        self._taken: dict[UUID, TimerRecord] = {timer.job.job_id: timer for timer in taken}
-        self.now = state.now()
-        self.rules_version = state.rules_version
-        self.timers = [
-            Timer(
-                job_id=timer.job.job_id,
-                namespace=timer.job.namespace,
-                pending=timer.pending,
-                definition=timer.job.definition,
-                labels=dict(timer.job.labels),
-                run_id=timer.run_id,
-                lane=timer.job.lane,
-            )
-            for timer in taken
-        ]
-
-    async def commit(self, fires: Sequence[Fire]) -> int:
-        return sum(self._commit(fire) for fire in fires)
-
-    def _commit(self, fire: Fire) -> int:
-        timer = self._taken.get(fire.job_id)
-        if timer is None or timer.job.timer is not timer or timer.pending.due != fire.due:
-            return 0
-        job = timer.job
-        self._state.move_timer(job, fire.timer, zone_data=fire.zone_data)
-        goes_on = math.inf if fire.timer is None else fire.timer.due if fire.timer.since is None else fire.timer.since
-        runs = sorted(fire.runs, key=lambda run: (run.due, run.run_id))
-        made = sum(self._state.make(job, run, settled_by=goes_on) for run in runs)
-        for skip in fire.skips:
-            if skip.reason == SkipReason.PAUSED and job.standing is JobAction.PAUSE:
-                by = f" by {job.paused_by}" if job.paused_by is not None else ""
-                why = f": {job.pause_reason}" if job.pause_reason is not None else ""
-                skip = skip._replace(error=f"{skip.error}{by}{why}")
-            self._state.skip(job, skip)
-        if fire.park is not None:
-            self._state.pause(job, reason=fire.park, until=None, by=FUSE)
-        return made
 
 
 class Timers(Duty):
@@ -88,16 +53,73 @@ class Timers(Duty):
             return False
         return self._state.make(timer.job, NewRun(timer.run_id, timer.pending.due, Trigger.SCHEDULE))
 
-    @asynccontextmanager
-    async def fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
+    async def timers_take(self, request: FireRequest) -> FireBatch:
+        state = self._state
+        self._expire()
         found = self._due(request) if request.other_zone_data_than is None else self._outdated(request)
-        # The batch keeps its timers alive, so that no other object can get one of these identities meanwhile.
-        mine = {id(timer) for timer in found}
-        self._state.taken |= mine
-        try:
-            yield Batch(self._state, found)
-        finally:
-            self._state.taken -= mine
+        batch_id = next(state.batch_numbers)
+        if found:
+            state.batches[batch_id] = BatchRecord({timer.job.job_id: timer for timer in found}, state.now())
+            state.taken.update(map(id, found))
+        return FireBatch(
+            batch_id,
+            state.now(),
+            state.rules_version,
+            [
+                Timer(
+                    job_id=timer.job.job_id,
+                    namespace=timer.job.namespace,
+                    pending=timer.pending,
+                    definition=timer.job.definition,
+                    labels=dict(timer.job.labels),
+                    run_id=timer.run_id,
+                    lane=timer.job.lane,
+                )
+                for timer in found
+            ],
+        )
+
+    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+        self._expire()
+        batch = self._end(batch_id)
+        if batch is None and fires:
+            raise StoreUnavailable("the batch of timers is over: nothing was fired; take the timers again")
+        return 0 if batch is None else sum(self._commit(batch, fire) for fire in fires)
+
+    async def timers_release(self, batch_id: int) -> None:
+        self._end(batch_id)
+
+    def _end(self, batch_id: int) -> BatchRecord | None:
+        """Let others have the timers of a batch."""
+        batch = self._state.batches.pop(batch_id, None)
+        if batch is not None:
+            self._state.taken.difference_update(map(id, batch.timers.values()))
+        return batch
+
+    def _expire(self) -> None:
+        """End the batches whose time has passed."""
+        since = self._state.now() - BATCH_SECONDS
+        for batch_id in [number for number, batch in self._state.batches.items() if batch.taken_at < since]:
+            self._end(batch_id)
+
+    def _commit(self, batch: BatchRecord, fire: Fire) -> int:
+        timer = batch.timers.get(fire.job_id)
+        if timer is None or timer.job.timer is not timer or timer.pending.due != fire.due:
+            return 0
+        job = timer.job
+        self._state.move_timer(job, fire.timer, zone_data=fire.zone_data)
+        goes_on = math.inf if fire.timer is None else fire.timer.due if fire.timer.since is None else fire.timer.since
+        runs = sorted(fire.runs, key=lambda run: (run.due, run.run_id))
+        made = sum(self._state.make(job, run, settled_by=goes_on) for run in runs)
+        for skip in fire.skips:
+            if skip.reason == SkipReason.PAUSED and job.standing is JobAction.PAUSE:
+                by = f" by {job.paused_by}" if job.paused_by is not None else ""
+                why = f": {job.pause_reason}" if job.pause_reason is not None else ""
+                skip = skip._replace(error=f"{skip.error}{by}{why}")
+            self._state.skip(job, skip)
+        if fire.park is not None:
+            self._state.pause(job, reason=fire.park, until=None, by=FUSE)
+        return made
 
     def _due(self, request: FireRequest) -> list[TimerRecord]:
         """Due within the horizon and taken by nobody, the earliest first."""

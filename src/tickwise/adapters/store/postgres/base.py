@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from tickwise.adapters.store.postgres.connection.batches import Batches
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, ClaimCursor
 from tickwise.adapters.store.postgres.queue.lanes import Lanes
@@ -46,6 +47,7 @@ class Part:
         self._timers_mark = FAR_PAST
         self._timers_swept = FAR_PAST
         self._fires_quiet = False
+        self._batches = Batches(self._links)
         self._stuck = Stuck()
         self._heard: tuple[float, float] | None = None
         self._handover: Callable[[Handover], None] | None = None

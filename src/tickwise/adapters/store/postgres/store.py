@@ -75,6 +75,7 @@ class PostgresStore(
 
     async def close(self) -> None:
         """See the port."""
+        self._batches.close()
         await self._links.close()
 
     async def now(self) -> float:

@@ -407,18 +407,33 @@ class Line:
         """Whether somebody has it."""
         return self._turn.locked()
 
-    @contextlib.asynccontextmanager
-    async def hold(self) -> AsyncIterator[asyncpg.Connection]:
-        """The connection, alone; the caller translates errors. After any, the next user gets a fresh one."""
-        async with self._turn:
+    async def acquire(self) -> asyncpg.Connection:
+        """The connection, alone until `release`."""
+        await self._turn.acquire()
+        try:
             connection = self._connection
             if connection is None or connection.is_closed():
                 connection = self._connection = await self._links.connect(self._duty)
-            try:
-                yield connection
-            except (InDoubt, StoreUnavailable, asyncio.CancelledError):
-                connection.terminate()
-                raise
+        except BaseException:
+            self._turn.release()
+            raise
+        return connection
+
+    def release(self) -> None:
+        """Give the connection back. The next user gets a fresh one in place of one that is closed."""
+        self._turn.release()
+
+    @contextlib.asynccontextmanager
+    async def hold(self) -> AsyncIterator[asyncpg.Connection]:
+        """The connection, alone; the caller translates errors. After any, the next user gets a fresh one."""
+        connection = await self.acquire()
+        try:
+            yield connection
+        except (InDoubt, StoreUnavailable, asyncio.CancelledError):
+            connection.terminate()
+            raise
+        finally:
+            self.release()
 
     @contextlib.asynccontextmanager
     async def use(self, *, writes: bool) -> AsyncIterator[asyncpg.Connection]:

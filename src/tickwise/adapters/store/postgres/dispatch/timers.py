@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.batches import COMMIT
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, LAG_SECONDS
 from tickwise.adapters.store.postgres.queue.new_runs import run_columns, skip_columns
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Overlap, TimerState
-from tickwise.domain.errors import Bug, StoreUnavailable, Unavailable
+from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Timer
 
 SWEEP_SECONDS: Final = 1.0
@@ -32,71 +31,37 @@ _NOWHERE: Final = (None,) * len(TimerState._fields)
 _NOTHING: Final[tuple[tuple[Any, ...], ...]] = ((),) * len(TimerState._fields)
 _DUE: Final = attrgetter("pending.due")
 
-# The driver's own transaction objects cannot end one from within the block that began it.
-COMMIT: Final = "COMMIT"
-ROLLBACK: Final = "ROLLBACK"
-
-
 log = logging.getLogger(__name__)
 
 
-class TakenTimers:
-    """A `FireBatch`: timers that a transaction of ours holds."""
+async def _commit(connection: asyncpg.Connection, fires: Sequence[Fire]) -> int:
+    """Record what was decided and end the transaction; the number of runs made."""
+    try:
+        with translated(writes=True):
+            fires = await _park(connection, fires)
+            count: int = await connection.fetchval(statement("fires_commit"), *_columns(fires))
+            await connection.execute(COMMIT)
+    except UniqueBroken as broken:
+        log.error("a run that a timer makes was made by somebody else in the same moment")
+        raise StoreUnavailable(
+            "a run was made twice at once: nothing was written, and the next look finds the one that is"
+        ) from broken
+    return count
 
-    def __init__(
-        self, connection: asyncpg.Connection, timers: Sequence[Timer], *, now: float, rules_version: int
-    ) -> None:
-        self._connection = connection
-        self._timers = timers
-        self._now = now
-        self._rules_version = rules_version
 
-    @property
-    def now(self) -> float:
-        """The store's clock."""
-        return self._now
-
-    @property
-    def rules_version(self) -> int:
-        """See the port."""
-        return self._rules_version
-
-    @property
-    def timers(self) -> Sequence[Timer]:
-        """The earliest first."""
-        return self._timers
-
-    async def commit(self, fires: Sequence[Fire]) -> int:
-        """See the port."""
-        if not self._connection.is_in_transaction():
-            if not self._timers and not fires:
-                return 0  # nothing was near, so none was begun
-            raise Bug("these timers were committed already")
-        try:
-            with translated(writes=True):
-                fires = await self._park(fires)
-                count: int = await self._connection.fetchval(statement("fires_commit"), *_columns(fires))
-                await self._connection.execute(COMMIT)
-        except UniqueBroken as broken:
-            log.error("a run that a timer makes was made by somebody else in the same moment")
-            raise StoreUnavailable(
-                "a run was made twice at once: nothing was written, and the next look finds the one that is"
-            ) from broken
-        return count
-
-    async def _park(self, fires: Sequence[Fire]) -> Sequence[Fire]:
-        """Pause jobs by the fuse; the fires but for those whose job is just being changed: they are decided anew."""
-        parks = [fire for fire in fires if fire.park is not None]
-        if not parks:
-            return fires
-        rows = await self._connection.fetch(
-            statement("fires_park"),
-            [fire.job_id for fire in parks],
-            [fire.due for fire in parks],
-            [fire.park for fire in parks],
-        )
-        parked = {row[0] for row in rows}
-        return [fire for fire in fires if fire.park is None or fire.job_id in parked]
+async def _park(connection: asyncpg.Connection, fires: Sequence[Fire]) -> Sequence[Fire]:
+    """Pause jobs by the fuse; the fires but for those whose job is just being changed: they are decided anew."""
+    parks = [fire for fire in fires if fire.park is not None]
+    if not parks:
+        return fires
+    rows = await connection.fetch(
+        statement("fires_park"),
+        [fire.job_id for fire in parks],
+        [fire.due for fire in parks],
+        [fire.park for fire in parks],
+    )
+    parked = {row[0] for row in rows}
+    return [fire for fire in fires if fire.park is None or fire.job_id in parked]
 
 
 def _columns(fires: Sequence[Fire]) -> list[Sequence[Any]]:
@@ -151,7 +116,7 @@ def _settles(fire: Fire) -> list[bool]:
 
 
 class Timers(Part):
-    """`timers_fire`, `timers_fire_named`, `fires` and `fires_counted` of the port."""
+    """The timers' part of the port `Runs`."""
 
     async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
         """See the port."""
@@ -193,38 +158,48 @@ class Timers(Part):
             rows = await connection.fetch(statement("fires_counted"), list(counts.keys()), list(counts.values()))
         return dict(rows)
 
-    def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
+    async def timers_take(self, request: FireRequest) -> FireBatch:
         """See the port."""
-        return self._fires(request)
+        batch = await self._batches.begin()
+        async with batch.use():
+            now, rules_version, timers = await self._taken(batch.connection, request)
+            if timers:
+                self._batches.keep(batch)
+        return FireBatch(batch.batch_id, now, rules_version, timers)
 
-    @contextlib.asynccontextmanager
-    async def _fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
-        async with self._links.idle_line("fires").hold() as connection:
-            with translated(writes=False):
-                taken = await self._taken(connection, request)
-            try:
-                yield taken
-            finally:
-                if not connection.is_closed() and connection.is_in_transaction():
-                    with translated(writes=False):
-                        await connection.execute(ROLLBACK)
+    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+        """See the port."""
+        batch = self._batches.pop(batch_id)
+        if batch is None:
+            if not fires:
+                return 0
+            raise StoreUnavailable("the batch of timers is over: nothing was fired; take the timers again")
+        async with batch.use():
+            return await _commit(batch.connection, fires)
 
-    async def _taken(self, connection: asyncpg.Connection, request: FireRequest) -> TakenTimers:
-        """Due timers, held by a transaction. Where none was due the last time, a cheap question comes first:
-        of a scheduler with nothing to do, that is all."""
+    async def timers_release(self, batch_id: int) -> None:
+        """See the port."""
+        batch = self._batches.pop(batch_id)
+        if batch is not None:
+            async with batch.use():
+                pass
+
+    async def _taken(self, connection: asyncpg.Connection, request: FireRequest) -> tuple[float, int, Sequence[Timer]]:
+        """The store's clock, which rules stand, and due timers, held by a transaction. Where none was due the last
+        time, a cheap question comes first: of a scheduler with nothing to do, that is all."""
         looks_ahead = request.other_zone_data_than is None
         if looks_ahead and self._fires_quiet:
             now, rules_version, near = await connection.fetchrow(
                 statement("fires_near"), request.horizon_seconds, request.once
             )
             if not near:
-                return TakenTimers(connection, (), now=now, rules_version=rules_version)
+                return now, rules_version, ()
         await connection.execute(statement("fires_begin"))
         now, rules_version = await connection.fetchrow(statement("fires_now"))
         timers = await self._take(connection, request)
         if looks_ahead:
             self._fires_quiet = not timers
-        return TakenTimers(connection, timers, now=now, rules_version=rules_version)
+        return now, rules_version, timers
 
     async def _take(self, connection: asyncpg.Connection, request: FireRequest) -> list[Timer]:
         """Timers for this transaction, the earliest first."""

@@ -20,7 +20,7 @@ MINUTE = 60.0
 
 
 class DecisionsContract(StoreContract):
-    """`fires` and `FireBatch.commit`: timers and what follows for them."""
+    """`timers_take` and `timers_commit`: timers and what follows for them."""
 
     async def test_a_timer_is_handed_over_with_all_that_was_counted(self, store: KeyedStore, make: Factory) -> None:
         """Every part of it, to the microsecond, as the decision before left it."""

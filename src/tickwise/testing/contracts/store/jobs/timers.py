@@ -9,17 +9,18 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.decision import NEVER, Hold, TimerState
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import Fire, FireBatch, JobAction, NewRun
-from tickwise.testing.contracts.base import KeyedStore, StoreContract, lane, microseconds
+from tickwise.ports.store import Fire, FireRequest, JobAction, NewRun
+from tickwise.testing.contracts.base import KeyedStore, StoreContract, TakenBatch, lane, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
 
 
 class TimersContract(StoreContract):
-    """`timers_fire` and `fires`."""
+    """`timers_fire`, `timers_take`, `timers_commit` and `timers_release`."""
 
     # ------------------------------------------------------------------------------------------- one-time jobs
 
@@ -164,6 +165,41 @@ class TimersContract(StoreContract):
             await fail()
         assert await self.due_timers(store, 1.0) == 1
         assert (await store.stats()).queued == 0
+
+    async def test_a_batch_is_over_after_its_commit_or_its_release(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """A commit that comes after it fires nothing and says so; other schedulers have the timers. A second release
+        changes nothing."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        request = FireRequest(horizon_seconds=1.0, limit=10)
+        released = await store.timers_take(request)
+        fire = make.fire(job.job_id, released.timers[0].pending.due, make.now + HOUR)
+        await store.timers_release(released.batch_id)
+        await store.timers_release(released.batch_id)
+        with pytest.raises(StoreUnavailable):
+            await store.timers_commit(released.batch_id, [fire])
+        assert (await store.stats()).queued == 0
+        committed = await other.timers_take(request)
+        assert [timer.job_id for timer in committed.timers] == [job.job_id]
+        assert await other.timers_commit(committed.batch_id, [fire]) == 1
+        await other.timers_release(committed.batch_id)
+        with pytest.raises(StoreUnavailable):
+            await other.timers_commit(committed.batch_id, [fire])
+        assert (await store.stats()).queued == 1
+
+    async def test_a_client_may_have_several_batches(self, store: KeyedStore, make: Factory) -> None:
+        """Each has timers of its own, and ends by itself."""
+        one, two = make.recurring(make.now), make.recurring(make.now + 0.1)
+        await self.add(store, one, two)
+        request = FireRequest(horizon_seconds=1.0, limit=1)
+        first, second = await store.timers_take(request), await store.timers_take(request)
+        assert [[timer.job_id for timer in batch.timers] for batch in (first, second)] == [[one.job_id], [two.job_id]]
+        await store.timers_release(first.batch_id)
+        fire = make.fire(two.job_id, second.timers[0].pending.due, make.now + HOUR)
+        assert await store.timers_commit(second.batch_id, [fire]) == 1
+        assert await self.due_timers(store, 1.0) == 1
 
     async def test_no_two_schedulers_have_the_same_timer(
         self, store: KeyedStore, other: KeyedStore, make: Factory
@@ -322,7 +358,7 @@ class TimersContract(StoreContract):
 
     # ------------------------------------------------------------------------------------------- shortcuts
 
-    def decide(self, batch: FireBatch, job_id: UUID, timer: float | None) -> Fire:
+    def decide(self, batch: TakenBatch, job_id: UUID, timer: float | None) -> Fire:
         """One run at the timer's due time, and when again."""
         [due] = [taken.pending.due for taken in batch.timers if taken.job_id == job_id]
         goes = None if timer is None else TimerState(timer)
