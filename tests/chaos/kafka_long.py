@@ -79,7 +79,7 @@ async def test_a_broker_that_stands_still_is_waited_for_no_longer_than_allowed(m
         await until(goes_on(sent, taken))
 
 
-async def test_a_share_group_gives_hints_to_whoever_asks(make: Make) -> None:
+async def test_a_share_group_gives_hints_to_each_member_that_asks(make: Make) -> None:
     """More members than partitions have work; requests stay with an ordinary group, whose order holds."""
     broker = await make.opened(group_protocol="share", partitions=1)
     had = [0, 0]

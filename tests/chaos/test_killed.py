@@ -14,7 +14,7 @@ async def test_with_no_fault_each_job_is_executed_exactly_once() -> None:
     await holds("R1")
 
 
-async def test_whoever_is_killed_no_job_is_lost_and_each_ends_once() -> None:
+async def test_any_process_may_be_killed_no_job_is_lost_and_each_ends_once() -> None:
     """API, scheduler or executor: what runs a second time was held by an executor that was killed."""
     await holds("R2")
 

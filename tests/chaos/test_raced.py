@@ -9,7 +9,7 @@ from tests.chaos.short import SECONDS, holds
 pytestmark = pytest.mark.takes_up_to(SECONDS)
 
 
-async def test_a_run_ends_once_whoever_ends_it_first() -> None:
+async def test_a_run_ends_once_by_the_first_that_ends_it() -> None:
     """Success, failure, time-out, cancel and retry at once; what was answered to be cancelled stays so."""
     await holds("R13")
 

@@ -64,7 +64,7 @@ class TestVirtualClock(ClockContract):
         await clock.advance(100.0)
         assert clock.next_alarm_seconds() is None
 
-    async def test_whoever_falls_asleep_again_is_woken_again_in_one_advance(self, clock: VirtualClock) -> None:
+    async def test_a_sleeper_that_falls_asleep_again_is_woken_again_in_one_advance(self, clock: VirtualClock) -> None:
         """A loop that sleeps a second runs ten times in ten."""
         ticks: list[float] = []
 

@@ -299,7 +299,7 @@ async def test_who_asks_for_a_slot_while_it_is_given_up_is_not_forgotten(
     assert row.state is RunState.RUNNING
 
 
-async def test_a_letter_is_settled_once_whoever_asks_at_the_same_time(stores: list[PostgresStore]) -> None:
+async def test_a_letter_is_settled_once_however_many_ask_at_the_same_time(stores: list[PostgresStore]) -> None:
     """The others are told that it is taken, and their runs are not made."""
     make, born, runs = await claimed(stores[0], "letters", 8)
     assert await stores[0].attempts_finish(born, [outcome(each, RunState.FAILED) for each in runs]) == []
@@ -326,7 +326,7 @@ async def test_a_letter_is_settled_once_whoever_asks_at_the_same_time(stores: li
         assert await stores[0].count(RunQuery(namespace="default", origin=each.run_id)) == 1
 
 
-async def test_what_follows_is_made_once_whoever_makes_it_at_the_same_time(stores: list[PostgresStore]) -> None:
+async def test_successors_are_made_once_however_many_make_them_at_the_same_time(stores: list[PostgresStore]) -> None:
     """The others make nothing."""
     make, born, [ended] = await claimed(stores[0], "follows", 1)
     job = make.recurring(make.now, never=True, schedule_type="ON_DEMAND")

@@ -61,7 +61,7 @@ async def linked(here: RedisSignals, there: RedisSignals) -> None:
         await rung_until(partial(sender.send, Topic.OPERATIONS), event)
 
 
-async def test_whoever_listens_is_woken_when_redis_is_back_and_what_rang_meanwhile_is_heard() -> None:
+async def test_listeners_are_woken_when_redis_is_back_and_rings_of_the_meantime_are_heard() -> None:
     """Killed and started again, with everything that it knew gone."""
     async with Redis() as redis, bells(redis.url, redis.url) as (here, there):
         await linked(here, there)

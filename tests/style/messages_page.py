@@ -41,7 +41,7 @@ class Page(NamedTuple):
 PAGES = (
     Page(
         Hints, "`runs.p0` … `runs.p9`, by priority", "none: spread over the partitions",
-        "Whoever has committed runs tells executors which they can claim. Thrown: one that is lost costs latency.",
+        "Claim hints for executors, published after a commit of runs. Sent without waiting: a lost hint costs latency.",
         Hints.of(Lane("default", 5, ("function:report", "task:function")), [RUN], 1_800_000_000.0),
     ),
     Page(

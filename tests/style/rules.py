@@ -219,7 +219,8 @@ def suites(source: str) -> set[str]:
 
 
 BANNED_WORDS = re.compile(
-    r"\b(haunt\w*|ghosts?|bury|buri(?:ed|al|als|es)|births?|undertakers?|living|house|neighbours?)\b", re.IGNORECASE
+    r"\b(haunt\w*|ghosts?|bury|buri(?:ed|al|als|es)|births?|undertakers?|living|house|neighbours?|whoever)\b",
+    re.IGNORECASE,
 )
 _RIDDLES = re.compile(r"\s*(?:What|Who|Whoever|Whatever)\b")
 

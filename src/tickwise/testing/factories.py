@@ -108,7 +108,7 @@ class Factory:
         return Fire(**{"job_id": job_id, "due": due, "timer": goes, "runs": runs, **fields})
 
     def plan(self, timer: float | TimerState | None = None, **fields: Any) -> Replan:
-        """What a recurring job will do: fire next at this time."""
+        """The plan of a recurring job: fire next at this time."""
         goes = TimerState(timer) if isinstance(timer, float | int) else timer
         return Replan(**{"recurring": True, "timer": goes, **fields})
 

@@ -67,7 +67,7 @@ class Protocol:
     starts_repeatable: bool = True
     """A start that is on record is accepted again."""
     unknown_held: bool = True
-    """What must not run twice is not freed after a recorded start."""
+    """A run that must not run twice is not freed after a recorded start."""
     cancels_kept: bool = True
     """A request to cancel outlives the attempt that it was made in."""
     reborn_under_new_number: bool = True
@@ -107,7 +107,7 @@ class Number(NamedTuple):
 
 
 class AttemptEntry(NamedTuple):
-    """What an executor knows of one attempt, until that is over and answered."""
+    """The knowledge of an executor about one attempt, until that is over and answered."""
 
     token: int
     stage: AttemptStage
@@ -133,14 +133,14 @@ class Write(NamedTuple):
 
 
 class HolderRequest(StrEnum):
-    """What the holder is asked to do."""
+    """A request of the store to the holder of an attempt."""
 
     CANCEL = "cancel"
     REVOKE = "revoke"
 
 
 ANSWERS: Final = {HolderRequest.CANCEL: RunEvent.CANCELLED, HolderRequest.REVOKE: RunEvent.SKIPPED}
-"""What becomes of an attempt that has not begun."""
+"""The events of an attempt that has not begun, by the request."""
 
 
 TROUBLED: Final = frozenset({RunEvent.STARTED, RunEvent.SUCCEEDED, RunEvent.RELEASED})
@@ -192,7 +192,7 @@ STUCK: Final = "it is stuck"
 
 
 class SearchResult(NamedTuple):
-    """What a search came to."""
+    """The result of a search."""
 
     states: int
     moves: frozenset[tuple[RunState, RunEvent]]
@@ -286,12 +286,12 @@ class Model:
             return self._moved(world, RunEvent.STARTED), True
         began = world.state is RunState.RUNNING or write.event is RunEvent.RETRIED
         if began:
-            # Whoever began it has told how that went: nothing is unknown any more.
+            # The executor that began it reported its end: no outcome is unknown any more.
             world = world._replace(began=0)
         return self._freed(self._moved(world, write.event), began=began), True
 
     def _freed(self, world: ModelState, *, began: bool) -> ModelState:
-        """What was asked of a holder is done by the store once there is none any more."""
+        """The store carries out the request to a holder once there is no holder any more."""
         asked = world.asked
         if world.state in HELD or asked is None:
             return world
@@ -361,7 +361,7 @@ class Model:
         yield Step(f"{number} claims it with token {token}, and the answer is lost", held, calm=False)
 
     def _works(self, world: ModelState, name: int) -> Iterator[Step]:
-        """What an active executor does with each attempt that it knows, and what a heartbeat tells it."""
+        """The steps of an active executor with each attempt that it knows, and the answers to its heartbeats."""
         process = world.processes[name]
         if not process.up:
             return
@@ -445,7 +445,7 @@ class Model:
         return began._replace(text=f"{text}; {began.text}")
 
     def _comes_late(self, world: ModelState) -> Iterator[Step]:
-        """A write that was under way, whoever sent it and whatever became of them; it may come again."""
+        """A late write arrives, also if its sender is gone by then; it may come again."""
         for write in sorted(world.late, key=str):
             after, accepted = self._written(world, write)
             if accepted:

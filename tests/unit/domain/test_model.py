@@ -45,7 +45,7 @@ def test_an_instant_beyond_what_an_id_holds_is_its_nearest_edge(at: int, chance:
 
 
 @given(millis, random_bytes, random_bytes)
-def test_noise_makes_ids_of_one_millisecond_differ(at: int, one: bytes, other: bytes) -> None:
+def test_random_bytes_make_ids_of_one_millisecond_differ(at: int, one: bytes, other: bytes) -> None:
     """All but the six bits that say what kind of UUID it is."""
     fixed = (0xF << 76) | (0b11 << 62)
     same = (int.from_bytes(one, "big") | fixed) == (int.from_bytes(other, "big") | fixed)

@@ -1,4 +1,4 @@
-"""What every suite over a store needs: the store, a second client of it, its clock in hand, and shortcuts."""
+"""The base of the suites over a store: the store, a second client of it, its clock in hand, and shortcuts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def taken(store: Store, request: FireRequest) -> AsyncIterator[TakenBatch]
 
 
 class StoreContract(Contract):
-    """What a test class over a store has at hand.
+    """The fixtures and shortcuts of a test class over a store.
 
     The adapter's backend class provides the fixtures `store` (an open, empty store whose `near_seconds` is 2) and
     `other` (a second client of the same truth, as another process would have it; the same object where only one can
@@ -118,7 +118,7 @@ class StoreContract(Contract):
         return await store.executor_join(factories.executor(name, **fields))
 
     async def claim(self, store: KeyedStore, executor: int, **fields: Any) -> Sequence[Claimed]:
-        """What this executor gets from the default queue."""
+        """Claim from the default queue."""
         given: dict[str, Any] = {"queues": ("default",), "labels": (), "limit": 100, "ahead_seconds": 0.0}
         return await store.attempts_claim(ClaimRequest(**{**given, **fields, "executor": executor}))
 
@@ -160,7 +160,7 @@ class StoreContract(Contract):
         return list(await store.attempts_finish(executor, outcomes))
 
     async def cancels(self, store: KeyedStore, executor: int) -> list[CancelRequest]:
-        """What an active executor hears at a heartbeat."""
+        """The cancel requests that an active executor gets with a heartbeat."""
         beat = await store.executor_beat(executor, LEASE_SECONDS)
         assert beat.alive
         return list(beat.cancels)

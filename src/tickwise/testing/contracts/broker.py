@@ -25,7 +25,7 @@ from tickwise.ports.broker import (
 from tickwise.testing.contracts.base import Contract
 
 WITHIN_SECONDS = 60.0
-"""What must happen has happened by then, on the slowest machine."""
+"""The limit for each wait; it suffices on the slowest machine."""
 TURN_SECONDS = 0.2
 LANES = 2
 PARTITIONS = 2
@@ -35,8 +35,9 @@ URGENT, USUAL = lane_of(9, LANES), lane_of(0, LANES)
 
 
 class BrokerSuite(Contract):
-    """What a test class over a broker has at hand. The adapter's class provides the fixture `make`: it makes a client
-    that is not opened, of channels that are this test's alone, with `LANES` lanes and `PARTITIONS` partitions each."""
+    """The fixtures and shortcuts of a test class over a broker. The adapter's class provides the fixture `make`: it
+    makes a client that is not opened, of channels that are this test's alone, with `LANES` lanes and `PARTITIONS`
+    partitions each."""
 
     async def until_fetched(self, consumer: Consumer, count: int) -> None:
         """So many messages could be taken at once. Nothing to wait for where nothing is fetched ahead."""
@@ -63,7 +64,7 @@ class BrokerSuite(Contract):
 
 
 class MessagesContract(BrokerSuite):
-    """What is sent arrives, as it was sent."""
+    """Each message arrives as it was sent."""
 
     async def test_messages_of_one_key_come_in_the_order_in_which_they_were_sent(self, broker: Broker) -> None:
         """However many calls sent them, and whatever else is sent."""
@@ -82,7 +83,7 @@ class MessagesContract(BrokerSuite):
         async with member(broker, [RESULTS]) as consumer:
             assert {b"one", b"two"} == values(await take_all(consumer, 2))
 
-    async def test_a_throw_arrives_and_is_counted(self, broker: Broker) -> None:
+    async def test_a_message_sent_without_waiting_arrives_and_is_counted(self, broker: Broker) -> None:
         """Nobody waits for it; with a broker that is there it is not lost."""
         async with member(broker, [USUAL]) as consumer:
             broker.send_nowait(USUAL, [Message(b"one"), Message(b"two")])
@@ -116,7 +117,7 @@ class MessagesContract(BrokerSuite):
             assert [b"after"] == [each.value for each in await take_all(consumer, 1)]
 
     async def test_a_message_may_name_its_partition(self, broker: Broker) -> None:
-        """Whatever its key says; one without either is spread."""
+        """A named partition wins over the key; messages without either are spread."""
         assert [PARTITIONS] * 4 == [broker.partitions(channel) for channel in (REQUESTS, RESULTS, DEAD, URGENT)]
         await broker.send(REQUESTS, [Message(b"%d" % at, b"key", (), at) for at in range(PARTITIONS)])
         await broker.send(RESULTS, [Message(b"spread") for _ in range(4 * PARTITIONS)])
@@ -136,7 +137,7 @@ class MessagesContract(BrokerSuite):
 
 
 class GroupsContract(BrokerSuite):
-    """Who takes what, and what comes again."""
+    """The shares of the members of a group, and the messages that are delivered again."""
 
     async def test_what_is_not_done_comes_again_and_what_is_done_does_not(self, broker: Broker) -> None:
         """Once the consumer that took it has stopped."""
@@ -147,7 +148,7 @@ class GroupsContract(BrokerSuite):
         await self._until_it_begins_with(broker, [b"6", b"7", b"8", b"9"])
 
     async def test_nothing_is_committed_past_what_is_not_done(self, broker: Broker) -> None:
-        """What is done out of order comes again from the first one that is not."""
+        """Messages that are done out of order are delivered again from the first that is not done."""
         await broker.send(REQUESTS, [Message(b"%d" % number, b"key") for number in range(5)])
         async with member(broker, [REQUESTS]) as consumer:
             taken = await take_all(consumer, 5)
@@ -191,7 +192,7 @@ class GroupsContract(BrokerSuite):
             assert [b"one"] == [each.value for each in await take_all(third, 1)]
 
     async def test_every_group_gets_everything(self, broker: Broker) -> None:
-        """What one has done is still there for another."""
+        """A message that one group has done is still there for another."""
         await broker.send(REQUESTS, [Message(b"one", b"key")])
         for group in ("first", "second"):
             async with member(broker, [REQUESTS], group) as consumer:
@@ -387,7 +388,7 @@ async def take_all(consumer: Consumer, count: int) -> list[Delivery]:
 
 
 def values(deliveries: Iterable[Delivery]) -> set[bytes]:
-    """What they say."""
+    """The values of the deliveries."""
     return {each.value for each in deliveries}
 
 
@@ -395,5 +396,5 @@ async def until(holds: Callable[[], bool]) -> None:
     """Wait until it is so."""
     async with asyncio.timeout(WITHIN_SECONDS):
         while not holds():
-            with contextlib.suppress(TimeoutError):  # a state is told to whoever asks: there is no event of it
+            with contextlib.suppress(TimeoutError):  # a state is only read: there is no event of its change
                 await asyncio.wait_for(asyncio.Event().wait(), 0.02)

@@ -11,7 +11,8 @@ DRAWS = 1_000
 
 
 class ClockContract(Contract):
-    """What every clock does. The adapter's class provides the fixture `clock`, and `pass_time` if time needs help."""
+    """The promises of each clock. The adapter's class provides the fixture `clock`, and `pass_time` if time needs
+    help."""
 
     async def pass_time(self, clock: Clock, seconds: float) -> None:
         """Make sure that `seconds` pass while others sleep."""
@@ -51,7 +52,7 @@ class ClockContract(Contract):
         await task
         assert turns == ["other", "sleeper"]
 
-    async def test_noise_has_the_length_asked_for_and_does_not_repeat(self, clock: Clock) -> None:
+    async def test_random_bytes_have_the_length_asked_for_and_do_not_repeat(self, clock: Clock) -> None:
         """Ids are made of it."""
         assert [len(clock.random_bytes(count)) for count in (0, 1, 10, 64, 65, 1000)] == [0, 1, 10, 64, 65, 1000]
         assert len({clock.random_bytes(10) for _ in range(DRAWS)}) == DRAWS

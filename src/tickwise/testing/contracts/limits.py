@@ -22,8 +22,8 @@ StartLimits = Callable[[Pace], Awaitable[tuple[RateLimits, RateLimits]]]
 
 
 class RateLimitsContract(Contract):
-    """What every count does. The adapter's class provides the fixture `make_limits`: from a pace two that count
-    together, not started. Where only one can be, it is the same object twice."""
+    """The promises of all rate limits. The adapter's class provides the fixture `make_limits`: it makes, from a pace,
+    two objects that count together, not started. Where only one can be, it is the same object twice."""
 
     @pytest_asyncio.fixture
     async def started(self, make_limits: MakeLimits) -> AsyncIterator[StartLimits]:
@@ -42,12 +42,12 @@ class RateLimitsContract(Contract):
             await each.stop()
 
     async def refused(self, limits: RateLimits) -> Passed:
-        """What Anna hears when she has asked too much at once, however slow each answer is."""
+        """The refusal of too many requests at once, however slow each answer is."""
         answers = await asyncio.gather(*(limits.hit("anna") for _ in range(20)))
         return next(answer for answer in answers[::-1] if not answer.allowed)
 
     async def test_all_processes_together_let_through_the_burst_and_no_more(self, started: StartLimits) -> None:
-        """Whoever asks, and however many ask at once."""
+        """Any process may ask, and any number at once."""
         here, there = await started(SLOW)
         answers = await asyncio.gather(*(each.hit("anna") for _ in range(30) for each in (here, there)))
         assert 10 == sum(answer.allowed for answer in answers)
@@ -91,7 +91,7 @@ class RateLimitsContract(Contract):
         assert 2 == (await there.hit("anna")).remaining
 
     async def test_a_name_may_be_anything(self, started: StartLimits) -> None:
-        """Whatever keys are called."""
+        """The names of keys are free text."""
         here, there = await started(SLOW)
         for who in ("", "a b", "\N{SNOWMAN}", "x" * 500, "*", "a:b", "%s'\""):
             assert 9 == (await here.hit(who)).remaining

@@ -177,8 +177,8 @@ class RunnerStage:
 
 
 class RunnerSuite(Contract):
-    """What a test class over a runner has at hand. The adapter's class provides the fixture `stage`. It gives the
-    runner the fixture `blobs` for the output of its tasks."""
+    """The fixtures and shortcuts of a test class over a runner. The adapter's class provides the fixture `stage`. It
+    gives the runner the fixture `blobs` for the output of its tasks."""
 
     @pytest.fixture
     def blobs(self) -> RunnerBlobs:

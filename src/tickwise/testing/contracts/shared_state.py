@@ -84,7 +84,7 @@ class SharedStateContract(Contract):
         assert {"a": {}} == await here.look("role")
 
     async def test_what_is_taken_down_is_gone(self, started: tuple[SharedState, SharedState]) -> None:
-        """By whoever takes it down; what is not there may be taken down too."""
+        """Any process may remove a note; the removal of an absent note is no error."""
         here, there = started
         await here.tell([Note("role", name, {}) for name in "abc"], LONG_SECONDS)
         await there.take_down("role", ["a", "c", "nobody"])

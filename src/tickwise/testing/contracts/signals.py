@@ -18,7 +18,8 @@ QUIET_SECONDS = 0.5
 
 
 class SignalsContract(Contract):
-    """What every bell does. The adapter's class provides the fixture `bells`: two that hear each other, not started.
+    """The promises of all signals. The adapter's class provides the fixture `bells`: two that hear each other, not
+    started.
 
     Where only one can be, it is the same object twice.
     """
@@ -130,7 +131,8 @@ class SignalsContract(Contract):
     async def test_rings_about_different_things_that_are_sent_together_all_arrive(
         self, started: tuple[Signals, Signals]
     ) -> None:
-        """What is gathered into one ring is about all of it; more than one can name, and it concerns everybody."""
+        """One ring carries all subjects that were gathered; a ring with too many subjects to name concerns all
+        listeners."""
         here, there = started
         ids = [UUID(int=number) for number in range(3 * MAX_ABOUT)]
         heard = there.listen(Topic.CANCELS)

@@ -1,6 +1,6 @@
 """A broker that loses, repeats and reorders what it carries, is slow to say so, and is away now and then.
 
-    sender ──► (lost? twice? late?) ──► the exchange ──► whoever has the partition
+    sender ──► (lost? twice? late?) ──► the exchange ──► the partition's member
                                                            └── dead or frozen for a session: others have it
 
 Invariant: nothing here makes anything right. A world whose broker loses every message ends as all others do, later.
@@ -21,7 +21,7 @@ from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import SimulatedProcess
 
 SESSION_SECONDS = 3.0
-"""Whoever is not heard for so long loses its partitions."""
+"""A member that is silent for so long loses its partitions."""
 LANES = 3
 PARTITIONS = 2
 
@@ -54,7 +54,7 @@ class Post:
         self._seen = seen
 
     def of(self, process: SimulatedProcess, clock: Clock) -> ProcessBroker:
-        """What one process has of it."""
+        """The client of one process."""
         return ProcessBroker(self, process, clock)
 
     def unconfirmed(self) -> bool:

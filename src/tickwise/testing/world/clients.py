@@ -51,7 +51,7 @@ class Known:
 
 
 class Asking:
-    """What all clients share: the way to an API process, and a book of what was asked."""
+    """The state that all clients share: the way to an API process, and a record of their requests."""
 
     def __init__(
         self, loop: WorldLoop, swarm: Swarm, apis: list[SimulatedNode], dice: Random, *, watch: Watch, tell: EventTally
@@ -114,7 +114,7 @@ class Asking:
         async def served() -> None:
             try:
                 result = await do(control)
-            except Exception as failure:  # noqa: BLE001  # whatever it is, it is the client's answer
+            except Exception as failure:  # noqa: BLE001  # whatever it is, the failure is the client's answer
                 loop.call_later(dice.random() * 0.002, settle, None, failure, context=NETWORK)
             else:
                 loop.call_later(dice.random() * 0.002, settle, result, None, context=NETWORK)
@@ -141,7 +141,7 @@ class Asking:
             process.at_death.remove(broken)
 
     async def _told(self, do: Callable[[Control], Awaitable[T]], what: str) -> tuple[ClientAnswer, T | None]:
-        """What a client may conclude, and the answer if it was positive."""
+        """The conclusion that a client may draw, and the answer if it was positive."""
         self._watch.note("a client asks:", what)
         try:
             answer = await self._call(do)

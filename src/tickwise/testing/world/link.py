@@ -38,7 +38,7 @@ READS: Final = frozenset(
 
 
 class CallFate(Enum):
-    """What becomes of one call."""
+    """The fate of one call."""
 
     FINE = "fine"
     REQUEST_LOST = "request lost"
@@ -64,9 +64,9 @@ class Way(Enum):
 
     OPEN = "open"
     CUT = "cut"
-    """What is sent is gone, and nobody says so."""
+    """Sent bytes are lost, and neither end notices."""
     BROKEN = "broken"
-    """What is sent is gone, and both ends notice."""
+    """Sent bytes are lost, and both ends notice."""
 
 
 class Passage(NamedTuple):
@@ -234,7 +234,7 @@ class _Trip:
     def __init__(self, link: LinkedStore, call: StoreCall, effect: Callable[[], Any], passage: Passage) -> None:
         self.answer: asyncio.Future[Any] = link._loop.create_future()
         self.handovers: list[Handover] = []
-        """What it did for other runs."""
+        """The effects on other runs."""
         self._link = link
         self._call = call
         self._effect = effect
@@ -281,14 +281,14 @@ class _Trip:
             self._take_effect()
 
     def _take_effect(self) -> Any:
-        """What the store says; a refusal is an exception."""
+        """The store's answer; a refusal is an exception."""
         observer = self._link._observer
         observer.before(self._call)
         self._link._store.on_handover(self.handovers.append)
         answer: Any
         try:
             answer = self._effect()
-        except Exception as failure:  # noqa: BLE001  # whatever the store says goes to whoever asked
+        except Exception as failure:  # noqa: BLE001  # any answer of the store, a refusal too, goes to the caller
             answer = failure
         observer.after(self._call, answer)
         return answer

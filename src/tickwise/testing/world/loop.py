@@ -38,7 +38,7 @@ class Scheduled(Protocol):
 
 
 PROCESS: ContextVar[Scheduled | None] = ContextVar("simulated process", default=None)
-"""In whose name the current step runs. Tasks and callbacks inherit it from whoever made them."""
+"""The simulated process of the current step. Tasks and callbacks inherit it from their creator."""
 
 
 NETWORK: Final = Context()
@@ -98,7 +98,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         done = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as failure:  # noqa: BLE001  # whatever it is, it is for whoever waits
+        except Exception as failure:  # noqa: BLE001  # any failure goes to the waiter
             done.set_exception(failure)
         return done
 

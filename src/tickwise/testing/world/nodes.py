@@ -1,4 +1,4 @@
-"""Who is there: places on which one role after the other lives, each life with an identity of its own.
+"""The nodes: places that run one process of a role after the other, each process with an identity of its own.
 
     node "executor-1" ──boot──► process executor-1.1 ──dies──► (a while) ──► process executor-1.2 …
 
@@ -66,7 +66,7 @@ class NodeFaults(CallFaults, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What all nodes of a world stand on."""
+    """The shared base of all nodes of a world."""
 
     loop: WorldLoop
     swarm: Swarm
@@ -270,7 +270,7 @@ class NoBlobs:
         return ()
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """What is not there is no error."""
+        """An absent key is no error."""
 
 
 class Silent:

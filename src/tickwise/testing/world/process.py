@@ -98,7 +98,7 @@ class SimulatedProcess:
             notice()
 
     def unheard(self) -> list[BaseException]:
-        """What its tasks died of without anybody asking; to be asked when the world has ended."""
+        """The unretrieved errors of its tasks; read when the world has ended."""
         failed = [task for task in self.tasks if task.done() and not task.cancelled()]
         found = [task.exception() for task in failed if task._log_traceback]
         return [failure for failure in found if failure is not None]

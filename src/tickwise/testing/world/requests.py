@@ -1,4 +1,5 @@
-"""What clients ask of what is there: run now, retry, cancel, pause, edit, redrive, decide, hold, also many at once."""
+"""The requests of clients about existing jobs and runs: run now, retry, cancel, pause, edit, redrive, decide, hold,
+also many at once."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from tickwise.testing.world.submits import Submits
 
 
 class SimulatedRequests(Submits):
-    """What clients ask of what they submitted."""
+    """The requests of clients about the jobs that they submitted."""
 
     def _some_job(self, *, recurring: bool = False) -> Known | None:
         jobs = [job for job in self.jobs if job.recurring or not recurring]

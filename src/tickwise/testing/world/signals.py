@@ -42,7 +42,7 @@ class Bell:
         self._listeners: list[tuple[SimulatedProcess, Topic, Concerns | None, asyncio.Event]] = []
 
     def of(self, process: SimulatedProcess) -> ProcessSignals:
-        """What one process has of it."""
+        """The signals of one process."""
         return ProcessSignals(self, process)
 
     def ring(self, topic: Topic, about: Sequence[UUID] = ()) -> None:

@@ -35,7 +35,7 @@ GATE: Final = "gate"
 
 
 class Submits(Asking):
-    """What clients submit."""
+    """The jobs that clients submit."""
 
     def _submit_of(self, feature: str) -> Request:
         async def submit() -> None:
@@ -217,7 +217,7 @@ class Submits(Asking):
             answer, _nothing = await self._told(send, "a burst")
             if answer is ClientAnswer.OK:
                 break
-            # What was in doubt once stays so, whatever is said of the repeats.
+            # A submit that was in doubt once stays so, also if its repeats are answered.
             answer = ClientAnswer.INFO
             await pause(self._loop, 1.0)
         for body in bodies:

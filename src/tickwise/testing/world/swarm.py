@@ -1,4 +1,4 @@
-"""What a seed draws before anything happens: who is there, what can go wrong, and what is asked for.
+"""The draws of a seed before the first step: the nodes, the faults that may occur, and the requests.
 
 Swarm testing: each seed leaves out about half of the faults and of the features. A world in which everything happens at
 once finds less: a fault that restarts all executors every second hides what only shows in a long-lived one.

@@ -1,4 +1,4 @@
-"""What runs on the hosts: simulated tasks, the runner that begins them, and what they write down outside of the system.
+"""The hosts' side: simulated tasks, the runner that begins them, and the records that they write outside of the system.
 
     Runner.launch ──► begins (by its executor) ──► runs on the host, whatever its executor does ──► is over ──► ended
                                                      │ its executor dies: killed a little later, as a tree is
@@ -35,7 +35,7 @@ WORTH_RECORDING_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a task does."""
+    """The behaviour of a task."""
 
     seconds: float = 0.05
     fails: int = 0
@@ -72,7 +72,7 @@ class SimulatedTaskKind:
 
     @staticmethod
     def act(task: Mapping[str, Any]) -> Act:
-        """What a checked task says."""
+        """The behaviour that a checked task declares."""
         return Act(**{name: value for name, value in task.items() if name != "kind"})
 
 

@@ -33,7 +33,7 @@ SLACK_SECONDS: Final = 1e-5
 def history_of(
     store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[SimulatedNode], swarm: Swarm
 ) -> History:
-    """What the history checker reads."""
+    """The input of the history checker."""
     state = store._state
     executions = [
         Execution(written.run_id, written.token, written.begin, written.end, written.job_id)
@@ -59,7 +59,7 @@ def history_of(
 
 
 def _as_far_as_kept(operation: Operation, watch: Watch, start: float) -> Operation:
-    """What was answered while a standby was behind may be lost, and then it was as good as not answered."""
+    """An answer that was given while a standby was behind may be lost, and counts then as no answer."""
     begun, ended = operation.begun - start, (operation.ended or operation.begun) - start
     if any(begun <= gap.end and ended >= gap.begin for gap in watch.gaps):
         return operation._replace(answer=ClientAnswer.INFO)
@@ -120,7 +120,7 @@ def _limits(state: Any, gate_limit: int) -> dict[str, int]:
 
 
 def _edges(state: Any) -> Iterator[Edge]:
-    """What follows what. Nobody edits a sequence, and nobody cancels a job that only runs in one."""
+    """The successors of each job by end. No client edits a sequence, and none cancels a job that only runs in one."""
     for job in state.jobs.values():
         definition = decode_definition(job.definition)
         for after, successors in (
@@ -132,7 +132,7 @@ def _edges(state: Any) -> Iterator[Edge]:
 
 
 def direct(store: MemoryStore, nodes: Sequence[SimulatedNode], clients: Clients) -> list[str]:
-    """What must be true of the store, the hosts and the roles when all is quiet."""
+    """The invariants of the store, the hosts and the roles when all is quiet."""
     state = store._state
     return [
         *_ended_once(state),
@@ -163,7 +163,7 @@ def _nobody_holds(state: Any) -> Iterator[str]:
 
 
 def _letters_are_settled_once(state: Any) -> Iterator[str]:
-    """What a letter became is there, and says so; no two runs say so of one letter."""
+    """The run that a letter became exists and names the letter; no two runs name one letter."""
     rows = {run_id: ended.row for run_id, ended in state.ended.items()}
     for run_id, letter in state.letters.items():
         if letter.redriven_as is None:

@@ -99,7 +99,7 @@ class Watch:
         """Things are still asked for."""
         self.findings: list[str] = []
         self.gaps: list[Gap] = []
-        """What the store was told in these times is lost, whoever was told that it was done."""
+        """Writes in these times are lost, even if a client was told that they were done."""
         self.lost_tokens: set[int] = set()
         """Of claims in the gaps."""
         self._over: dict[tuple[int, int], float] = {}

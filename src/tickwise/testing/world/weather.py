@@ -1,4 +1,4 @@
-"""What goes wrong: how each call goes, and what is done to processes, their clocks, their links and the store.
+"""The faults: the fate of each call, and the faults of processes, their clocks, their links and the store.
 
 Two kinds of faults. Those of a call are drawn when it begins (`passage`). Those of a moment come after gaps that are
 drawn (`Storm`). Both end when the rough time is over: then everything that was cut, stopped or frozen goes on.
@@ -36,7 +36,7 @@ CALL_FATES: Final = {
     "freezes after a call": CallFate.FREEZES_AFTER,
 }
 SLOW_SECONDS: Final = 1.0
-"""What a slow way takes at most."""
+"""The longest delay of a slow link."""
 LATE_SECONDS: Final = 3.0
 """A request takes effect at most so long after its caller gave it up."""
 OF_LEASES: Final = frozenset({"executor_beat", "executor_join", "executor_leave"})
@@ -281,8 +281,8 @@ class Storm:
         self._restart()
 
     def _failover(self) -> None:
-        """A standby's stream is cut; a while later the primary dies, and the standby is promoted without what came in
-        between, whoever was told of it."""
+        """A standby's stream is cut; a while later the primary dies, and the standby is promoted without the writes in
+        between, even those that clients were told of."""
         weather, dice = self._weather, self._dice
         if self._failing_over or weather.away:
             return
@@ -346,7 +346,7 @@ class Storm:
 
 
 class Mishaps:
-    """What befalls the broker, one after the other."""
+    """The faults of the broker, one after the other."""
 
     def __init__(self, weather: Weather, swarm: Swarm, post: Post, dice: Random) -> None:
         self._weather = weather

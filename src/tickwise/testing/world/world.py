@@ -94,12 +94,12 @@ SOMETIMES: Final = (
     "acknowledged writes lost",
     "runs held otherwise",
 )
-"""What must have been seen at least once in a few hundred worlds. A world in which it cannot happen tests nothing."""
+"""The events that must occur at least once in a few hundred worlds. A world in which it cannot happen tests nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedReport:
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     findings: Sequence[str]
@@ -307,7 +307,7 @@ def played(swarm: Swarm, *, whole: bool = False) -> SeedReport:
 
 
 class _Log:
-    """What the product's modules log, as lines of the trace. An error that it logs is a finding."""
+    """The log of the product's modules, as lines of the trace. An error that it logs is a finding."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,1 +1,1 @@
-"""What executors and schedulers ask of a store."""
+"""The store as executors and schedulers use it."""

@@ -1,4 +1,4 @@
-"""Who gets which run: one executor each, the right lanes, in the right order, and nobody starves."""
+"""Claims: each run goes to one executor, from the right lanes, in the right order, and no lane starves."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ClaimsContract(StoreContract):
         assert claims == Counter(job.run_id for job in jobs)
 
     async def test_each_token_is_greater_than_every_one_before(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever was given them, and for whatever run."""
+        """Across all executors and runs."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
         first = await self.held(store, one, make.job())
         second = await self.held(store, two, make.job())
@@ -194,7 +194,7 @@ class ClaimsContract(StoreContract):
         assert len(await self.claim(store, executor, labels=("gpu", "ssd"))) == 1
 
     async def test_one_executor_may_claim_with_several_sets_of_labels(self, store: KeyedStore, make: Factory) -> None:
-        """What it has no room for stays for others."""
+        """Runs for which it has no room stay claimable for others."""
         executor = await self.register(store)
         shell, http = make.job(lane=lane(requires=("task:shell",))), make.job(lane=lane(requires=("task:http",)))
         await self.add(store, shell, http)
@@ -212,7 +212,7 @@ class ClaimsContract(StoreContract):
         assert len(await self.claim(store, executor)) == 1
 
     async def test_an_expired_executor_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
-        """Whatever it tries."""
+        """Not even after a heartbeat."""
         executor = await self.register(store)
         await self.expire(store, executor)
         await self.add(store, make.job())
@@ -226,7 +226,7 @@ class ClaimsContract(StoreContract):
         await self.add(store, make.job())
         assert list(await self.claim(store, executor)) == []
 
-    async def test_an_executor_that_was_never_born_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_executor_that_was_never_registered_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Numbers are given by the store alone."""
         await self.add(store, make.job())
         assert list(await self.claim(store, 999_999)) == []

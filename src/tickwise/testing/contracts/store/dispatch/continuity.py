@@ -26,7 +26,7 @@ class EpochsContract(StoreContract):
     """`epoch_begin`, `epochs_list`, and what a new epoch lifts."""
 
     async def test_a_new_epoch_is_told_with_the_next_heartbeat(self, store: KeyedStore, other: KeyedStore) -> None:
-        """To every executor, whoever began it; the same one until the next begins."""
+        """Each executor hears it, whichever process began it; it stays the same until the next begins."""
         executor = await self.register(store)
         first = (await store.executor_beat(executor, LEASE_SECONDS)).epoch
         assert first == (await other.executor_beat(executor, LEASE_SECONDS)).epoch
@@ -142,7 +142,7 @@ class HeldContract(StoreContract):
         assert dict(pairs(claims[2:])) == dict(await store.held_list(one, ANY))
 
     async def test_only_claims_up_to_a_token_are_looked_at(self, store: KeyedStore, make: Factory) -> None:
-        """What was claimed later may still be on its way to its holder."""
+        """A later claim may still be on its way to its executor."""
         executor = await self.register(store)
         early, late = await self.held(store, executor, make.job()), await self.held(store, executor, make.job())
         assert digest_of(pairs([early])) == await store.held_digest(executor, early.token)

@@ -1,4 +1,5 @@
-"""Who goes first: namespaces in turn, high priority before low, and the longest waiting now and then before all."""
+"""The order of claims: namespaces in turn, high priority before low, and now and then the longest waiting run before
+all."""
 
 from __future__ import annotations
 

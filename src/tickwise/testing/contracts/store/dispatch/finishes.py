@@ -1,4 +1,4 @@
-"""What executors report: fenced, once, whole batches at a time, and every outcome with its consequence."""
+"""The reports of executors: fenced, applied once, whole batches at a time, and every outcome with its consequence."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class FinishesContract(StoreContract):
         assert len(await self.claim_freed(store, executor)) == 1
 
     async def test_what_was_given_back_is_no_longer_the_givers(self, store: KeyedStore, make: Factory) -> None:
-        """Its token opens nothing, whoever claims the run next."""
+        """Its token is refused after any later claim."""
         executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(first, RunState.QUEUED))
@@ -465,7 +465,7 @@ class KeepsContract(StoreContract):
         assert await self.finish(store, executor, outcome(later)) == []
 
     async def test_what_began_is_kept_too(self, store: KeyedStore, make: Factory) -> None:
-        """Who recorded a start knows of the run."""
+        """An executor that recorded a start knows of the run."""
         executor = await self.register(store)
         begun = await self.held(store, executor, make.job())
         await self.begin(store, executor, begun)

@@ -1,4 +1,5 @@
-"""What an end, or a later run, does for other runs is told at once, by name, so that who can act on it is woken."""
+"""Handovers: the effects of an end, or of a later run, on other runs are told at once, by name, so that the processes
+that can act on them are woken."""
 
 from __future__ import annotations
 
@@ -27,20 +28,20 @@ class Ear:
         store.on_handover(self._heard.append)
 
     def claimable(self) -> list[UUID]:
-        """What became claimable since the last look, in any order."""
+        """The runs that became claimable since the last look, in any order."""
         return sorted(run.run_id for handover in self._heard for run in handover.claimable)
 
     def stopping(self) -> list[UUID]:
-        """What its holder was asked to stop since the last look."""
+        """The runs that their holders were asked to stop since the last look."""
         return [run_id for handover in self._heard for run_id in handover.stopping]
 
     def forget(self) -> None:
-        """What was told so far is no matter."""
+        """Drop the handovers so far."""
         self._heard.clear()
 
 
 async def claim_by_name(store: KeyedStore, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
-    """What an executor gets that was told of these runs."""
+    """The claims of an executor that was told of these runs."""
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=10, ahead_seconds=0.0, runs=runs)
     return await store.attempts_claim(request)
 
@@ -88,7 +89,7 @@ class HandoverContract(CrowdContract):
         assert await self.starts(store, executor, again) == [True]
 
     async def test_it_is_told_with_its_lane(self, store: KeyedStore, make: Factory) -> None:
-        """So that whoever serves that lane can be told."""
+        """The executors that serve the lane can be told."""
         executor = await self.register(store, queues=("default", "heavy"), lease_seconds=HOUR)
         jobs = [make.job(make.now - ago, lane=lane(7, queue="heavy")) for ago in (2.0, 1.0)]
         await self.add(store, *jobs)
@@ -159,7 +160,7 @@ class HandoverContract(CrowdContract):
     async def test_an_executor_that_leaves_names_who_waited_for_what_it_ran(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """What it ran is free again, and its slot too."""
+        """Its run is free again, and the slot goes to the run that waited."""
         executor, [_, second] = await self.taken(store, make)
         ear = Ear(store)
         await store.executor_leave(executor)
@@ -211,7 +212,7 @@ class HandoverContract(CrowdContract):
     async def test_a_fire_replaces_fires_and_waits_for_what_people_asked_for(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """What a person asked for is never dropped by a schedule: not while it runs, nor while it waits its turn."""
+        """A schedule never drops a run that a person requested: not while it runs, nor while it waits its turn."""
         job_id = await self.job_with(store, make, Overlap.CANCEL_RUNNING)
         executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)

@@ -1,4 +1,4 @@
-"""What is told to executors: which runs came of a fire, where a timer's runs wait, and what stayed where it was."""
+"""The facts for claim hints: the runs that a fire made, the lane of a timer's runs, and the runs that stayed queued."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FiredNamesContract(StoreContract):
         assert (await store.stats()).timers == 1
 
     async def test_a_fire_of_nothing_names_nothing(self, store: KeyedStore, make: Factory) -> None:
-        """What is beyond the horizon stays, and so does what needs a decision."""
+        """Timers beyond the horizon stay, and so do timers that need a decision."""
         await self.add(store, make.job(make.now + HOUR), make.recurring(make.now - 60.0))
         assert list(await store.timers_fire_named(5.0, 100)) == []
         assert (await store.stats()).timers == 2
@@ -74,7 +74,7 @@ class FiredNamesContract(StoreContract):
         assert (await store.stats()).queued == 120
 
     async def test_a_timer_says_where_the_runs_of_its_job_wait(self, store: KeyedStore, make: Factory) -> None:
-        """Whichever way it is taken; whoever fires it can tell executors at once."""
+        """By each way of taking it; the scheduler that fires it can tell executors at once."""
         wanted = lane(7, queue="heavy", requires=("gpu", "zone=eu"))
         soon = make.recurring(make.now + 10.0, lane=wanted)
         once = make.job(make.now + 10.0, lane=lane(3))

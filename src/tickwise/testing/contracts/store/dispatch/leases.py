@@ -53,7 +53,7 @@ class LeasesContract(StoreContract):
         assert list(await store.executors_list()) == []
 
     async def test_a_heartbeat_keeps_the_lease(self, store: KeyedStore, make: Factory) -> None:
-        """Whatever the executor holds, for as long as it goes on."""
+        """With any number of held runs, for as long as heartbeats come."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for _ in range(4):
@@ -105,7 +105,7 @@ class LeasesContract(StoreContract):
         [row] = await store.executors_list()
         assert row.gone_at is not None
 
-    async def test_an_executor_that_was_never_born_is_not_alive(self, store: KeyedStore) -> None:
+    async def test_an_executor_that_was_never_registered_is_not_active(self, store: KeyedStore) -> None:
         """Nor does a heartbeat make it."""
         assert not (await store.executor_beat(999_999, LEASE_SECONDS)).alive
         assert list(await store.executors_list()) == []

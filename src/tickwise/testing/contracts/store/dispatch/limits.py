@@ -91,7 +91,7 @@ class LimitsContract(CrowdContract):
         assert [await self.waits(store, each.run_id) for each in (second, third)] == [False, True]
 
     async def test_the_token_of_a_refused_start_is_void(self, store: KeyedStore, make: Factory) -> None:
-        """Who was refused does not hold it any more."""
+        """An executor whose start was refused no longer holds the run."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         assert await self.finish(store, executor, outcome(second)) == [second.run_id]
@@ -101,7 +101,7 @@ class LimitsContract(CrowdContract):
     async def test_the_next_goes_on_when_one_runs_no_longer(
         self, store: KeyedStore, make: Factory, end: RunState
     ) -> None:
-        """Whatever its executor says of it; then it is claimed, asks again and starts."""
+        """After any outcome of the first. The next is claimed, asks again and starts."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         assert await self.finish(store, executor, outcome(first, end, retry_at=first.now + HOUR)) == []
@@ -114,7 +114,7 @@ class LimitsContract(CrowdContract):
     async def test_the_next_goes_on_when_an_executor_leaves(
         self, store: KeyedStore, make: Factory, on_unknown: OnUnknown
     ) -> None:
-        """What it ran is free then or has failed, and its slot is free in any case."""
+        """Its run is then claimable or FAILED, and the slot is free in any case."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=limit(1), on_unknown=on_unknown)
         await store.executor_leave(executor)
@@ -195,7 +195,8 @@ class LimitsContract(CrowdContract):
     async def test_each_that_waits_goes_by_the_limit_that_it_said_itself(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """Who waits for a smaller one is not in the way of who waits for a larger one, nor goes on because of it."""
+        """A run that waits for a smaller limit does not block one that waits for a larger limit, nor starts because of
+        it."""
         executor, [first, second, third, one, two, three] = await self.crowd(store, make, 6)
         assert await self.starts_in_turn(store, executor, first, second, third, gate=limit(3)) == [True] * 3
         for most, claimed in ((3, three), (1, one), (2, two)):
@@ -241,7 +242,7 @@ class LimitsContract(CrowdContract):
         assert await self.reason(store, second.run_id) == (RunState.SKIPPED, "requested")
 
     async def test_a_slot_that_was_not_taken_up_goes_to_the_next(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever was to have it was cancelled before it began."""
+        """The run with the reserved slot was cancelled before it began."""
         executor, [first, second, third] = await self.crowd(store, make, 3)
         await self.starts_in_turn(store, executor, first, second, third, gate=limit(1))
         assert await self.finish(store, executor, outcome(first)) == []
@@ -292,8 +293,8 @@ class LimitsContract(CrowdContract):
     async def lines(
         self, store: KeyedStore, make: Factory, queue: str, count: int
     ) -> tuple[int, Claimed, list[Claimed], Claimed]:
-        """Who runs under a key of which there is one slot; and who waits for it: runs of a queue, and after them one of
-        the queue `default`."""
+        """The run that has the single slot of a key, and the runs that wait for it: those of a queue, and after them
+        one of the queue `default`."""
         executor = await self.register(store, queues=("default", queue), lease_seconds=100 * HOUR)
         running = await self.held(store, executor, make.job(make.now - HOUR))
         await self.begin(store, executor, running, gate=limit(1))
@@ -307,7 +308,8 @@ class LimitsContract(CrowdContract):
         return executor, running, others, last
 
     async def test_a_queue_on_hold_keeps_no_slot_from_others(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever waits there goes on when it is resumed, and until then whoever waits elsewhere; nothing is wrong."""
+        """Runs of that queue go on when it is resumed, and until then runs of other queues do; no invariant is
+        violated."""
         executor, running, others, last = await self.lines(store, make, "still", 5)
         hold = QueueHold(namespace="default", queue="still", begin=None, until=None, reason=None, by="ada")
         await store.queue_hold(hold)
@@ -382,7 +384,7 @@ class LimitsContract(CrowdContract):
     async def test_nobody_is_forgotten_who_begins_to_wait_while_a_slot_becomes_free(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
-        """Ends and starts at the same moment, ten times: whoever was refused goes on."""
+        """Ends and starts at the same moment, ten times: the refused run goes on."""
         executor, claims = await self.crowd(store, make, 11)
         [running, *others] = claims
         await self.begin(store, executor, running, gate=limit(1))

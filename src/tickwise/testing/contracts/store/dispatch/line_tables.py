@@ -90,7 +90,7 @@ LINES: Final = [
 
 
 class ToldLine(NamedTuple):
-    """What a store tells of the runs of a job after one of them asked to start."""
+    """The runs of a job as the store shows them, after one of them asked to start."""
 
     run: tuple[RunState, bool, str | None, str | None]
     """Its state, whether it waits, its reason and its error."""
@@ -167,13 +167,13 @@ def other_run(make: Factory, other: OtherRun, due: float) -> NewRun:
 
 
 def lined(other: OtherRun, run: NewRun) -> LinedRun:
-    """What the rule sees of another run."""
+    """Another run as the rule sees it."""
     settled = run.overlap is not Overlap.ALLOW and other.stage in (RunState.RUNNING, RunState.RETRYING)
     return LinedRun(run.due, run.run_id, run.overlap, run.trigger, settled, other.stage)
 
 
 def expected_line(one: LineSituation, run: NewRun, others: Sequence[tuple[OtherRun, NewRun]]) -> ToldLine:
-    """What is told of the runs of a job after one of them asked to start, by the rule."""
+    """The runs of a job as the rule predicts them, after one of them asked to start."""
     mine = LinedRun(run.due, run.run_id, one.policy, one.trigger, False, RunState.DISPATCHED)
     earlier, stopping = 0, set()
     told: list[tuple[RunState, str | None, str | None]] = []
@@ -201,7 +201,7 @@ def expected_line(one: LineSituation, run: NewRun, others: Sequence[tuple[OtherR
 def expected_run(
     verdict: StartVerdict, earlier: int, asked: CancelKind | None
 ) -> tuple[RunState, bool, str | None, str | None]:
-    """What is told of the run itself."""
+    """The run itself, as the rule predicts it."""
     if verdict is StartVerdict.START:
         return RunState.RUNNING, False, None, None
     if verdict is StartVerdict.SKIP:
@@ -265,7 +265,7 @@ def queued_runs(make: Factory, queue: Sequence[QueuedRun]) -> list[NewRun]:
 
 
 def expected_queue(runs: Sequence[NewRun]) -> list[tuple[RunState, bool]]:
-    """What is told of runs that waited, by the rule: each replaced the earlier ones that it may replace."""
+    """Waiting runs as the rule predicts them: each replaced the earlier ones that it may replace."""
     queue = [LinedRun(run.due, run.run_id, run.overlap, run.trigger, False, RunState.QUEUED) for run in runs]
     left = [run for place, run in enumerate(queue) if not any(replaces(later, run) for later in queue[place + 1 :])]
     following = next_in_line(left)

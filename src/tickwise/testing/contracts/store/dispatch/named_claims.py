@@ -27,7 +27,7 @@ class NamedClaimsContract(LineContract):
     """`attempts_claim` with `ClaimRequest.runs`."""
 
     async def named(self, store: KeyedStore, executor: int, runs: Sequence[UUID], **fields: Any) -> Sequence[Claimed]:
-        """What this executor gets of these."""
+        """Claim these runs by name."""
         given: dict[str, Any] = {"queues": ("default",), "labels": (), "limit": 100, "ahead_seconds": 0.0}
         return await store.attempts_claim(ClaimRequest(**{**given, **fields, "executor": executor, "runs": runs}))
 
@@ -36,7 +36,7 @@ class NamedClaimsContract(LineContract):
         return [claimed.run_id for claimed in await self.named(store, executor, runs, **fields)]
 
     async def test_a_claim_by_name_hands_over_all_that_is_needed_to_run(self, store: KeyedStore, make: Factory) -> None:
-        """What a claim that scans would have handed over."""
+        """The same as from a claim that scans."""
         executor = await self.register(store)
         job = make.job(definition='{"task": {"kind":"shell"} , "n": 1}')
         await self.add(store, job)
@@ -49,7 +49,7 @@ class NamedClaimsContract(LineContract):
         assert microseconds(row.dispatched_at) == microseconds(claimed.now)
 
     async def test_runs_come_in_the_order_in_which_they_are_named(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever named them knew what is urgent."""
+        """The caller that names them knows which are urgent."""
         executor = await self.register(store)
         jobs = [make.job(lane=lane(priority)) for priority in (5, 0, 9, 5, 0, 9)]
         await self.add(store, *jobs)

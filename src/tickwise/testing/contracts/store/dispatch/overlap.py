@@ -72,7 +72,7 @@ class OverlapContract(LineContract):
     async def test_when_the_earlier_one_has_ended_it_starts(
         self, store: KeyedStore, make: Factory, policy: Overlap
     ) -> None:
-        """Whatever the policy: nothing overlaps."""
+        """Under each policy: nothing overlaps."""
         await self.job_with(store, make, policy, policy)
         one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
@@ -152,7 +152,8 @@ class OverlapContract(LineContract):
         starts: list[bool],
         replaced: tuple[RunState, str],
     ) -> None:
-        """What became of a run that met one that nobody holds; `replaced`: how that ends with `cancel_running`."""
+        """Check both runs after the second met a first that no executor holds; `replaced`: the end of the first with
+        `cancel_running`."""
         assert starts == [policy is Overlap.CANCEL_RUNNING]
         if policy is Overlap.CANCEL_RUNNING:
             assert await self.reason(store, first.run_id) == replaced

@@ -46,7 +46,7 @@ class QueuesContract(StoreContract):
         assert await self.claimed_ids(store, executor) == set()
 
     async def test_a_queue_goes_on_when_it_is_resumed(self, store: KeyedStore, make: Factory) -> None:
-        """What waited is claimed."""
+        """The runs that waited are claimed."""
         executor = await self.register(store)
         job = make.job()
         await self.add(store, job)

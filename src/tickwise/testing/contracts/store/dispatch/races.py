@@ -25,7 +25,7 @@ MAX_ROUNDS = 200
 
 @dataclass
 class Floor:
-    """What goes on at the executors, as they see it themselves."""
+    """The executions at the executors, as these see them."""
 
     running: dict[UUID, set[UUID]] = field(default_factory=dict)
     """By job: the runs whose tasks have begun and whose end nobody has reported yet."""

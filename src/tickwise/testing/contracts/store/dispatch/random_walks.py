@@ -28,7 +28,7 @@ class Walk:
         self.job_id = make.identifier()
         self.executors: list[int] = []
         self.held: dict[UUID, tuple[int, Claimed]] = {}
-        """What executors have claimed and not begun."""
+        """The runs that executors have claimed and not begun."""
         self.running: dict[UUID, tuple[int, Claimed]] = {}
         self.made: list[UUID] = []
 

@@ -42,7 +42,7 @@ class RatesContract(StoreContract):
         return row.ready_at
 
     async def later(self, store: KeyedStore, executor: int, seconds: float) -> list[Claimed]:
-        """What this executor gets after so long."""
+        """Claim after `seconds`."""
         await self.shift(store, seconds)
         await store.executor_beat(executor, 100 * HOUR)
         return list(await self.claim(store, executor))
@@ -60,7 +60,7 @@ class RatesContract(StoreContract):
         assert (await self.run_row(store, first.run_id)).paced is False
 
     async def test_the_token_of_a_refused_start_is_void(self, store: KeyedStore, make: Factory) -> None:
-        """Who was refused does not hold it any more."""
+        """An executor whose start was refused no longer holds the run."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=rate())
         assert await self.finish(store, executor, outcome(second)) == [second.run_id]
@@ -152,7 +152,7 @@ class RatesContract(StoreContract):
         assert gaps == [microseconds(GAP_SECONDS)] * 2
 
     async def test_a_gap_shorter_than_a_claim_takes_stops_nobody(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever comes late starts, if nobody else has just started: five slots missed, five starts."""
+        """A late run starts, if no other has just started: five slots missed, five starts."""
         executor, [first, *others] = await self.crowd(store, make, 6)
         swift = rate(gap_seconds=0.01)
         await self.begin(store, executor, first, gate=swift)
@@ -199,7 +199,7 @@ class RatesContract(StoreContract):
         assert await self.starts(store, two, second, gate=rate(key)) == [True]
 
     async def test_slots_of_runs_that_ended_are_free_again(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever asks next has the one after the last start, or after the last slot of those that live."""
+        """The next run gets the slot after the last start, or after the last slot of an active run."""
         executor, [first, second, third, fourth, fifth] = await self.crowd(store, make, 5)
         await self.starts_in_turn(store, executor, first, second, third, fourth, gate=rate())
         slots = [await self.slot(store, each) for each in (second, third, fourth)]
@@ -209,7 +209,7 @@ class RatesContract(StoreContract):
         assert microseconds(await self.slot(store, fifth)) == microseconds(slots[1])
 
     async def test_a_slip_locks_no_key_for_years(self, store: KeyedStore, make: Factory) -> None:
-        """Ten starts a year apart were asked for, and cancelled: whoever asks next waits by its own rate."""
+        """Ten starts a year apart were asked for, and cancelled: the next run waits by its own rate."""
         executor, claims = await self.crowd(store, make, 12)
         [first, *slips, last] = claims
         await self.begin(store, executor, first, gate=rate("key:all"))
@@ -291,7 +291,7 @@ class RatesContract(StoreContract):
         assert gaps == [microseconds(GAP_SECONDS)] * 8
 
     async def test_after_a_change_of_its_own_rate_a_job_is_asked_anew(self, store: KeyedStore, make: Factory) -> None:
-        """Who makes a rate faster, or takes it away, does not wait for slots that were given before."""
+        """A job whose rate was made faster, or taken away, does not wait for slots that were given before."""
         job = make.recurring(make.now, never=True)
         await self.add(store, job)
         executor = await self.register(store, lease_seconds=100 * HOUR)

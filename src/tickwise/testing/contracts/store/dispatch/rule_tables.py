@@ -30,7 +30,7 @@ S = TypeVar("S")
 
 
 class Ask(NamedTuple):
-    """What is asked of the holder of a run, and of which job."""
+    """A request to the holder of a run, and its job."""
 
     kind: CancelKind | None
     run_id: UUID
@@ -38,7 +38,7 @@ class Ask(NamedTuple):
 
 
 class ToldRun(NamedTuple):
-    """What a store tells of a run after the call that a table is about."""
+    """A run as the store shows it, after the call under test."""
 
     state: RunState
     reason: str | None
@@ -103,7 +103,7 @@ class TableContract(StoreContract):
                 await store.job_move(move)
 
     async def seen(self, store: KeyedStore, run_id: UUID) -> ToldRun:
-        """What the store tells of a run."""
+        """A run as the store shows it."""
         row = await self.run_row(store, run_id)
         attempts = [(each.state, each.reason) for each in await store.run_attempts(run_id)]
         return ToldRun(
@@ -201,7 +201,7 @@ def postponed(make: Factory, due: float) -> NewRun:
 
 
 def loss_verdict(one: LossSituation) -> LossVerdict:
-    """What the rule says."""
+    """The verdict of the rule."""
     return lost(
         LostAttempt(
             begun=one.begun,
@@ -215,7 +215,7 @@ def loss_verdict(one: LossSituation) -> LossVerdict:
 
 
 def expected_loss(one: LossSituation, holder: int, due: float) -> ToldRun:
-    """What is told of a run after its executor is gone."""
+    """A run as the rule predicts it, after its executor is gone."""
     verdict = loss_verdict(one)
     attempts: list[tuple[RunState, str | None]] = [(RunState.QUEUED, LEASE_LOST)] * one.crashes
     if verdict.lost_reason is not None:
@@ -295,7 +295,7 @@ def instant_near(ready: int | None, now: float) -> float:
 
 
 def expected_return(one: ReturnSituation, began_at: float, now: float) -> ToldRun:
-    """What is told of a run after it came back."""
+    """A run as the rule predicts it, after it came back."""
     retried = one.target is RunState.RETRYING
     begun = one.begun or retried
     attempts = ((one.target, "busy"),) if begun else ()

@@ -92,7 +92,7 @@ class SlotTableContract(TableContract):
     async def _crowds(
         self, store: KeyedStore, make: Factory, situations: Sequence[CrowdSituation]
     ) -> tuple[int, dict[CrowdSituation, list[Claimed]]]:
-        """Who holds them, and the runs of each situation after their starts: first those that go on."""
+        """The executor that holds them, and the runs of each situation after their starts: first those that go on."""
         executor = await self.executor(store, "one")
         runs: dict[CrowdSituation, list[NewRun]] = {}
         for one in situations:
@@ -219,7 +219,7 @@ class RateTableContract(TableContract):
 
 
 class Rehearsal:
-    """What the rule makes of one script."""
+    """The course of one script by the rule."""
 
     def __init__(self) -> None:
         self.rate = RateState()

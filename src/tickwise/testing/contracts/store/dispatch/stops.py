@@ -28,7 +28,7 @@ class StopsContract(StoreContract):
         return executor, claimed
 
     async def request(self, store: KeyedStore, claimed: Claimed) -> CancelRow:
-        """What is told of the request."""
+        """The stop request as the store shows it."""
         cancel = (await self.run_row(store, claimed.run_id)).cancel
         assert cancel is not None
         return cancel

@@ -17,7 +17,7 @@ from tickwise.testing.factories import Factory, outcome
 
 CRASHES_MAX = 3
 ENDS = [(OnUnknown.FAIL, EXECUTOR_LOST), (OnUnknown.HOLD, UNKNOWN_OUTCOME)]
-"""What a recorded start says, and the reason that the run ends with if its executor is lost then."""
+"""The `on_unknown` of a recorded start, and the reason of the run's end if its executor is lost then."""
 
 
 class UnknownContract(LineContract):

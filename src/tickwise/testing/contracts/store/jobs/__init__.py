@@ -1,1 +1,1 @@
-"""What people ask of a store."""
+"""The store as people use it."""

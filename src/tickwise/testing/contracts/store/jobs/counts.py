@@ -149,14 +149,14 @@ class CountsContract(StoreContract):
             assert await store.count(query) == len(await store.jobs_list(query)), query
 
     async def tallied(self, store: KeyedStore, namespace: str | None = "default") -> dict[RunState, int]:
-        """What was ever counted, by final state."""
+        """The counts of all time, by final state."""
         found: dict[RunState, int] = {}
         for tally in await store.runs_tally(namespace, 0.0, await store.now() + HOUR):
             found[tally.state] = found.get(tally.state, 0) + tally.runs
         return found
 
     async def test_what_comes_on_record_is_counted_by_how_it_ended(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever ended it, an executor or a person. Active runs are not."""
+        """Ended by an executor or by a person. Active runs are not counted."""
         await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.ended(store, make, RunState.SUCCESS, None)

@@ -240,7 +240,7 @@ class DecisionsContract(StoreContract):
         assert (await self.job_row(store, job.job_id)).next_run_at is None
 
     async def test_a_timer_that_was_changed_parks_nothing(self, store: KeyedStore, make: Factory) -> None:
-        """What was decided is about a schedule that is another one by now."""
+        """The decision was about a schedule that has changed since."""
         job = make.recurring(make.now)
         await self.add(store, job)
         async with self.near(store) as batch:

@@ -69,7 +69,7 @@ class ChecksContract(HealthContract):
     """`violations`."""
 
     async def test_where_all_is_well_nothing_is_found(self, store: KeyedStore, make: Factory) -> None:
-        """Whatever is asked, however small the pages."""
+        """By each check, however small the pages."""
         await self.lively(store, make)
         for check in Check:
             assert await self.found(store, check) == [], check
@@ -245,7 +245,7 @@ class HealsContract(HealthContract):
         return claimed
 
     async def test_of_a_run_that_is_both_the_active_one_goes(self, store: KeyedStore, make: Factory) -> None:
-        """What is on record is what happened."""
+        """The record of the end is the truth."""
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.ENDED_ONCE, run_id)
         assert await self.found(store, Check.ENDED_ONCE) == [run_id]
@@ -280,7 +280,7 @@ class HealsContract(HealthContract):
         assert (row.state, row.reason) == (RunState.FAILED, "unknown_outcome")
 
     async def test_what_waits_for_nothing_is_claimable(self, store: KeyedStore, make: Factory) -> None:
-        """Whatever made it wait."""
+        """After each kind of wait."""
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.WAITS_FOR_SOMETHING, run_id)
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == [run_id]
@@ -317,7 +317,7 @@ class HealsContract(HealthContract):
         assert await self.found(store, Check.HEARD_IN_TIME) == []
 
     async def test_a_run_without_a_job_is_found(self, store: KeyedStore, make: Factory) -> None:
-        """It cannot be put right: whoever is told looks into it."""
+        """It cannot be repaired: a person has to look into it."""
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.HAS_A_JOB, run_id)
         assert await self.found(store, Check.HAS_A_JOB) == [run_id]
@@ -342,7 +342,7 @@ class HealsContract(HealthContract):
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == []
 
     async def test_a_lost_timer_is_restored(self, store: KeyedStore, make: Factory) -> None:
-        """To what whoever read the plan says; then it fires as if it had never been away."""
+        """From the plan, as its reader computed it; then it fires as if it had never been away."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         await self.damage(store, Check.PLANNED, job.job_id)

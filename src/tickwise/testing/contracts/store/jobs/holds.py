@@ -1,4 +1,4 @@
-"""What is held back: paused timers, what becomes of the runs of a job that is paused, and how it goes on."""
+"""Pauses: paused timers, the runs of a paused job, and the way in which it goes on."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class HoldsContract(StoreContract):
     # ------------------------------------------------------------------------------------------- resuming
 
     async def test_a_resumed_job_has_made_as_many_runs_as_before(self, store: KeyedStore, make: Factory) -> None:
-        """Whatever the plan says, which may be older; the fuse's minute begins anew."""
+        """The given plan may be older and does not count; the fuse's minute begins anew."""
         job = make.recurring(make.now)
         await self.add(store, job)
         counted = TimerState(make.now + HOUR, fired=7, minute=make.now, in_minute=3)
@@ -369,7 +369,7 @@ class PausedRunsContract(StoreContract):
         assert await self.run_state(store, claimed.run_id) is RunState.QUEUED
 
     async def test_a_cancel_is_heard_before_a_pause(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever wants it stopped wants it stopped, begun or not."""
+        """A cancel wins, whether the run has begun or not."""
         job_id, executor = await self.planned(store, make), await self.register(store)
         claimed = await self.claimed_ahead(store, executor)
         await store.runs_cancel("default", claimed.run_id, "grace")

@@ -1,4 +1,4 @@
-"""What explains the past: times in which something was away, who was there, and runs by who asked for them."""
+"""The facts that explain the past: times of absence, the executors that were there, and runs by their requesters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class IncidentsContract(StoreContract):
     async def found(
         self, store: KeyedStore, since: float, until: float
     ) -> list[tuple[str, str, int | None, int | None]]:
-        """What is told of a time, with instants as stores keep them."""
+        """The incidents of a time, with instants as stores keep them."""
         return [told(incident) for incident in await store.incidents_list(since, until)]
 
     async def test_an_incident_is_kept_as_it_was_noticed(self, store: KeyedStore, make: Factory) -> None:

@@ -132,7 +132,7 @@ class KeysContract(StoreContract):
         assert await finds(store, key)
 
     async def test_a_list_says_all_of_a_key_but_its_secret(self, store: KeyedStore, make: Factory) -> None:
-        """Who asked for it, what it may do, when it was made, used and revoked."""
+        """Its creator, its permissions, and when it was made, used and revoked."""
         key = new_key(make, prefix="tw_abcdefgh", created_by="admin")
         await store.key_add(key)
         await self.shift(store, 10.0)

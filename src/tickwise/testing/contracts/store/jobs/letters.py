@@ -115,7 +115,7 @@ class FoundLettersContract(LettersContract):
         assert await store.letter_get("default", claimed.run_id, EXPIRE_SECONDS) is None
 
     async def test_a_poisoned_run_is_a_letter(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever ended it."""
+        """Also if the store ended it, not an executor."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
@@ -255,7 +255,7 @@ class SettledLettersContract(LettersContract):
     async def test_a_held_letter_is_decided(
         self, store: KeyedStore, make: Factory, resolution: LetterResolution
     ) -> None:
-        """By whoever found out what is true; what is on record of the run stays."""
+        """A person decides it after finding out the truth; the record of the run stays."""
         run_id = await self.held_letter(store, make)
         assert await self.settle(store, decided(run_id, resolution)) == [Settled.SETTLED]
         letter = await self.letter(store, run_id)
@@ -332,7 +332,7 @@ class SettledLettersContract(LettersContract):
         assert answers == [Settled.SETTLED, Settled.REPEATED]
 
     async def test_only_failed_runs_of_the_namespace_are_settled(self, store: KeyedStore, make: Factory) -> None:
-        """What lives, what ended otherwise, what is elsewhere and what never was are the same: no letters."""
+        """Active runs, other ends, runs of other namespaces and unknown ids are all the same: no letters."""
         executor = await self.register(store)
         done = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(done)) == []
@@ -353,7 +353,7 @@ class SettledLettersContract(LettersContract):
         assert await self.settle(store, discarded(run_id)) == [Settled.SETTLED]
 
     async def test_each_letter_of_a_batch_is_settled_for_itself(self, store: KeyedStore, make: Factory) -> None:
-        """What cannot be settled holds up no other; the answers come in the order asked."""
+        """A letter that cannot be settled holds up no other; the answers come in the order asked."""
         one, two = await self.failed(store, make), await self.failed(store, make)
         nothing = make.identifier()
         answers = await self.settle(store, discarded(one), discarded(nothing), discarded(two))

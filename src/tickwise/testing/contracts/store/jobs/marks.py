@@ -45,7 +45,7 @@ class MarksContract(StoreContract):
         assert [await store.results_marked(executor) for executor in (one, two)] == [8, 2**40]
 
     async def test_a_mark_of_results_never_goes_back(self, store: KeyedStore, other: KeyedStore) -> None:
-        """Whoever is late, and in whatever order several come."""
+        """Not by a late recorder, nor by several marks in any order."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
         await asyncio.gather(
             *(
@@ -102,7 +102,7 @@ class MarksContract(StoreContract):
         assert await store.requests_marked(2) == 1_790_000_007.25
 
     async def test_a_mark_of_requests_never_goes_back(self, store: KeyedStore, other: KeyedStore) -> None:
-        """Whoever is late."""
+        """Not by a late recorder."""
         await store.requests_mark({0: 1_790_000_010.0, 1: 1_790_000_010.0})
         await other.requests_mark({0: 1_790_000_009.0, 1: 1_790_000_011.0})
         await other.requests_mark({})
@@ -154,7 +154,7 @@ class RecordedOperationsContract(StoreContract):
         return row
 
     async def test_what_failed_is_on_record_with_its_problems(self, store: KeyedStore, make: Factory) -> None:
-        """What was asked is kept byte for byte, and when."""
+        """The request is kept byte for byte, with its time."""
         failed = self.ended(make)
         await store.operations_record([failed])
         row = await self.operation(store, failed)

@@ -1,4 +1,5 @@
-"""Pause, resume and cancel, of jobs and of single runs; and how a request to stop reaches whoever holds a run."""
+"""Pause, resume and cancel, of jobs and of single runs; and the way of a stop request to the executor that holds a
+run."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ class MovesContract(StoreContract):
     async def test_a_move_is_another_version_and_its_repeat_is_none(
         self, store: KeyedStore, make: Factory, action: JobAction
     ) -> None:
-        """Who read the job before hears of it; a move in doubt, made from the same version, is answered as it was."""
+        """A caller that read the version before notices the change; a move in doubt, repeated from the same version,
+        gets the first answer."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         if action is JobAction.RESUME:

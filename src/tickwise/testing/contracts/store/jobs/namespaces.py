@@ -45,7 +45,7 @@ class WallsContract(StoreContract):
     async def test_an_id_of_another_namespace_is_taken_and_tells_nothing(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """Not even with the same body: a repeat is for whoever made it."""
+        """Not even with the same body: only the creator may repeat it."""
         job = make.job(named=True, digest=b"a" * 32)
         await self.add(store, job)
         thief = job._replace(namespace="elsewhere", run_id=make.identifier(), key="k")

@@ -46,7 +46,7 @@ class OperationsContract(StoreContract):
         return row
 
     async def test_a_new_operation_is_running_and_nothing_is_done(self, store: KeyedStore, make: Factory) -> None:
-        """What was asked is kept byte for byte."""
+        """The request is kept byte for byte."""
         request = '{"filter":  {"job_id": "x"}}'
         row = await self.added_operation(store, make, request=request, matched=None, kind="jobs:pause")
         assert (row.namespace, row.kind, row.request, row.created_by) == ("default", "jobs:pause", request, "ada")
@@ -75,7 +75,7 @@ class OperationsContract(StoreContract):
         assert again == Replay(body_digest=receipt.body_digest, status=receipt.status, body=receipt.body)
         assert await store.operation_get("default", second.operation_id) is None
 
-    async def test_whoever_takes_one_has_it_alone(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_operation_has_one_taker(self, store: KeyedStore, make: Factory) -> None:
         """For as long as was said; then the next one may, for the first may be dead."""
         row = await self.added_operation(store, make)
         assert (await self.taken(store)).operation_id == row.operation_id
@@ -142,7 +142,7 @@ class OperationsContract(StoreContract):
         assert await store.operation_step(step(first, cursor=cursor))
         assert await self.operation(store, first.operation_id) == before
 
-    async def test_whoever_was_too_slow_moves_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_taker_that_was_too_slow_moves_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Another one has taken and moved it meanwhile."""
         await self.added_operation(store, make)
         slow = await self.taken(store)
@@ -153,7 +153,7 @@ class OperationsContract(StoreContract):
         assert not await store.operation_step(step(slow, cursor="elsewhere", done=9))
         assert await self.operation(store, slow.operation_id) == before
 
-    async def test_whoever_was_slow_but_alone_still_moves_it(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_taker_that_was_slow_but_alone_still_moves_it(self, store: KeyedStore, make: Factory) -> None:
         """Its time is over, and nobody has moved it: its page counts."""
         await self.added_operation(store, make)
         slow = await self.taken(store)
@@ -178,7 +178,8 @@ class OperationsContract(StoreContract):
     async def test_the_page_that_was_in_hand_is_put_on_record(
         self, store: KeyedStore, make: Factory, cursor: str | None
     ) -> None:
-        """What was done before the cancel stays done, and is counted; cancelled it stays, even if that was the last."""
+        """Work done before the cancel stays done, and is counted; the operation stays cancelled, even if that page was
+        the last."""
         await self.added_operation(store, make)
         first = await self.taken(store)
         await store.operation_cancel("default", first.operation_id)

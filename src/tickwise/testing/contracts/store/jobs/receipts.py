@@ -1,4 +1,4 @@
-"""What is kept beside jobs and runs: answers under an Idempotency-Key, stored tasks, requested runs."""
+"""Records beside jobs and runs: answers under an Idempotency-Key, stored tasks, requested runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ODD_BODY = bytes(range(256))
 
 
 def replay_of(receipt: Receipt) -> Replay:
-    """What a repeated request hears."""
+    """The answer to a repeated request."""
     return Replay(body_digest=receipt.body_digest, status=receipt.status, body=receipt.body)
 
 
@@ -37,7 +37,7 @@ class ReceiptsContract(StoreContract):
     async def test_a_used_key_answers_again_and_stores_nothing(
         self, store: KeyedStore, make: Factory, atomic: bool
     ) -> None:
-        """Whatever the second body is: who compares them is the caller."""
+        """With any second body: the caller compares them."""
         add = partial(store.jobs_add, whole=atomic)
         receipt = make.receipt()
         first = make.job()
@@ -96,7 +96,7 @@ class ReceiptsContract(StoreContract):
         assert await store.receipt_keep(make.receipt(key="k", route="POST /tasks")) is None
 
     async def test_the_first_answer_that_is_kept_stays(self, store: KeyedStore, make: Factory) -> None:
-        """`receipt_keep` returns it to whoever comes second."""
+        """`receipt_keep` returns it to the second caller."""
         first = make.receipt(body=b"first")
         second = make.receipt(key=first.key, body=b"second")
         assert await store.receipt_keep(first) is None

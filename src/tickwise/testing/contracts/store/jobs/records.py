@@ -1,4 +1,4 @@
-"""What happened and what stands: single rows, derived status, searches in stable pages, figures, and upkeep."""
+"""Records and current state: single rows, derived status, searches in stable pages, figures, and upkeep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT = Retention(runs_seconds=30 * DAY_SECONDS, failed_seconds=90 * DAY_SECONDS)
 
 
 class StatusContract(StoreContract):
-    """What `JobRow` derives from timers and runs; `run_get` and `run_attempts`."""
+    """The facts that `JobRow` derives from timers and runs; `run_get` and `run_attempts`."""
 
     async def test_what_is_not_there_is_none(self, store: KeyedStore, make: Factory) -> None:
         """Jobs, keys, runs, attempts."""
@@ -363,7 +363,7 @@ class ListingsContract(StoreContract):
         assert await self.listed_and_counted(store, by_name) == ([], 0)
 
     async def listed_and_counted(self, store: KeyedStore, query: RunQuery) -> tuple[list[UUID], int]:
-        """What a search finds, and how much it says that there is."""
+        """The results of a search, and its count of them."""
         return [row.run_id for row in await store.runs_list(query)], await store.count(query)
 
     async def test_pages_of_runs_are_stable_while_runs_are_added_and_end(
@@ -500,7 +500,7 @@ class UpkeepContract(StoreContract):
         assert (list(again.made), list(again.dropped), again.receipts) == ([], [], 0)
 
     async def test_work_goes_on_after_long_upkeep(self, store: KeyedStore) -> None:
-        """What is needed for the days to come was made ahead."""
+        """The partitions of the next days exist already."""
         await self.shift(store, 100 * DAY_SECONDS)
         await store.maintain(replace(KEPT, ahead_seconds=3 * DAY_SECONDS))
         later = Factory(await store.now(), seed="later")

@@ -1,4 +1,4 @@
-"""What people ask of single occurrences and runs: skip it, move it, make these, end those."""
+"""Requests about single occurrences and runs: skip one, move one, make some, end some."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class RulesContract(StoreContract):
         assert abs(kept.created_at - await store.now()) < 5.0
 
     async def test_another_body_is_another_version(self, store: KeyedStore, make: Factory) -> None:
-        """Who created it and when stays; only the newest is kept."""
+        """Its creator and creation time stay; only the newest version is kept."""
         first = await store.rule_put(make.rule(body='"a"'))
         await self.shift(store, 5.0)
         second = await store.rule_put(make.rule(body='"b"', created_by="grace"))
@@ -111,7 +111,7 @@ class RulesContract(StoreContract):
     async def test_rules_that_are_put_together_are_all_kept(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
-        """And whoever reads them all afterwards has the version of the last."""
+        """A later reader of all of them gets the version of the last."""
         names = [f"rule {number}" for number in range(8)]
         await asyncio.gather(
             *(client.rule_put(make.rule(name)) for client, name in zip([store, other] * 4, names, strict=True))
@@ -221,7 +221,7 @@ class RulesContract(StoreContract):
 
 
 class UsedRulesContract(StoreContract):
-    """What jobs and timers have to do with rules."""
+    """The use of rules by jobs and timers."""
 
     async def test_a_calendar_that_a_job_goes_by_is_not_deleted(self, store: KeyedStore, make: Factory) -> None:
         """Until the job is cancelled; a window of that name, or another namespace's calendar, is another thing."""

@@ -56,7 +56,7 @@ class SequencesContract(StoreContract):
         return job
 
     def successor(self, origin: UUID, job: NewJob, due: float) -> Successor:
-        """What a job makes of the end of a run."""
+        """The run that a job starts after the end of another."""
         name = run_id(job.job_id, due, Trigger.SEQUENCE, origin.bytes)
         return Successor(job.job_id, NewRun(name, due, Trigger.SEQUENCE, origin=origin))
 
@@ -92,7 +92,7 @@ class SequencesContract(StoreContract):
         assert await self.following(store) == []
 
     async def test_a_poisoned_run_is_followed(self, store: KeyedStore, make: Factory) -> None:
-        """Its executor could not say so any more; whoever reads the job knows if it names others."""
+        """Its executor could not report it any more; the reader of the job finds whether it names successors."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
@@ -187,7 +187,7 @@ class SequencesContract(StoreContract):
         )
 
     async def test_nothing_may_follow(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever read the job found that it names nobody: then that is done, too."""
+        """The reader of the job found no successors: then the note is removed, too."""
         claimed = await self.ended(store, make)
         assert await store.completions_commit("default", {claimed.run_id: []}) == 0
         assert await self.following(store) == []
@@ -343,7 +343,7 @@ class OnDemandContract(StoreContract):
     async def test_a_job_without_times_is_scheduled_until_it_is_cancelled(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """It is there for whoever starts it, before its first run and after it."""
+        """It can be started on request, before its first run and after it."""
         job = make.recurring(make.now, never=True, schedule_type="ON_DEMAND")
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)

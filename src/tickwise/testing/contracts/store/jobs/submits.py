@@ -121,7 +121,7 @@ class SubmitsContract(StoreContract):
         assert row.created_at == row.updated_at
         assert abs(row.created_at - await store.now()) < 5.0
 
-    async def test_a_job_without_an_owner_belongs_to_whoever_made_it(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_job_without_an_owner_belongs_to_its_creator(self, store: KeyedStore, make: Factory) -> None:
         """And one without labels has none."""
         job = make.job()
         await self.add(store, job)

@@ -204,7 +204,7 @@ class TimersContract(StoreContract):
     async def test_no_two_schedulers_have_the_same_timer(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
-        """What one has taken, no other sees until it is left."""
+        """A taken timer is hidden from others until it is released."""
         await self.add(store, *(make.recurring(make.now) for _ in range(10)))
         async with self.near(store, 1.0, 6) as mine, self.near(other, 1.0, 100) as theirs:
             taken = [timer.job_id for timer in mine.timers]
