@@ -222,6 +222,7 @@ BANNED_WORDS = re.compile(
     r"\b(haunt\w*|ghosts?|bury|buri(?:ed|al|als|es)|births?|undertakers?|living|house|neighbours?|whoever)\b",
     re.IGNORECASE,
 )
+SQL_COMMENT = re.compile(r"\s*--(?! name:)")
 _RIDDLES = re.compile(r"\s*(?:What|Who|Whoever|Whatever)\b")
 
 
@@ -241,6 +242,18 @@ def riddles(place: str, source: str) -> list[str]:
         for node in ast.walk(parsed(source))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node.value.value, str) and _RIDDLES.match(node.value.value)
+    ]
+
+
+def sql_riddles(place: str, text: str) -> list[str]:
+    """Comments of statements that begin with a clause in place of an action or a thing. A migration is history."""
+    if "migrations/sql/" in place:
+        return []
+    lines = text.splitlines()
+    return [
+        f"{place}:{number}: {line.strip()[:60]}"
+        for number, (before, line) in enumerate(pairwise(["", *lines]), start=1)
+        if SQL_COMMENT.match(line) and not SQL_COMMENT.match(before) and _RIDDLES.match(line.strip().removeprefix("--"))
     ]
 
 

@@ -263,3 +263,12 @@ def test_a_docstring_that_begins_with_a_clause_is_found() -> None:
     texts = ["Who asks.", "The key, and what it may do.", "What a key may do."]
     source = "".join(f"{quotes}{text}{quotes}\n" for text in texts)
     assert rules.riddles("a.py", source) == ["a.py:1: Who asks.", "a.py:3: What a key may do."]
+
+
+def test_a_comment_of_a_statement_that_begins_with_a_clause_is_found() -> None:
+    """Beside it, and inside of it; a clause further on is fine, and a migration is left as it was."""
+    text = (
+        "-- name: a\n-- What is asked.\n-- Who asks.\nSELECT\n  -- Who asked.\n  1\n-- name: b\n-- The key.\nSELECT 1\n"
+    )
+    assert rules.sql_riddles("a.sql", text) == ["a.sql:2: -- What is asked.", "a.sql:5: -- Who asked."]
+    assert rules.sql_riddles("migrations/sql/0001_a.sql", text) == []

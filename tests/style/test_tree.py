@@ -114,6 +114,14 @@ def test_a_docstring_names_its_thing() -> None:
     assert [] == _collect(rules.riddles, tree.python_files("src/tickwise"))
 
 
+def test_a_comment_of_a_statement_names_its_thing() -> None:
+    """And it has the words of the field. Names in the schema keep theirs."""
+    files = [place for place in tree.committed_files() if place.startswith("src/") and place.endswith(".sql")]
+    statements = [place for place in files if "migrations/sql/" not in place]
+    assert len(statements) > 40
+    assert [] == [*_collect(rules.sql_riddles, statements), *_collect(rules.banned_words, statements)]
+
+
 def test_a_class_name_stands_once() -> None:
     """One name, one meaning. Adapters are apart: parts of two stores may be called alike."""
     product = [place for place in tree.python_files("src/tickwise") if not place.startswith("src/tickwise/adapters/")]

@@ -1,7 +1,7 @@
 -- name: paces_count
--- Count requests of callers ($1, $2 each) by a pace: $3 seconds between two requests, $4 how many seconds ahead of now a
--- caller may be. Answers how many are let through, and how far ahead the caller is then. A row is locked by who counts
--- it; in one order, so that two do not wait for each other in a circle.
+-- Count requests of callers ($1, $2 each) by a pace: $3 seconds between two requests, $4 how many seconds ahead of now a caller may be.
+-- Answers how many are let through, and how far ahead the caller is then. Each count locks its row; always in one order, so that two do not
+-- deadlock.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS now)
 INSERT INTO tickwise.paces AS pace (until, granted, who)
 SELECT now + least(wanted, floor($4::float8 / $3::float8 + 0.000001)) * $3 * interval '1 second',

@@ -1,6 +1,6 @@
 -- name: check_claimed_in_time
--- Runs that are free and ready for more than a minute, and that nobody took. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Runs that are free and ready for more than a minute, and that nobody took. $1 page: ids after it, $2 limit. One row for each that is
+-- wrong, one at least, and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT run_id AS id, namespace, holder, blocked, ready, due, lane FROM tickwise.runs
@@ -17,8 +17,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_ended_once
--- Runs that are both active and on record. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Runs that are both active and on record. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the
+-- last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT run_id AS id, namespace, state FROM tickwise.runs
@@ -33,8 +33,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_expired_in_time
--- Executors whose lease is over for more than a minute and that are not expired, or that hold something still. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Executors whose lease is over for more than a minute and that are not expired, or that hold something still. $1 page: ids after it, $2
+-- limit. One row for each that is wrong, one at least, and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT lpad(to_hex(executor), 32, '0')::uuid AS id, lease, lease_seconds, gone, settled FROM tickwise.executors
@@ -55,8 +55,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_fired_in_time
--- Timers that are due for more than a minute. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Timers that are due for more than a minute. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each
+-- the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT job_id AS id, due FROM tickwise.timers
@@ -73,8 +73,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_followed_in_time
--- Runs whose end should have started others for more than a minute. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Runs whose end should have started others for more than a minute. $1 page: ids after it, $2 limit. One row for each that is wrong, one at
+-- least, and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT run_id AS id, since FROM tickwise.follows
@@ -91,8 +91,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_has_a_job
--- Active runs and timers of no job. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Active runs and timers of no job. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last
+-- that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT id, job_id, what, namespace FROM (
@@ -112,8 +112,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_heard_in_time
--- Requests to stop a run that its holder has not heard for a minute, or that outlive their run. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Requests to stop a run that its holder has not heard for a minute, or that outlive their run. $1 page: ids after it, $2 limit. One row
+-- for each that is wrong, one at least, and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT c.run_id AS id, c.asked, c.heard, c.kind,
@@ -136,8 +136,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_held_as_told
--- Active executors that have known better than the store for more than a minute what they hold. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Active executors that have differed from the store about their held runs for more than a minute. $1 page: ids after it, $2 limit. One row
+-- for each that is wrong, one at least, and in each the last that was looked at, and how many were.
 WITH p AS MATERIALIZED (
   SELECT lpad(to_hex(executor), 32, '0')::uuid AS id, executor, gone, differs, differing FROM tickwise.executors
   WHERE executor > coalesce(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint, 0) ORDER BY executor LIMIT $2
@@ -152,8 +152,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_held_by_active
--- Runs that are held by nobody who could finish them. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Runs that are held by nobody who could finish them. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in
+-- each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT run_id AS id, namespace, holder FROM tickwise.runs
@@ -169,8 +169,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_planned
--- Recurring jobs that are neither paused nor cancelled and have no timer. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Recurring jobs that are neither paused nor cancelled and have no timer. $1 page: ids after it, $2 limit. One row for each that is wrong,
+-- one at least, and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT job_id AS id, namespace, recurring, standing, pause_until, schedule_type FROM tickwise.jobs_lasting
@@ -186,8 +186,8 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_stepped_in_time
--- Operations that stand still for more than five minutes. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Operations that stand still for more than five minutes. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least,
+-- and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT operation_id AS id, namespace, status, updated FROM tickwise.operations
@@ -202,23 +202,23 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: heal_ended_once
--- A run that lives although it ended goes, and leaves what is on record. $1 run. What it may leave to others.
+-- Delete an active run that has also ended; the record stays. $1 run. Returns the job and the keys that others may wait for.
 DELETE FROM tickwise.runs r
 WHERE run_id = $1 AND (SELECT true FROM tickwise.history h WHERE h.run_id = r.run_id OFFSET 0)
 RETURNING job_id, namespace, CASE state WHEN {RunState.RUNNING} THEN limit_key END AS limit_key
 
 -- name: heal_waits_for_something
--- A run that waits is claimable; at its start it is settled again. $1 run.
+-- Make a waiting run claimable; at its start it is settled again. $1 run.
 UPDATE tickwise.runs SET blocked = false, ready = greatest((SELECT tickwise.now()), due) WHERE run_id = $1 AND blocked
 
 -- name: heal_heard_in_time
--- A request to stop what nobody holds goes. $1 run.
+-- Delete a request to stop a run that no executor holds. $1 run.
 DELETE FROM tickwise.cancel_requests c
 WHERE run_id = $1
   AND (SELECT true FROM tickwise.runs r WHERE r.run_id = c.run_id AND r.holder = c.holder AND r.token = c.token OFFSET 0) IS NULL
 
 -- name: heal_held_as_told
--- An executor that has known better for more than a minute loses its lease. $1 the executor's number as an id.
+-- End the lease of an executor that has differed from the store for more than a minute. $1 the executor's number as an id.
 UPDATE tickwise.executors SET gone = tickwise.now()
 WHERE executor = ('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint AND gone IS NULL AND differs > 0
   AND differing < (SELECT tickwise.now()) - interval '1 minute'

@@ -1,3 +1,3 @@
 -- name: grant_executor
--- Gives a role of the database what an executor needs, and takes from it what it had in the schema beside.
+-- Give a role of the database the rights that an executor needs, and revoke its other rights in the schema.
 SELECT tickwise.grant_executor($1)

@@ -1,11 +1,11 @@
 -- name: upgrade_lock
--- One upgrade of a database at a time; the lock goes with its session. The number spells "tickwise". Whether it was to be had, told after
--- a moment if it was not. No statement waits for it for long: an index that is made beside the work of others waits for each statement that
--- was there before.
+-- Lock the database for one upgrade at a time; the lock ends with its session. The number spells "tickwise". Returns whether the lock was
+-- free, after a moment if it was not. No statement waits for it for long: an index that is made beside the work of others waits for each
+-- statement that was there before.
 SELECT CASE WHEN pg_try_advisory_lock(8388353586463617381) THEN true ELSE (SELECT false FROM pg_sleep(0.1)) END
 
 -- name: indexes_invalid
--- Indexes of ours whose making was broken off: they are made anew.
+-- Tickwise's indexes whose creation was interrupted: they are made anew.
 DO $$
 DECLARE
   broken regclass;
@@ -20,7 +20,7 @@ END
 $$
 
 -- name: schema_version
--- Which migration the database has, and the oldest whose programs it serves; no row without one.
+-- The migration of the database, and the oldest migration whose programs it serves; no row without one.
 SELECT version_num, serves FROM tickwise.schema_version
 
 -- name: schema_version_first
@@ -28,8 +28,9 @@ SELECT version_num, serves FROM tickwise.schema_version
 SELECT version_num, version_num AS serves FROM tickwise.alembic_version
 
 -- name: upgrade_schema
--- Before the migrations of an upgrade, in their transaction. All that is ours lives in one schema of the database. `schema_version` says which
--- migration the database has, and the oldest whose programs it serves. What the first programs left in `alembic_version` is carried over.
+-- Before the migrations of an upgrade, in their transaction. All that is ours lives in one schema of the database. `schema_version` says
+-- which migration the database has, and the oldest whose programs it serves. The version that the first programs left in `alembic_version`
+-- is carried over.
 DO $$
 BEGIN
   CREATE SCHEMA IF NOT EXISTS tickwise;

@@ -1,12 +1,12 @@
 -- name: server_findings
--- What an operator may want to put right.
+-- The server's settings that an operator may want to correct.
 SELECT r.rolsuper AS superuser, r.rolname AS role, current_setting('fsync') AS fsync,
        current_setting('synchronous_commit') AS synchronous_commit, current_setting('autovacuum') AS autovacuum,
        current_setting('track_counts') AS track_counts, current_setting('statement_timeout') AS statement_timeout
 FROM pg_roles r WHERE r.rolname = current_user
 
 -- name: server_tables
--- Our tables that nobody cleans or analyses: autovacuum is off for them, or it is far behind what their own settings ask of it.
+-- Tickwise's tables that are not vacuumed or analysed: autovacuum is off for them, or it is far behind their own settings.
 -- $1 how many times over. Counters begin anew after a crash of the server, so a table is listed too late rather than in vain.
 WITH t AS MATERIALIZED (
   SELECT c.oid, c.relname, c.reltuples,
@@ -31,10 +31,10 @@ WHERE NOT coalesce(enabled::boolean, true) OR dead > $1::float8 * greatest(vacuu
 ORDER BY relname
 
 -- name: server_pins
--- Who keeps dead rows of this database from being removed, the worst first: sessions with an old snapshot or an open transaction,
--- transactions that were prepared and forgotten, replication slots that nobody reads. $1 seconds, $2 transactions: what is younger is
--- left out, and so are sessions named $3 for $4 seconds. Without the rights of pg_read_all_stats neither the times nor the kind of other
--- roles' processes are shown to us: then every named process counts as a session, and only the number of transactions tells its age.
+-- The causes that keep dead rows of this database from being removed, the worst first: sessions with an old snapshot or an open
+-- transaction, transactions that were prepared and forgotten, replication slots that nobody reads. $1 seconds, $2 transactions: younger
+-- ones are left out, and so are sessions named $3 for $4 seconds. Without the rights of pg_read_all_stats neither the times nor the kind of
+-- other roles' processes are shown to us: then every named process counts as a session, and only the number of transactions tells its age.
 WITH pins AS (
   SELECT 'session' AS kind, pid::text AS name, usename::text AS who, coalesce(state, '') AS doing,
          date_part('epoch', clock_timestamp() - xact_start) AS seconds, greatest(age(backend_xmin), age(backend_xid)) AS transactions,

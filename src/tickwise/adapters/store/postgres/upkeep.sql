@@ -1,9 +1,9 @@
 -- name: upkeep_lock
--- One scheduler at a time does the upkeep; the lock goes with its session. The number spells "tickwise", but for its last bit.
+-- Lock the upkeep for one scheduler at a time; the lock ends with its session. The number spells "tickwise", but for its last bit.
 SELECT pg_try_advisory_lock(8388353586463617380)
 
 -- name: partitions
--- The partitions by time that there are.
+-- The existing partitions by time.
 SELECT c.relname FROM pg_inherits i
 JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent IN ('tickwise.history'::regclass, 'tickwise.jobs_passing'::regclass)
@@ -59,7 +59,8 @@ WITH gone AS (
 SELECT count(*) FROM gone
 
 -- name: letters_trim
--- What was done about runs that are no longer on record; how many. $1 the id below which even failed runs are past their time, $2 at most.
+-- Delete the settlements of runs that are no longer on record; returns how many. $1 the id below which even failed runs are past their
+-- time, $2 at most.
 WITH gone AS (
   DELETE FROM tickwise.letters
   WHERE run_id = ANY(ARRAY(
@@ -88,7 +89,7 @@ r AS (
 SELECT greatest((SELECT count(*) FROM l), (SELECT count(*) FROM r))
 
 -- name: tallies_fold
--- Fold what was counted last into the hours; how many rows went, at most $1. A concurrent reader sees the state before or after.
+-- Fold the newest counts into the hours; returns how many rows were folded, at most $1. A concurrent reader sees the state before or after.
 WITH gone AS (
   DELETE FROM tickwise.tallies_new WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.tallies_new LIMIT $1)) RETURNING *
 ),
@@ -113,7 +114,7 @@ SELECT count(*) FROM gone
 DELETE FROM tickwise.operations WHERE ended < to_timestamp($1::float8)
 
 -- name: executors_trim
--- Executors of which no run tells any more, and requests to stop what nobody holds. $1 runs are kept that ended after this.
+-- Delete executors that no run names any more, and requests to stop runs that no executor holds. $1 runs that ended after this are kept.
 WITH requests AS (
   DELETE FROM tickwise.cancel_requests c
   WHERE NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.run_id = c.run_id AND r.holder = c.holder AND r.token = c.token)
@@ -121,7 +122,7 @@ WITH requests AS (
 DELETE FROM tickwise.executors WHERE settled AND gone < least(to_timestamp($1::float8), tickwise.now() - interval '1 hour')
 
 -- name: incidents_trim
--- What was noticed before the oldest runs that are kept. $1 those ended after this.
+-- Delete the incidents before the oldest runs that are kept. $1 those ended after this.
 DELETE FROM tickwise.incidents WHERE ended < to_timestamp($1::float8)
 
 -- name: fires_trim
@@ -175,7 +176,7 @@ SELECT coalesce(array_agg(lane), '{}') FROM (
 WHERE of_all > $1 OR of_namespace > $2
 
 -- name: lanes_idle
--- Note of the lanes $1 which no job and no run uses, since when. Reads all jobs.
+-- Note which of the lanes $1 no job and no run uses, and since when. Reads all jobs.
 WITH used AS MATERIALIZED (
   SELECT lane FROM tickwise.jobs WHERE lane = ANY($1::int[])
   UNION SELECT lane FROM tickwise.runs WHERE lane = ANY($1::int[])

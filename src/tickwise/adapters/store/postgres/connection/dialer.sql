@@ -3,7 +3,7 @@
 SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s(name, value)
 
 -- name: session_probe
--- Which process of the server serves this session, and a setting that it was begun with.
+-- The server process of this session, and a setting that it was begun with.
 SELECT pg_backend_pid(), current_setting('idle_in_transaction_session_timeout')
 
 -- name: session_mark_off

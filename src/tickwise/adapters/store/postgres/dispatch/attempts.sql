@@ -1,5 +1,5 @@
 -- name: claim_named
--- Take of the runs that are named those that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
+-- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
 -- $4 labels, $5 seconds ahead, $6 run ids.
 -- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -25,16 +25,17 @@ WHERE ctid = ANY(ARRAY(
   AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          -- Without a copy it is large. Without a job, which cannot be, it is handed over all the same, so that it ends on record.
+          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
+          -- record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane
 
 -- name: start
--- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, or their queue is
--- on hold (an ordinary start is told of when the task is under way, so a hold is nothing to it).
--- $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost, $6 whether they have a gate.
--- Returns what was not recorded, and if it is to be settled, its line: its job if its overlap is open, else itself (NULL: it is refused).
--- A repeat is recorded. A woken run has no slot yet of any key, and none under a rate any more.
+-- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, or their queue is on
+-- hold (an ordinary start is recorded when the task is under way, so a hold does not concern it). $1 executor, $2 runs, $3 tokens, $4
+-- instants, $5 their `on_unknown`, $6 whether they have a gate. Returns the attempts that were not recorded, and of each that is to be
+-- settled its line: its job if its overlap is open, else itself (NULL: it is refused). A repeat is recorded. A woken run has no slot yet of
+-- any key, and none under a rate any more.
 WITH b AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[], $6::boolean[]) AS b(run_id, token, started, on_unknown, gated)
 ),
@@ -56,15 +57,15 @@ FROM b
 WHERE run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
 
 -- name: finish_ended
--- Held runs that have ended already go, and leave what is on record. $1 executor, $2 runs. Returns those.
+-- Delete held runs that have already ended; the record stays. $1 executor, $2 runs. Returns those.
 DELETE FROM tickwise.runs r
 WHERE run_id = ANY($2::uuid[]) AND holder = $1
   AND (SELECT true FROM tickwise.history h WHERE h.run_id = r.run_id OFFSET 0)
 RETURNING run_id
 
 -- name: completions_report
--- Runs that are about to end, and whose end starts others: that is to do. $1 executor, $2 runs, $3 tokens, $4 whether they succeeded.
--- What ended before is left alone: its followers may have been made.
+-- Note runs that are about to end, and whose end starts others. $1 executor, $2 runs, $3 tokens, $4 whether they succeeded.
+-- Runs that ended before are left alone: their successors may have been made.
 INSERT INTO tickwise.follows (since, run_id, succeeded)
 SELECT tickwise.now(), r.run_id, f.succeeded
 FROM (SELECT run_id, token FROM tickwise.runs WHERE run_id = ANY($2::uuid[]) AND holder = $1 FOR UPDATE) r
@@ -72,16 +73,15 @@ JOIN unnest($2, $3::bigint[], $4::boolean[]) AS f(run_id, token, succeeded) ON f
 ON CONFLICT DO NOTHING
 
 -- name: finish_refused
--- Of final outcomes that may not have been taken, those that are not on record just so: the refused.
+-- Of final outcomes that may not have been applied, those that are not on record with the same values: the refused.
 -- $1 runs, $2 tokens, $3 states, $4 executor.
 SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS f(run_id, token, state)
 WHERE (SELECT h.token = f.token AND h.state = f.state AND h.executor = $4
        FROM tickwise.history h WHERE h.run_id = f.run_id OFFSET 0) IS DISTINCT FROM true
 
 -- name: skip
--- Attempts that will not run, for a reason on record: SKIPPED into history.
--- $1 executor, $2 … one array per column. Returns what was taken,
--- the job if a run of it waits for another one, the namespace, and the key of which it was to have a slot.
+-- Attempts that will not run, for a reason on record: SKIPPED into history. $1 executor, $2 … one array per column. Returns the runs that
+-- were taken, the job if a run of it waits for another one, the namespace, and the key of the reserved slot.
 WITH f AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::float8[], $6::text[], $7::text[], $8::text[])
     AS f(run_id, token, started, ended, reason, error, result)
@@ -103,9 +103,9 @@ h AS (
 SELECT run_id, CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END, namespace, limit_key FROM d
 
 -- name: release_refused
--- Of attempts that may not have been let go, those of which that is not on record either: the refused. A revoked run leaves
--- nothing, so the repeat of that finds nothing. $1 runs, $2 tokens, $3 states (RETRYING or QUEUED), $4 reasons, $5 executor.
--- Scalar subqueries, because the planner may answer EXISTS here by reading a whole table into a hash.
+-- Of attempts that may not have been released, those whose release is not on record either: the refused. A revoked run leaves no record, so
+-- a repeat of its release finds none. $1 runs, $2 tokens, $3 states (RETRYING or QUEUED), $4 reasons, $5 executor. Scalar subqueries,
+-- because the planner may answer EXISTS here by reading a whole table into a hash.
 SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::text[]) AS f(run_id, token, state, reason)
 WHERE (SELECT count(*) = 0 FROM tickwise.attempts a
        WHERE a.run_id = f.run_id AND a.token = f.token AND a.state = f.state AND a.executor = $5)

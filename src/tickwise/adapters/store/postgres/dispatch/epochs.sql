@@ -1,6 +1,6 @@
 -- name: epoch
--- The epoch of the store, after a new one has begun if it must. $1 the highest fencing token that this process has seen, $2 why a
--- new one is to begin in any case (NULL: only if it must).
+-- The epoch of the store, after a new one has begun if necessary. $1 the highest fencing token that this process has seen, $2 the reason to
+-- begin a new one in any case (NULL: only if necessary).
 SELECT tickwise.epoch($1::bigint, $2::text)
 
 -- name: epochs_list
@@ -9,9 +9,9 @@ SELECT epoch, date_part('epoch', began) AS began_at, cause, timeline, seen > tok
 FROM tickwise.epochs ORDER BY epoch DESC LIMIT $1
 
 -- name: held_digest
--- What an executor holds under tokens up to one, in two numbers: as `domain/fencing.py` adds them up. Read by the index of what is ready, and
--- not beyond what this executor has claimed in each lane: behind that lies the backlog, however large.
--- $1 executor, $2 token, $3 lanes, $4 the last instant of readiness that it claimed in each.
+-- The digest of the runs that an executor holds under tokens up to $2, in two numbers: as `domain/fencing.py` adds them up. Read by the
+-- index of what is ready, and not beyond what this executor has claimed in each lane: behind that lies the backlog, however large. $1
+-- executor, $2 token, $3 lanes, $4 the last instant of readiness that it claimed in each.
 SELECT count(*), coalesce(sum(((get_byte(r.id, 12)::bigint << 24) | (get_byte(r.id, 13) << 16) | (get_byte(r.id, 14) << 8) | get_byte(r.id, 15))
                            # (r.token & 4294967295)), 0)::bigint
 FROM unnest($3::int[], $4::float8[]) AS l(lane, ready) CROSS JOIN LATERAL (
@@ -20,16 +20,17 @@ FROM unnest($3::int[], $4::float8[]) AS l(lane, ready) CROSS JOIN LATERAL (
   OFFSET 0) r
 
 -- name: held_list
--- What an executor holds under tokens up to one. $1 executor, $2 token. Reads all of `runs`, which is small; asked only when digests differ.
+-- The runs that an executor holds under tokens up to $2. $1 executor, $2 token. Reads all of `runs`, which is small; asked only when
+-- digests differ.
 SELECT run_id, token FROM tickwise.runs WHERE holder = $1 AND token <= $2
 
 -- name: held_again
--- What a claim said of those of these runs that an executor holds. $1 executor, $2 runs.
+-- The claims of those of these runs that an executor holds. $1 executor, $2 runs.
 SELECT run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
        date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
        coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''), date_part('epoch', claimed)
 FROM tickwise.runs WHERE run_id = ANY($2::uuid[]) AND holder = $1
 
 -- name: epoch_differed
--- Executors knew better than the store of so many more runs. $1 how many.
+-- Add to the number of runs of which executors knew better than the store. $1 how many.
 UPDATE tickwise.epochs SET differed = differed + $1 WHERE epoch = (SELECT max(epoch) FROM tickwise.epochs)

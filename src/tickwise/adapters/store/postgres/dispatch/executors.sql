@@ -6,10 +6,10 @@ FROM (SELECT tickwise.now() AS at) clock
 RETURNING executor
 
 -- name: executor_beat
--- Renew the lease of an active executor, and hear what is asked of it: one row at least, the first columns the same in all.
+-- Renew the lease of an active executor, and return the requests to it: one row at least, the first columns the same in all.
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
--- `untold`: a hold of a queue has just begun, and not all that is to be given back may have been asked for.
--- $4 of how many runs it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen.
+-- `untold`: a hold of a queue has just begun, and perhaps not every run to give back has been requested.
+-- $4 the number of runs of which it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS (
   UPDATE tickwise.executors
@@ -45,9 +45,9 @@ UPDATE tickwise.executors SET gone = tickwise.now() WHERE executor = $1 AND gone
 SELECT FROM tickwise.executors WHERE executor = $1 FOR NO KEY UPDATE
 
 -- name: attempts_release_unknown
--- What an executor holds unbegun under none of the tokens that it knew at an instant, if it was dispatched by then, goes back, as if it
--- had never been claimed. $1 executor, $2 those tokens, $3 that instant. Returns the runs. Reads all of `runs`, which is small; an answer
--- is rarely lost.
+-- Release the unstarted runs of an executor that were dispatched by an instant under none of the tokens that it knew then, as if they had
+-- never been claimed. $1 executor, $2 those tokens, $3 that instant. Returns the runs. Reads all of `runs`, which is small; an answer is
+-- rarely lost.
 UPDATE tickwise.runs
 SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due, slot)
 WHERE run_id = ANY(ARRAY(
@@ -57,7 +57,7 @@ WHERE run_id = ANY(ARRAY(
 RETURNING run_id
 
 -- name: executors_list
--- Active executors, and those gone within the last hour, with what they hold.
+-- Active executors, and those gone within the last hour, with the number of runs that they hold.
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since
@@ -67,7 +67,7 @@ WHERE e.gone IS NULL OR e.gone > (SELECT tickwise.now()) - interval '1 hour'
 ORDER BY e.executor DESC
 
 -- name: executors_between
--- Who lived at some moment between two instants, newest first. $1 and $2 those, $3 at most.
+-- The executors that were active at some moment between two instants, newest first. $1 and $2 the instants, $3 at most.
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since
@@ -77,20 +77,20 @@ WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_tim
 ORDER BY e.executor DESC LIMIT $3
 
 -- name: executors_expire
--- Mark executors as gone whose lease ran out. This commits before anything is freed: no claim of theirs can follow, because a
--- claim holds the row shared. While the server was down nobody could renew: it grants everybody one lease from its start.
+-- Mark executors whose lease ran out as gone. This commits before any run is freed: no claim of theirs can follow, because a
+-- claim holds the row shared. While the server was down no executor could renew: each gets one lease from the server's start.
 UPDATE tickwise.executors SET gone = tickwise.now()
 WHERE gone IS NULL AND lease < (SELECT tickwise.now())
   AND (SELECT tickwise.started()) + lease_seconds * interval '1 second' < (SELECT tickwise.now())
 RETURNING executor
 
 -- name: executors_unsettled
--- The gone whose runs may not be free yet.
+-- Executors that are gone, and whose runs may not be free yet.
 SELECT executor FROM tickwise.executors WHERE gone IS NOT NULL AND NOT settled ORDER BY executor
 
 -- name: results_mark
--- Results are applied up to these numbers. $1 executors, $2 numbers. Of an executor that is not there nothing is kept; no other can go
--- while this looks.
+-- Results are applied up to these numbers. $1 executors, $2 numbers. Nothing is kept of an absent executor; none can be removed while this
+-- looks.
 INSERT INTO tickwise.results_applied (executor, number)
 SELECT m.executor, m.number
 FROM unnest($1::bigint[], $2::bigint[]) m(executor, number) CROSS JOIN LATERAL (
@@ -99,7 +99,7 @@ ORDER BY m.executor
 ON CONFLICT (executor) DO UPDATE SET number = excluded.number WHERE results_applied.number < excluded.number
 
 -- name: results_marked
--- Up to which number an executor's results are applied. $1 executor.
+-- The number up to which an executor's results are applied. $1 executor.
 SELECT coalesce((SELECT number FROM tickwise.results_applied WHERE executor = $1), 0)
 
 -- name: results_keys
@@ -107,9 +107,9 @@ SELECT coalesce((SELECT number FROM tickwise.results_applied WHERE executor = $1
 SELECT executor, results_key FROM tickwise.executors WHERE executor = ANY($1::bigint[])
 
 -- name: runs_held
--- What these executors hold, at most $2. $1 executors. Reads all of `runs`, which is small; nobody dies often.
+-- The runs that these executors hold, at most $2. $1 executors. Reads all of `runs`, which is small; executors are rarely lost.
 SELECT run_id, holder FROM tickwise.runs WHERE holder = ANY($1::bigint[]) ORDER BY run_id LIMIT $2
 
 -- name: executors_settled
--- What these held is free.
+-- Mark the runs of these executors as freed.
 UPDATE tickwise.executors SET settled = true WHERE executor = ANY($1::bigint[])

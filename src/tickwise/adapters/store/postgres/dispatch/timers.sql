@@ -1,7 +1,7 @@
 -- name: fires_park
--- Jobs whose schedule makes too many runs are paused, while their timers are held by this transaction. $1 jobs, $2 due times of
--- their timers as taken, $3 reasons. Returns those. A job that somebody changes just now is left alone: people lock the job before
--- its timer, so waiting for it here would be waiting in a circle.
+-- Pause jobs whose schedule makes too many runs, while this transaction has their timers. $1 jobs, $2 due times of their timers as taken,
+-- $3 reasons. Returns those. A job that another transaction is changing is left alone: a change locks the job before its timer, so waiting
+-- for it here would be a deadlock.
 UPDATE tickwise.jobs j
 SET standing = {JobStanding.PAUSED}, version = version + 1, updated = tickwise.now(), pause_until = NULL, paused_by = 'fuse',
     pause_reason = (SELECT f.reason FROM unnest($1, $3::text[]) AS f(job_id, reason) WHERE f.job_id = j.job_id LIMIT 1),
@@ -14,7 +14,7 @@ WHERE job_id = ANY(ARRAY(
 RETURNING job_id
 
 -- name: timers_fire
--- Timers of one-time jobs within the horizon become runs. $1 limit, $2 horizon in seconds, $3 mark to read from.
+-- Turn the timers of one-time jobs within the horizon into runs. $1 limit, $2 horizon in seconds, $3 mark to read from.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 t AS (
   DELETE FROM tickwise.timers

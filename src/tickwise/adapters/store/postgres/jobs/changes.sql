@@ -4,14 +4,14 @@ UPDATE tickwise.jobs SET recurring = $2, lasting = lasting OR $3::boolean
 WHERE job_id = $1 AND (recurring <> $2 OR NOT lasting AND $3)
 
 -- name: job_write
--- A job's new definition. $1 job, $2 … its columns.
+-- Store a job's new definition. $1 job, $2 … its columns.
 UPDATE tickwise.jobs
 SET version = version + 1, updated = tickwise.now(), name = $2, key = $3, schedule_type = $4, task_kind = $5,
     definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[]
 WHERE job_id = $1
 
 -- name: timer_touch
--- No fire of this job is under way until this transaction ends. $1 job. Written and not only locked, so that a statement which
+-- Keep out fires of this job until this transaction ends. $1 job. Written and not only locked, so that a statement which
 -- began before this transaction ended, and so still sees the old job, finds its timer changed and leaves it for the next round.
 UPDATE tickwise.timers SET due = due WHERE job_id = $1
 
@@ -37,9 +37,8 @@ SET slot = NULL, rate_key = NULL, ready = CASE WHEN blocked THEN ready ELSE grea
 WHERE job_id = $1 AND holder = 0 AND slot IS NOT NULL
 
 -- name: job_stand
--- Set a job's standing. $1 job, $2 standing, $3 reason, $4 until, $5 by whom. A pause of what is
--- paused already, and whose pause is not over by itself, is the same pause; one that says nothing new changes nothing. The key of a
--- cancelled job is free for another.
+-- Set a job's standing. $1 job, $2 standing, $3 reason, $4 until, $5 by whom. A pause of a paused job, if that pause is not over by itself,
+-- is the same pause; one with the same values changes nothing. The key of a cancelled job is free for another.
 UPDATE tickwise.jobs
 SET standing = $2::smallint, key = CASE WHEN $2::smallint <> {JobStanding.CANCELLED} THEN key END, version = version + 1, updated = tickwise.now(),
     pause_reason = $3, pause_until = to_timestamp($4::float8), paused_by = $5,
@@ -49,14 +48,14 @@ WHERE job_id = $1
   AND (standing, pause_reason, pause_until, paused_by) IS DISTINCT FROM ($2::smallint, $3, to_timestamp($4::float8), $5)
 
 -- name: timer_hold
--- A job's timer is held back from where it stands. $1 job, $2 until (NULL: until somebody lets it go).
+-- Hold a job's timer at its current position. $1 job, $2 until (NULL: until the job is resumed).
 UPDATE tickwise.timers
 SET since = CASE WHEN hold IS NULL THEN due ELSE since END, hold = 'paused', run_id = NULL,
     due = coalesce(to_timestamp($2::float8), 'infinity')
 WHERE job_id = $1
 
 -- name: plan_continue
--- A job is resumed: its postponed runs are claimable at their time, or now. $1 job, $2 a run that is due more seconds than this after
+-- Resume a job: its postponed runs become claimable at their time, or now. $1 job, $2 a run that is due more seconds than this after
 -- its nominal time was postponed.
 UPDATE tickwise.runs
 SET ready = greatest((SELECT tickwise.now()), due)
@@ -64,7 +63,7 @@ WHERE job_id = $1 AND trigger = {Trigger.SCHEDULE} AND state = {RunState.QUEUED}
   AND date_part('epoch', due - nominal) > $2::float8
 
 -- name: timer_drop
--- A job fires by schedule no more; how many runs its schedule has made.
+-- Delete a job's timer; returns how many runs its schedule has made.
 DELETE FROM tickwise.timers WHERE job_id = $1 RETURNING coalesce(fired, 0)
 
 -- name: plan_drop
@@ -98,18 +97,18 @@ SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = 
 WHERE c.token <> excluded.token OR c.kind = 'return' OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'
 
 -- name: timer_lock
--- Where a job's schedule stands, and nobody moves it until this transaction ends. $1 job.
+-- The position of a job's schedule, locked until this transaction ends. $1 job.
 SELECT date_part('epoch', due) AS due, date_part('epoch', since) AS since, hold, coalesce(fired, 0) AS fired,
        date_part('epoch', minute) AS minute, coalesce(in_minute, 0) AS in_minute, run_id
 FROM tickwise.timers WHERE job_id = $1 FOR UPDATE
 
 -- name: job_touch
--- What comes next of a job was changed by a person, and nothing else of it. $1 job.
+-- Note that a person changed only the next occurrence of a job. $1 job.
 UPDATE tickwise.jobs SET version = version + 1, updated = tickwise.now() WHERE job_id = $1
 
 -- name: timer_put
--- Where a job's schedule stands. $1 job, $2 due, $3 the name of that fire for a one-time job that needs no decision (one that lives
--- or has ended is not named again), $4 … what else stands there.
+-- Store the position of a job's schedule. $1 job, $2 due, $3 the name of that fire for a one-time job that needs no decision (an active or
+-- ended one is not named again), $4 … the timer's other columns.
 INSERT INTO tickwise.timers (job_id, due, run_id, since, hold, fired, minute, in_minute, zone_data)
 SELECT $1, to_timestamp($2::float8), $3::uuid, to_timestamp($4::float8), $5::text, nullif($6::bigint, 0), to_timestamp($7::float8),
        nullif($8::int, 0), $9::text
@@ -119,7 +118,7 @@ SET due = excluded.due, run_id = excluded.run_id, since = excluded.since, hold =
     minute = excluded.minute, in_minute = excluded.in_minute, zone_data = excluded.zone_data
 
 -- name: job_lock
--- One job as it is stored, and no other change of it until this transaction ends. $1 namespace, $2 job.
+-- One job as it is stored, locked against other changes until this transaction ends. $1 namespace, $2 job.
 SELECT job_id, name, key, schedule_type, task_kind, definition, lane, coalesce(labels, '{}')::text AS labels,
        coalesce(owner, created_by) AS owner, version, standing, recurring, lasting, coalesce(calendars, '{}') AS calendars,
        pause_reason, paused_by, date_part('epoch', pause_until) AS pause_until,

@@ -20,13 +20,13 @@ WITH l AS MATERIALIZED (
 DELETE FROM tickwise.follows WHERE run_id = ANY(ARRAY(SELECT run_id FROM l)) RETURNING run_id
 
 -- name: jobs_share
--- How these jobs stand (a pause that is over by itself is none), and nobody pauses or cancels them until this transaction ends.
+-- The standing of these jobs (a pause that is over by itself is none), locked against pauses and cancels until this transaction ends.
 -- $1 namespace, $2 jobs. Always in one order.
 SELECT job_id, CASE WHEN standing = {JobStanding.PAUSED} AND pause_until <= tickwise.now() THEN {JobStanding.PLANNED} ELSE standing END AS standing
 FROM tickwise.jobs WHERE job_id = ANY($2::uuid[]) AND namespace = $1 ORDER BY job_id FOR SHARE
 
 -- name: queue_hold
--- A queue stands still for a time, in place of a hold that there is. $1 namespace, $2 queue, $3 from (NULL: now), $4 until, $5 why, $6 who asked.
+-- Hold a queue for a time, in place of an existing hold. $1 namespace, $2 queue, $3 from (NULL: now), $4 until, $5 why, $6 who asked.
 INSERT INTO tickwise.holds AS h (asked, begun, until, namespace, queue, reason, asked_by)
 SELECT at, coalesce(to_timestamp($3::float8), at), coalesce(to_timestamp($4::float8), 'infinity'), $1, $2, $5, $6
 FROM (SELECT tickwise.now() AS at) clock
@@ -34,8 +34,8 @@ ON CONFLICT (namespace, queue) DO UPDATE
 SET asked = excluded.asked, begun = excluded.begun, until = excluded.until, reason = excluded.reason, asked_by = excluded.asked_by, told = false
 
 -- name: queue_unask
--- What was asked back because a queue stood still is not any more; a pause of its job, which says so in `error`, is no matter of
--- the queue. $1 namespace, $2 queue.
+-- Delete the requests to give back runs of a held queue; a request for a pause of the job, which says so in `error`, stays. $1 namespace,
+-- $2 queue.
 DELETE FROM tickwise.cancel_requests c
 WHERE kind = 'return' AND error IS NULL AND (
   SELECT true FROM tickwise.runs r JOIN tickwise.lanes l ON l.lane = r.lane
@@ -60,8 +60,8 @@ WHERE $2 IS NULL OR queue = $2
 ORDER BY queue COLLATE "C"
 
 -- name: queue_resume
--- A queue stands still no more, and what was asked back because it did is not any more (as `queue_unask`; what is asked back in this very
--- moment goes back, and is claimed again). $1 namespace, $2 queue. Whether it did or would have.
+-- End the hold of a queue, and delete the requests to give back its runs (as `queue_unask`; a run that is requested at this very moment
+-- goes back, and is claimed again). $1 namespace, $2 queue. Returns whether there was a hold, or one to come.
 WITH unasked AS (
   DELETE FROM tickwise.cancel_requests c
   WHERE kind = 'return' AND error IS NULL AND (
@@ -71,16 +71,16 @@ WITH unasked AS (
 DELETE FROM tickwise.holds WHERE namespace = $1 AND queue = $2 RETURNING until > tickwise.now()
 
 -- name: holds_brief
--- This transaction waits for locks but briefly: heartbeats and claims may wait behind it.
+-- Let this transaction wait for locks only briefly: heartbeats and claims may wait behind it.
 SELECT set_config('lock_timeout', '500ms', true)
 
 -- name: holds_wait
--- Wait until no claim is under way that may not have seen that a queue stands still: each holds its executor's row shared.
+-- Wait until each claim has ended that may not have seen the hold of a queue: each holds its executor's row shared.
 SELECT FROM tickwise.executors WHERE gone IS NULL ORDER BY executor FOR NO KEY UPDATE
 
 -- name: holds_tell
--- What is held of queues that stand still and has not begun is asked back. A hold is told of until it stands for a few seconds: a claim
--- that began before it, and saw nothing of it, may take runs after the first look.
+-- Request back the unstarted runs of held queues. This is repeated until a hold is a few seconds old: a claim that began before the hold,
+-- and did not see it, may take runs after the first look.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 told AS (
   UPDATE tickwise.holds SET told = true WHERE NOT told AND begun <= (SELECT at FROM clock) - interval '5 seconds'

@@ -1,5 +1,5 @@
 -- name: job_get
--- One job with what follows from its timers and runs. $1 namespace, $2 job.
+-- One job with the facts that follow from its timers and runs. $1 namespace, $2 job.
 SELECT j.*, l.queue, l.priority, l.requires,
        coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed
 FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
@@ -58,7 +58,7 @@ SELECT count(*) FROM (
     AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
     AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
     AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
-    -- What the rare statuses need to be found by; the view's status has the last word.
+    -- The conditions by which the rare statuses are found; the view's status decides.
     AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
     AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = {JobStanding.CANCELLED})
     AND ($6::text IS NULL OR j.schedule_type = $6)

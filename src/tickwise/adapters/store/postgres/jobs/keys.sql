@@ -1,5 +1,5 @@
 -- name: keys_room
--- How many good keys a namespace has that somebody asked for; of those that are not good, the oldest but $2 are forgotten. $1 namespace.
+-- Count the good keys that were made in a namespace on request; of those that are not good, forget the oldest but $2. $1 namespace.
 WITH k AS MATERIALIZED (
   SELECT digest, (revoked IS NULL AND (expires IS NULL OR expires > tickwise.now())) AS good,
          row_number() OVER (PARTITION BY (revoked IS NULL AND (expires IS NULL OR expires > tickwise.now()))
@@ -11,7 +11,7 @@ WITH k AS MATERIALIZED (
 SELECT count(*) FROM k WHERE good
 
 -- name: keys_lock
--- Nobody else changes keys until the transaction ends; they can be read.
+-- Keep other transactions from changing keys until this one ends; they can be read.
 LOCK TABLE tickwise.keys IN SHARE ROW EXCLUSIVE MODE
 
 -- name: keys_count
@@ -41,8 +41,8 @@ SELECT key_id, name, namespace, scopes, origin, prefix, created_by, date_part('e
 FROM tickwise.keys WHERE namespace = $1 AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
 
 -- name: key_revoke
--- Revoke keys; also those that were. $1 namespace, $2 ids. The zero byte makes the digest one that no secret has: so programs of the
--- release before, which know nothing of `revoked`, refuse the key too.
+-- Revoke keys; also those that are revoked already. $1 namespace, $2 ids. The zero byte makes a digest that no secret has: so programs of
+-- the release before, which do not know `revoked`, refuse the key too.
 UPDATE tickwise.keys SET
   revoked = coalesce(revoked, tickwise.now()),
   digest = CASE WHEN revoked IS NULL THEN '\x00'::bytea || digest ELSE digest END

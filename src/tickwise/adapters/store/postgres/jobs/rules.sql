@@ -3,7 +3,7 @@
 SELECT count(*), count(*) FILTER (WHERE namespace = $1 AND kind = $2) FROM tickwise.rules
 
 -- name: rule_put
--- Keep a calendar or window, in place of what has its name. $1 namespace, $2 kind, $3 name, $4 body, $5 by whom it is created.
+-- Store a calendar or window, in place of the one of its name. $1 namespace, $2 kind, $3 name, $4 body, $5 by whom it is created.
 INSERT INTO tickwise.rules AS r (created, updated, version, namespace, kind, name, body, created_by)
 VALUES (tickwise.now(), tickwise.now(), 1, $1, $2, $3, $4, $5)
 ON CONFLICT (namespace, kind, name) DO UPDATE SET version = r.version + 1, updated = excluded.updated, body = excluded.body
@@ -11,7 +11,7 @@ RETURNING namespace, kind, name, body, version, created_by, date_part('epoch', c
           date_part('epoch', updated) AS updated_at
 
 -- name: rules_changed
--- The rules are others now, and what one of them holds back in this namespace is decided anew. $1 namespace.
+-- Note that the rules have changed, and have the timers that they hold back in this namespace decided anew. $1 namespace.
 WITH v AS (UPDATE tickwise.rules_version SET version = version + 1)
 UPDATE tickwise.timers SET due = (SELECT tickwise.now())
 WHERE hold IN ('calendar', 'maintenance') AND due > (SELECT tickwise.now())
@@ -33,7 +33,7 @@ SELECT EXISTS (
   WHERE calendars IS NOT NULL AND calendars @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED})
 
 -- name: rule_drop
--- A calendar or window goes. $1 namespace, $2 kind, $3 name.
+-- Delete a calendar or window. $1 namespace, $2 kind, $3 name.
 DELETE FROM tickwise.rules WHERE namespace = $1 AND kind = $2 AND name = $3 RETURNING true
 
 -- name: rules_all

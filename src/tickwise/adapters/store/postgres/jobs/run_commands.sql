@@ -1,10 +1,10 @@
 -- name: job_share
--- Whether a job stands, and nobody cancels it until this transaction ends. $1 namespace, $2 job.
+-- Whether a job is not cancelled, locked against a cancel until this transaction ends. $1 namespace, $2 job.
 SELECT standing FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR SHARE
 
 -- name: run_postpone
--- A free run that has not begun and waits for no other one is due at another time, and what is before it is looked at anew then;
--- it asks for another slot under its rate. -- $1 run, $2 namespace, $3 due. Its job; no row if it is no such run.
+-- Move an unstarted free run that waits for no other one to another due time; the runs before it are looked at anew then, and it asks for
+-- another slot under its rate. -- $1 run, $2 namespace, $3 due. Returns its job; no row if there is no such run.
 UPDATE tickwise.runs r
 SET due = to_timestamp($3::float8), nominal = nullif(coalesce(nominal, due), to_timestamp($3)),
     ready = greatest((SELECT tickwise.now()), to_timestamp($3)), overlap = abs(overlap),
@@ -14,9 +14,9 @@ WHERE run_id = $1 AND namespace = $2 AND state = {RunState.QUEUED} AND NOT block
 RETURNING job_id
 
 -- name: run_cancel
--- One active run is to end: at once if nobody holds it, by request to its holder otherwise. $1 run, $2 namespace, $3 what is
--- said of it. Its state afterwards; no row if it does not live.
--- If it ended: its job if a run of it waits for another one, its namespace, and the key of which it was to have a slot.
+-- End one active run: at once if no executor holds it, else by request to its holder. $1 run, $2 namespace, $3 the reason. Returns its
+-- state afterwards; no row if it is not active. If it ended: its job if a run of it waits for another one, its namespace, and the key of
+-- which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (SELECT run_id, state, holder, token FROM tickwise.runs WHERE run_id = $1 AND namespace = $2 FOR UPDATE),
 held AS (
@@ -55,9 +55,8 @@ WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
 ORDER BY l.priority DESC, r.ready LIMIT $3
 
 -- name: job_runs_cancel
--- The end of all of a job's active runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them, $3 only
--- those of this origin (NULL: all). How many there were, and the keys of which
--- those that ended were to have slots (namespaces, keys; NULL: none).
+-- End all active runs of a job: free ones end here, held ones are requested to stop. $1 job, $2 the reason, $3 only those of this origin
+-- (NULL: all). Returns how many there were, and the keys of the slots reserved for those that ended (namespaces, keys; NULL: none).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 held AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)

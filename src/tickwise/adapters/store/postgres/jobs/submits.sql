@@ -1,7 +1,7 @@
 -- name: receipt_drop
--- An answer that tells of more than was done is not kept after all.
+-- Delete an answer that claims more than was done.
 DELETE FROM tickwise.receipts WHERE principal = $1 AND route = $2 AND key = $3
 
 -- name: jobs_digests
--- Whose these ids are, and of which body they were made. $1 ids.
+-- The namespaces of these ids, and the digests of the bodies that they were made from. $1 ids.
 SELECT job_id, namespace, digest FROM tickwise.jobs WHERE job_id = ANY($1::uuid[])

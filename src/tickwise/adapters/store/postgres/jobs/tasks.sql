@@ -1,5 +1,5 @@
 -- name: task_lock
--- Versions of one task are numbered one after the other. $1 namespace, $2 task.
+-- Lock the versions of one task, so that they are numbered one after the other. $1 namespace, $2 task.
 SELECT pg_advisory_xact_lock(hashtextextended($2::text, hashtextextended($1::text, 0)))
 
 -- name: task_get
@@ -9,7 +9,7 @@ FROM tickwise.tasks WHERE namespace = $1 AND task_id = $2 AND ($3::int IS NULL O
 ORDER BY version DESC LIMIT 1
 
 -- name: task_put
--- A new version of a task, unless its newest has the same content. $1 namespace, $2 task, $3 name, $4 content, $5 digest,
+-- Store a new version of a task, unless its newest has the same content. $1 namespace, $2 task, $3 name, $4 content, $5 digest,
 -- $6 by whom.
 INSERT INTO tickwise.tasks (created, version, namespace, task_id, name, task, digest, created_by)
 SELECT tickwise.now(), coalesce(n.version, 0) + 1, $1, $2, $3, $4, $5, $6
@@ -31,7 +31,7 @@ FROM tickwise.tasks WHERE namespace = $1 AND ($2::text IS NULL OR task_id > $2)
 ORDER BY task_id, version DESC LIMIT $3
 
 -- name: scripts_stored
--- Which namespace has stored which script. The whole text is matched, since no JSON function takes all that it may hold, and what lies
--- deeper in a task names no script.
+-- The stored scripts by namespace. The whole text is matched, since no JSON function accepts all that it may hold, and deeper values of a
+-- task name no script.
 SELECT DISTINCT namespace, substring(task FROM '^\{\s*"kind":\s*"python",\s*"file":\s*"sha256:([0-9a-f]{64})"\s*\}$') AS digest
 FROM tickwise.tasks WHERE task ~ '^\{\s*"kind":\s*"python",\s*"file":\s*"sha256:[0-9a-f]{64}"\s*\}$'

@@ -1,5 +1,5 @@
 -- name: lanes_freed
--- What these numbers stood for before they were freed. $1 lanes.
+-- The lanes that had these numbers before they were freed. $1 lanes.
 SELECT lane, namespace, queue, priority, requires, true AS idle FROM tickwise.lanes_freed WHERE lane = ANY($1::int[])
 
 -- name: lanes_add

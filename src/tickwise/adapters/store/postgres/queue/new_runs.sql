@@ -1,5 +1,5 @@
 -- name: runs_make
--- Make runs besides those of timers, unless they live or have ended already. $1 … one array per column; with $9, due
+-- Make runs besides those of timers, unless they are active or have ended already. $1 … one array per column; with $9, due
 -- times in the past are raised to now, and stay the nominal ones: a run is named by that time, and searches by due time rely on it. A
 -- definition of NULL is the job's.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at)
@@ -16,7 +16,7 @@ WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = n.run_id OFFSET 0) I
 ON CONFLICT DO NOTHING
 
 -- name: skips_make
--- Put occurrences that do not run on record, unless a run of that name lives or has ended. $1 job, $2 … one array per column, the last: their
+-- Record occurrences that do not run, unless a run of that name is active or has ended. $1 job, $2 … one array per column, the last: their
 -- origins.
 INSERT INTO tickwise.history (due, until, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                               trigger, occurrences, namespace, reason, error, origin)

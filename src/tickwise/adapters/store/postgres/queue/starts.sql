@@ -1,19 +1,18 @@
 -- name: lines_lock
--- From now on until this transaction ends nobody else settles a start in the lines of these runs: of their jobs, those of a backfill apart.
--- Always in one order; two
--- lines of one number wait for each other, and the first number spells "line". $1 runs.
+-- Lock the lines of these runs (of their jobs, those of a backfill apart): until this transaction ends no other one settles a start there.
+-- Always in one order; two lines of one number wait for each other, and the first number spells "line". $1 runs.
 SELECT pg_advisory_xact_lock(1818848869, line)
 FROM (SELECT DISTINCT hashtext(job_id::text || (trigger = {Trigger.BACKFILL})::text) AS line FROM tickwise.runs WHERE run_id = ANY($1::uuid[]) ORDER BY line OFFSET 0) l
 
 -- name: starts_look
--- Attempts that want to begin and are to be settled first: what that goes by. $1 executor, $2 runs, $3 tokens.
+-- The facts for settling attempts that are about to begin. $1 executor, $2 runs, $3 tokens.
 SELECT r.run_id, r.namespace, r.rate_key, date_part('epoch', r.slot) AS slot, date_part('epoch', coalesce(r.place, greatest(r.ready, r.due))) AS place,
        r.lane IN (SELECT lane FROM tickwise.lanes_held) AS held
 FROM tickwise.runs r JOIN unnest($2::uuid[], $3::bigint[]) AS b(run_id, token) ON b.run_id = r.run_id AND b.token = r.token
 WHERE r.run_id = ANY($2) AND r.holder = $1 AND r.state = {RunState.DISPATCHED}
 
 -- name: starts_lock
--- As `starts_look`, and these runs stay as they are until this transaction ends. $1 executor, $2 runs, $3 tokens.
+-- As `starts_look`, and lock these runs until this transaction ends. $1 executor, $2 runs, $3 tokens.
 WITH r AS MATERIALIZED (
   SELECT * FROM tickwise.runs WHERE run_id = ANY($2::uuid[]) ORDER BY run_id FOR UPDATE
 )
@@ -23,9 +22,9 @@ FROM r JOIN unnest($2::uuid[], $3::bigint[]) AS b(run_id, token) ON b.run_id = r
 WHERE r.holder = $1 AND r.state = {RunState.DISPATCHED}
 
 -- name: starts_begin
--- Attempts begin that this transaction has locked (`starts_lock`), but for those whose queue is on hold by now; and nobody else starts, or
--- wakes, anything with these keys until it ends (as `limits_lock`). Returns those that began.
--- $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost, $6 namespaces, $7 keys (each pair once).
+-- Begin the attempts that this transaction has locked (`starts_lock`), but for those whose queue is on hold by now; and lock these keys:
+-- until it ends no other transaction starts, or wakes, a run under them (as `limits_lock`). Returns those that began. $1 executor, $2 runs,
+-- $3 tokens, $4 instants, $5 their `on_unknown`, $6 namespaces, $7 keys (each pair once).
 WITH b AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[]) AS b(run_id, token, started, on_unknown)
 ),
@@ -43,7 +42,7 @@ WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.hol
 RETURNING r.run_id
 
 -- name: starts_return
--- Attempts that may not begin go back, claimable, as if they had never been claimed. $1 executor, $2 runs, $3 tokens.
+-- Release attempts that may not begin, claimable, as if they had never been claimed. $1 executor, $2 runs, $3 tokens.
 UPDATE tickwise.runs
 SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', attempt = attempt - 1,
     ready = greatest((SELECT tickwise.now()), due, slot)

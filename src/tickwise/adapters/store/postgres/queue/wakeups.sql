@@ -5,13 +5,13 @@ WHERE namespace = $1 AND limit_key IS NOT NULL AND blocked
   AND lane IN (SELECT lane FROM tickwise.lanes l WHERE l.namespace = $1 AND l.queue = $2)
 
 -- name: limits_wake
--- Wake who waits for a slot of these keys (`0003_wakes.sql`). $1 namespaces, $2 keys, $3 whether it is the sweep that asks, $4 whether nothing
--- else is written in this transaction.
+-- Wake the runs that wait for a slot of these keys (`0003_wakes.sql`). $1 namespaces, $2 keys, $3 whether the sweep calls, $4 whether
+-- nothing else is written in this transaction.
 SELECT * FROM tickwise.limits_wake($1, $2, $3, $4)
 
 -- name: limits_lock
--- From now on until this transaction ends nobody else starts, or wakes, anything with these keys. Always in one order; a row that is
--- there is locked and not written. $1 namespaces, $2 keys (each pair once).
+-- Lock these keys: until this transaction ends no other one starts, or wakes, a run under them. Always in one order; an existing row is
+-- locked and not written. $1 namespaces, $2 keys (each pair once).
 INSERT INTO tickwise.limits AS l (namespace, limit_key)
 SELECT n.namespace, n.limit_key FROM unnest($1::text[], $2::text[]) AS n(namespace, limit_key)
 ORDER BY n.namespace, n.limit_key

@@ -59,7 +59,7 @@ FROM tickwise.operations WHERE namespace = $1 AND ($2::uuid IS NULL OR operation
 ORDER BY operation_id DESC LIMIT $3
 
 -- name: operation_cancel
--- An operation goes on no more, unless it has ended. $1 namespace, $2 id.
+-- Cancel an operation, unless it has ended. $1 namespace, $2 id.
 UPDATE tickwise.operations
 SET status = CASE status WHEN 'running' THEN 'cancelled' ELSE status END, ended = coalesce(ended, tickwise.now()),
     updated = CASE status WHEN 'running' THEN tickwise.now() ELSE updated END
@@ -68,7 +68,7 @@ RETURNING operation_id, namespace, kind, request, created_by, date_part('epoch',
        date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
 
 -- name: operation_take
--- The operation that waits longest and that nobody has in hand, for $1 seconds.
+-- Take, for $1 seconds, the operation that waits longest and that no scheduler has.
 UPDATE tickwise.operations
 SET free = tickwise.now() + $1::float8 * interval '1 second'
 WHERE operation_id = (
@@ -78,8 +78,9 @@ RETURNING operation_id, namespace, kind, request, created_by, date_part('epoch',
        date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
 
 -- name: operation_step
--- A page of an operation was carried out. $1 id, $2 the step that was expected, $3 where the next page begins (NULL: it was the last), $4 done
--- and $5 refused in it, $6 problems. One that was cancelled meanwhile keeps what was done. A row if it is on record, by now or before.
+-- A page of an operation was carried out. $1 id, $2 the step that was expected, $3 where the next page begins (NULL: it was the last), $4
+-- done and $5 refused in it, $6 problems. One that was cancelled meanwhile keeps the work done. Returns a row if the page is on record, by
+-- now or before.
 WITH u AS (
   UPDATE tickwise.operations
   SET step = step + 1, cursor = $3::text, done = done + $4::bigint, refused = refused + $5::bigint, problems = $6::text,
@@ -95,23 +96,23 @@ SELECT true FROM tickwise.operations
 WHERE operation_id = $1 AND step = $2 + 1 AND cursor IS NOT DISTINCT FROM $3 AND problems = $6 AND NOT EXISTS (SELECT FROM u)
 
 -- name: letters_failed
--- Which of these runs are on record as FAILED, their jobs, and whether their outcome is unknown. $1 namespace, $2 runs.
+-- Those of these runs that are on record as FAILED, their jobs, and whether their outcome is unknown. $1 namespace, $2 runs.
 SELECT h.run_id, h.job_id, h.reason IS NOT DISTINCT FROM 'unknown_outcome' AS held
 FROM tickwise.history h WHERE h.run_id = ANY($2::uuid[]) AND h.namespace = $1 AND h.state = {RunState.FAILED}
 
 -- name: completions_add
--- What follows from the ends of these runs is to be made. $1 runs, $2 whether their sequence goes by success.
+-- Note that the successors of these runs are to be made. $1 runs, $2 whether their sequence goes by success.
 INSERT INTO tickwise.follows (since, run_id, succeeded)
 SELECT tickwise.now(), n.run_id, n.succeeded FROM unnest($1::uuid[], $2::boolean[]) AS n(run_id, succeeded)
 ON CONFLICT DO NOTHING
 
 -- name: letters_settled
--- How these letters were settled. $1 runs.
+-- The settlements of these letters. $1 runs.
 SELECT run_id, status, redriven_as, ruling FROM tickwise.letters WHERE run_id = ANY($1::uuid[])
 
 -- name: letters_settle
--- Settle letters that nobody has settled, always in one order: two who settle the same one wait for each other, and the first one wins.
--- $1 by whom, $2 … one array per column. Returns those.
+-- Settle letters that are not settled yet, always in one order: two transactions that settle the same one wait for each other, and the
+-- first one wins. $1 by whom, $2 … one array per column. Returns those.
 INSERT INTO tickwise.letters (settled, settled_by, run_id, status, note, redriven_as, ruling)
 SELECT tickwise.now(), $1::text, n.run_id, n.status, n.note, n.redriven_as, n.ruling
 FROM unnest($2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) AS n(run_id, status, note, redriven_as, ruling)

@@ -1,5 +1,5 @@
 -- name: operations_record
--- Put operations of one thing each on record that are over already, unless one of their id is there. $1 ids, $2 namespaces, $3 kinds,
+-- Record ended operations of one item each, unless an operation of that id exists. $1 ids, $2 namespaces, $3 kinds,
 -- $4 requests, $5 by whom, $6 when they were accepted, $7 statuses, $8 problems.
 INSERT INTO tickwise.operations (created, updated, ended, free, operation_id, matched, done, refused, namespace, kind, request, created_by,
                                  status, problems)
@@ -12,8 +12,8 @@ ORDER BY operation_id
 ON CONFLICT DO NOTHING
 
 -- name: receipt_take
--- Keep an answer under a client's key, unless one that has not expired is there. A request of the same key that is under way
--- elsewhere is waited for. One row if it was kept.
+-- Keep an answer under a client's key, unless an unexpired one exists. This waits for a concurrent request of the same key. Returns one row
+-- if it was kept.
 INSERT INTO tickwise.receipts AS r (expires, status, principal, route, key, body_digest, body)
 VALUES (tickwise.now() + $7::float8 * interval '1 second', $5, $1, $2, $3, $4, $6)
 ON CONFLICT (principal, route, key) DO UPDATE

@@ -3,14 +3,15 @@
 SELECT cluster_id::text FROM tickwise.cluster
 
 -- name: requests_mark
--- Requests are applied up to these times. $1 partitions, $2 times.
+-- Record the times up to which requests are applied. $1 partitions, $2 times.
 INSERT INTO tickwise.requests_applied (partition, until)
 SELECT partition, to_timestamp(until) FROM unnest($1::int[], $2::float8[]) m(partition, until)
 ORDER BY partition
 ON CONFLICT (partition) DO UPDATE SET until = excluded.until WHERE requests_applied.until < excluded.until
 
 -- name: requests_marked
--- The earliest time up to which the requests of each partition are applied; NULL while of one nothing is known. $1 how many there are.
+-- The earliest time up to which the requests of each partition are applied; NULL while one partition has no time yet. $1 how many there
+-- are.
 SELECT CASE WHEN count(*) = $1::int THEN date_part('epoch', min(until)) END FROM tickwise.requests_applied WHERE partition < $1
 
 -- name: run_get
@@ -35,7 +36,8 @@ ORDER BY token
 SELECT job_id FROM tickwise.jobs WHERE namespace = $1 AND labels @> $2::jsonb LIMIT $3
 
 -- name: runs_tally
--- How many runs came on record in each hour, by final state. $1 namespace (NULL: all), $2 and $3 hours from and before, $4 at most.
+-- The number of runs that were recorded in each hour, by final state. $1 namespace (NULL: all), $2 and $3 hours from and before, $4 at
+-- most.
 SELECT date_part('epoch', hour) AS hour, state, sum(runs)::bigint AS runs
 FROM (
   SELECT hour, state, runs FROM tickwise.tallies
@@ -46,18 +48,18 @@ FROM (
 GROUP BY hour, state ORDER BY hour, state LIMIT $4
 
 -- name: incident_add
--- What somebody noticed. $1 kind, $2 begin, $3 end, $4 who.
+-- Store an incident. $1 kind, $2 begin, $3 end, $4 its reporter.
 INSERT INTO tickwise.incidents (kind, began, ended, who) VALUES ($1, to_timestamp($2::float8), to_timestamp($3::float8), $4)
 ON CONFLICT DO NOTHING
 
 -- name: incidents_list
--- What was noticed between two instants, oldest first. $1 and $2 those, $3 at most.
+-- The incidents between two instants, oldest first. $1 and $2 the instants, $3 at most.
 SELECT kind, date_part('epoch', began) AS begin, date_part('epoch', ended) AS end, who
 FROM tickwise.incidents WHERE began <= to_timestamp($2::float8) AND ended >= to_timestamp($1::float8)
 ORDER BY began, kind, who LIMIT $3
 
 -- name: stats
--- What monitoring reads. Counted up to $1 rows, beyond that estimated from the server's own counters.
+-- The figures for monitoring. Counted up to $1 rows, beyond that estimated from the server's own counters.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 r AS MATERIALIZED (
   SELECT count(*) FILTER (WHERE state = {RunState.QUEUED}) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
@@ -109,7 +111,7 @@ WHERE namespace = $1 AND namespace <> 'default' AND run_id < $2
 ORDER BY run_id DESC LIMIT $3
 
 -- name: requests_of
--- What is asked of the holders of these runs now. $1 runs.
+-- The requests to the holders of these runs. $1 runs.
 SELECT c.run_id, date_part('epoch', c.asked) AS asked_at, date_part('epoch', c.heard) AS heard_at, c.error
 FROM tickwise.cancel_requests c
 WHERE c.run_id = ANY($1::uuid[]) AND c.kind <> 'return'

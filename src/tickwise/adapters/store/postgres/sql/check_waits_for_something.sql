@@ -1,7 +1,7 @@
 -- name: check_waits_for_something
--- Runs that wait for nothing. Whatever has been woken is about to take a slot; and who waits in a queue on hold is woken by the first
--- sweep after that, which has its time. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
--- looked at, and how many were.
+-- Runs that wait for nothing. A woken run is about to take a slot; and a run in a queue on hold is woken by the first sweep after the hold,
+-- which has its time. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was looked
+-- at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
   SELECT run_id AS id, job_id, namespace, limit_key, most, lane, blocked, overlap, due, trigger FROM tickwise.runs

@@ -23,7 +23,7 @@ heads AS MATERIALIZED (
            CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
            CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready
 )
--- A number of attempts that has come to its end stays: a run that was given back so often must not be in the way of all others.
+-- The attempt number stays at its maximum: a run that was released so often must not block all others.
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
     claimed = (SELECT at FROM clock)
@@ -37,6 +37,7 @@ WHERE ctid = ANY(ARRAY(
   AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          -- Without a copy it is large. Without a job, which cannot be, it is handed over all the same, so that it ends on record.
+          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
+          -- record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane

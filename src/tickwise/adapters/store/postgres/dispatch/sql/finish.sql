@@ -1,7 +1,7 @@
 -- name: finish
--- Record final outcomes: the run goes, a row of history comes, in one statement. The fence is (executor, run, token): what
--- it does not match is left alone, and the count tells. $1 executor, $2 … one array per column of the outcomes. The jobs in
--- which a run waits for one of these are told too, and the keys of which these had slots (namespaces, keys); NULL if there is none.
+-- Record final outcomes: delete the run and insert its row of history, in one statement. The fence is (executor, run, token): a run that it
+-- does not match is left alone, and the count shows it. $1 executor, $2 … one array per column of the outcomes. Returns also the jobs in
+-- which a run waits for one of these, and the keys of the slots that these had (namespaces, keys); NULL if there is none.
 WITH f AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::float8[], $6::float8[], $7::text[], $8::text[], $9::text[])
     AS f(run_id, token, state, started, ended, reason, error, result)

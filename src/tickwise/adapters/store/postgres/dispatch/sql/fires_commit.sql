@@ -1,9 +1,9 @@
 -- name: fires_commit
--- What was decided for taken timers: they move on or go, and their runs and skips are recorded, unless a run of that name lives or
--- has ended. $1 jobs, $2 due times as taken, $3 next due times (NULL: never again), $4 … $9 what else stands there then; $10 … one
--- array per column of the runs, the last: it is settled if no run of its job is unfinished; $19 … of the skips. An empty array is
--- a column of NULLs. A skip for a pause says by whom and why: the job keeps that until it is planned, paused or resumed anew.
--- Nobody else makes a run of these names while this transaction has the timers, so one that is there is seen, and the insert need not
+-- Commit the decisions for taken timers: the timers move on or are deleted, and their runs and skips are recorded, unless a run of that
+-- name is active or has ended. $1 jobs, $2 due times as taken, $3 next due times (NULL: never again), $4 … $9 the timer's other columns
+-- then; $10 … one array per column of the runs, the last: it is settled if no run of its job is unfinished; $19 … of the skips. An empty
+-- array is a column of NULLs. A skip for a pause names its author and reason: the job keeps them until it is planned, paused or resumed
+-- anew. No other transaction makes a run of these names while this one has the timers, so an existing one is seen, and the insert need not
 -- ask each unique index first (ON CONFLICT took 2 us a run).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (

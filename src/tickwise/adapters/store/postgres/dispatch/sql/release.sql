@@ -1,8 +1,8 @@
 -- name: release
--- Let go of attempts that did not end their run: it retries later (RETRYING, a failure is counted) or was given back (QUEUED,
--- nobody is to blame). What retries or had begun stays on record with its number; what had not is not counted, nor is what never began although
--- its start was recorded (its instant is 0). The token stays, so that a repeat is known again. $1 executor, $2 … one array per column. Returns what was let go, whether it had begun, and the
--- key of which it had a slot.
+-- Release attempts that did not end their run: it retries later (RETRYING, a failure is counted) or was given back (QUEUED, no failure). An
+-- attempt that retries or had begun stays on record with its number. One that had not begun is not counted, even if its start was recorded
+-- (its instant is 0). The token stays, so that a repeat is recognized. $1 executor, $2 … one array per column. Returns the released runs,
+-- whether they had begun, and the keys of their slots.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::float8[], $6::float8[], $7::text[], $8::text[], $9::float8[])

@@ -1,8 +1,8 @@
 -- name: settle_requests
--- Runs that came back free although somebody wants them gone: cancelled ones end now; revoked ones that never began are put on
--- record as skipped if there is a reason to give, else forgotten. What was merely to be given back stays, and is held back if its job
--- is paused, unless it had begun. $1 runs, $2 those of them that had begun. How many went, the jobs of these in which a run waits for another one, and the
--- keys of which they were to have slots (namespaces, keys); NULL: none.
+-- Settle the requests on runs that came back free: cancelled ones end now; revoked ones that never began are recorded as skipped if there
+-- is a reason to give, else forgotten. A run that was only to be given back stays, and is held back if its job is paused, unless it had
+-- begun. $1 runs, $2 those of them that had begun. Returns how many were removed, the jobs of these in which a run waits for another one,
+-- and the keys of their reserved slots (namespaces, keys); NULL: none.
 WITH c AS MATERIALIZED (
   DELETE FROM tickwise.cancel_requests WHERE run_id = ANY($1::uuid[]) RETURNING run_id, kind, reason, error, asked, heard),
 d AS (

@@ -1,12 +1,12 @@
 -- name: jobs_found
--- Jobs, newest first, as `jobs_list` has them, but found by what only few of them have. $14 names one or several such marks: 'planned', a
--- timer, an active run, or that it runs on demand; 'due', a timer or an active run in a narrow window; 'failed', a failed run; 'paused' and
--- 'cancelled', by how the job stands. A job with any of the marks is looked at. The other parameters as there. Planned for each call's
--- own values: a part whose mark is not named falls away.
+-- Jobs, newest first, as `jobs_list` has them, but found by marks that only few of them have. $14 names one or several such marks:
+-- 'planned', a timer, an active run, or that it runs on demand; 'due', a timer or an active run in a narrow window; 'failed', a failed run;
+-- 'paused' and 'cancelled', by how the job stands. A job with any of the marks is looked at. The other parameters as there. Planned for
+-- each call's own values: a part whose mark is not named falls away.
 SELECT DISTINCT ON (c.listed) j.*, l.queue, l.priority, l.requires, c.listed
 FROM (
   -- In the order of the places, and each part by itself too, so that they are merged: a page is full before the rest is read. One that
-  -- is found twice comes twice in a row. What stands in `jobs_placed` is found there, and passed over elsewhere.
+  -- is found twice comes twice in a row. A job in `jobs_placed` is found there, and skipped elsewhere.
   SELECT job_id, listed FROM (
     (SELECT job_id, job_id AS listed FROM tickwise.timers WHERE 'planned' = ANY($14::text[]) AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL

@@ -11,7 +11,7 @@
    AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
    AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
    AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
-   -- What the rare statuses need to be found by; the view's status has the last word.
+   -- The conditions by which the rare statuses are found; the view's status decides.
    AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
    AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = {JobStanding.CANCELLED})
    AND ($6::text IS NULL OR j.schedule_type = $6)
@@ -30,7 +30,7 @@ UNION ALL
      AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
      AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
      AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
-     -- What the rare statuses need to be found by; the view's status has the last word.
+     -- The conditions by which the rare statuses are found; the view's status decides.
      AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
      AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = {JobStanding.CANCELLED})
      AND ($6::text IS NULL OR j.schedule_type = $6)
@@ -42,7 +42,7 @@ UNION ALL
    OFFSET 0) j
  JOIN tickwise.lanes l USING (lane)
  WHERE p.namespace = $1 AND ($11::uuid IS NULL OR p.listed < $11)
-   -- What is rare has an index.
+   -- Rare values have an index.
    AND ($3::text IS NULL OR p.job_id = (SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.namespace = $1 AND k.key = $3))
    AND ($4::text IS NULL OR p.job_id = ANY(ARRAY(SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.labels @> $4::jsonb)))
    AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR p.job_id = ANY(ARRAY(SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.standing = {JobStanding.PAUSED})))

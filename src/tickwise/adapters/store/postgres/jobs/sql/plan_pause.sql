@@ -1,7 +1,7 @@
 -- name: plan_pause
--- A job's fires that are not due yet and have not begun are skipped: free ones at once, held ones when they come back. Postponed ones
--- are held back instead: free ones at once, held ones when they come back (`settle_requests`).
--- $1 job, $2 what is said of them, $3 a run that is due more seconds than this after its nominal time was postponed, $4 the end of the pause.
+-- Skip a job's fires that are not due yet and have not begun: free ones at once, held ones when they come back. Postponed ones are held
+-- back instead: free ones at once, held ones when they come back (`settle_requests`). $1 job, $2 the reason, $3 a run that is due more
+-- seconds than this after its nominal time was postponed, $4 the end of the pause.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
   SELECT run_id, state, holder, token, blocked, postponed

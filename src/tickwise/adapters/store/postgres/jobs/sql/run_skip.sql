@@ -1,6 +1,6 @@
 -- name: run_skip
--- One active run that has not begun is to be skipped: at once if nobody holds it, when its holder gives it back otherwise. $1 run,
--- $2 namespace, $3 what is said of it. Its state afterwards; no row if it does not live.
+-- Skip one active run that has not begun: at once if no executor holds it, else when its holder gives it back. $1 run,
+-- $2 namespace, $3 the reason. Returns its state afterwards; no row if it is not active.
 -- If it ended: its job if a run of it waits for another one, its namespace, and the key of which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (

@@ -1,15 +1,14 @@
 -- name: starts_settle
--- Attempts whose overlap is open want to begin, one of each job at most: each starts, waits, or ends skipped, by what is
--- unfinished before it. $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost. Returns the runs that this executor still holds, what became
--- of each ('start', 'wait', 'skip'), whether it was asked back meanwhile (then it waits, for `settle_requests`), and which runs
--- were asked to stop in favour of it (NULL: none).
+-- Settle the starts of attempts whose overlap is open, one of each job at most: each starts, waits, or ends skipped, by the unfinished runs
+-- before it. $1 executor, $2 runs, $3 tokens, $4 instants, $5 their `on_unknown`. Returns the runs that this executor still holds, the
+-- verdict on each ('start', 'wait', 'skip'), whether it was requested back meanwhile (then it waits, for `settle_requests`), and the runs
+-- that were requested to stop in favour of it (NULL: none).
 --
 --
--- This transaction has the lines of these runs to itself (`lines_lock`): nobody else is let start there. Rows that end meanwhile are waited
--- for and drop out, so what is found is unfinished, and what is marked (`watched`) says so at its end. They are found by ids alone: under
--- a condition, a row that changed while it was waited for would drop out too.
--- However many wait, each start looks at a few of them: one that waits is before it or is not (`runs_waits`), and what was let start is
--- found apart from what waits (`runs_line`).
+-- This transaction has locked the lines of these runs (`lines_lock`): no other run starts there. Rows that end meanwhile are waited for and
+-- drop out, so the runs that are found are unfinished, and a marked one (`watched`) wakes others at its end. They are found by ids alone:
+-- under a condition, a row that changed while it was waited for would drop out too. However many wait, each start looks at a few of them:
+-- one that waits is before it or is not (`runs_waits`), and runs that were let start are found apart from those that wait (`runs_line`).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[]) AS b(run_id, token, started, on_unknown)),
 own AS MATERIALIZED (
@@ -27,7 +26,7 @@ near AS MATERIALIZED (
       AND (r.overlap < 0 OR r.state > {RunState.QUEUED} OR (r.due, r.run_id) < (x.due, x.run_id))
     OFFSET 0) n
   UNION ALL
-  -- What is before it and is yet to be settled. More than the policy counts to need not be known, unless all of it goes.
+  -- The runs before it that are yet to be settled. No more than the policy counts to are needed, unless all of them are replaced.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id FROM tickwise.runs r
     WHERE r.job_id = x.job_id AND (r.trigger = {Trigger.BACKFILL})::int = x.line AND (r.overlap > 0)::int = 1
@@ -54,7 +53,8 @@ x AS MATERIALIZED (
   FROM l JOIN b ON b.run_id = l.run_id AND b.token = l.token
   WHERE l.holder = $1 AND l.state = {RunState.DISPATCHED} AND l.overlap > 0
 ),
--- Before each: what has the smaller (due, id), and what was let start. `replaced`: for its sake; it `goes` at once if nobody holds it.
+-- Before each: the runs with the smaller (due, id), and those that were let start. `replaced`: in its favour; it `goes` at once if no
+-- executor holds it.
 e AS MATERIALIZED (
   SELECT e.*, replaced AND holder = 0 AS goes,
          (SELECT true FROM tickwise.attempts a WHERE a.run_id = e.run_id LIMIT 1) IS NOT NULL AS begun
@@ -63,7 +63,7 @@ e AS MATERIALIZED (
     FROM x JOIN l ON l.job_id = x.job_id AND (l.trigger = {Trigger.BACKFILL})::int = x.line AND l.run_id <> x.run_id
     WHERE (l.due, l.run_id) < (x.due, x.run_id) OR l.overlap < 0 OR l.overlap = {Overlap.ALLOW} AND l.state > {RunState.QUEUED}) e
 ),
--- Waiting before it, and not replaced by it: as many as make a difference, or can be said.
+-- Runs that wait before it and are not replaced by it: as many as make a difference, or can be reported.
 w AS MATERIALIZED (
   SELECT x.run_id AS mine, w.run_id
   FROM x CROSS JOIN LATERAL (

@@ -1,10 +1,10 @@
 -- name: unblock
--- In each of these jobs the first run that waits is claimable if nothing unfinished is before it any more. Returns those that were made so.
--- Of several in a row that would replace each other (CANCEL_RUNNING, asked for in one way), it is the last: at its start the others go. (They are
--- gone already, unless one began to wait in the moment in which it was asked to stop.)
--- However many wait, it looks at a few of them (`runs_waits`, `runs_line`).
--- $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk, since what is lost of it in a
--- crash of the server is done again by the sweep. One that somebody else has in hand just now is left to the next sweep: waiting for it could be waiting in a circle.
+-- Make the first waiting run of each of these jobs claimable if no unfinished run is before it any more. Returns those runs. Of several in
+-- a row that would replace each other (CANCEL_RUNNING, asked for in one way), it is the last: at its start the others go. (They are gone
+-- already, unless one began to wait in the moment in which it was asked to stop.) However many wait, it looks at a few of them
+-- (`runs_waits`, `runs_line`). $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk,
+-- since the sweep repeats whatever a crash of the server loses. A run that another transaction has locked is left to the next sweep:
+-- waiting for it could be a deadlock.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
   SELECT f.*, line FROM (SELECT DISTINCT job_id FROM unnest($1::uuid[]) AS j(job_id)) j

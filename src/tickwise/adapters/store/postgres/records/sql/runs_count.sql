@@ -14,7 +14,7 @@ SELECT count(*) FROM (
     AND ($11::text IS NULL OR reason = $11)
     AND ($13::bigint IS NULL OR executor = $13)
     AND ($14::uuid[] IS NULL OR job_id = ANY($14))
-    -- Asked once, before any run is looked at: of a queue that is not there nothing is.
+    -- Evaluated once, before any run is read: an absent queue has no runs.
     AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
     AND ($15::text IS NULL AND $16::text IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
