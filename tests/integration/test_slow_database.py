@@ -38,7 +38,7 @@ async def here(database_url: str) -> AsyncIterator[World]:
     """The API on PostgreSQL; few submits may wait."""
     await upgrade(database_url)
     async with world(store=PostgresStore(database_url, clock=SystemClock())) as made:
-        made.control.jobs._submissions._gatherer._waiting_max = MAX_WAITING
+        made.control.requests._submissions._gatherer._waiting_max = MAX_WAITING
         yield made
 
 
@@ -75,7 +75,7 @@ async def test_batches_that_wait_are_bounded_by_their_bytes(here: World, databas
     taken."""
     session = await asyncpg.connect(database_url)
     before = await session.fetchval(COUNT)
-    here.control.jobs._submissions._gatherer.room._most = 1_000
+    here.control.requests._submissions._gatherer.room._most = 1_000
     body = [{**JOB, "task": {"kind": "shell", "command": "true"}}] * 10
 
     async def batch() -> int:

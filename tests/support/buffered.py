@@ -70,7 +70,7 @@ class Buffered:
     @property
     def ingest(self) -> BufferedIngest:
         """What the API hands requests to."""
-        ingest = self.world.control.buffered._ingest
+        ingest = self.world.control.requests._ingest
         assert ingest is not None
         return ingest
 

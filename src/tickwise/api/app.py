@@ -167,16 +167,7 @@ class Server:
         return await self._answer(endpoint, call)
 
     async def _answer(self, endpoint: Endpoint, call: Call) -> Reply:
-        """The answer of its handler: the one for buffered requests, where requests are buffered."""
-        found = await self._buffered(endpoint, call)
-        return await self._direct(endpoint, call) if found is None else found
-
-    async def _buffered(self, endpoint: Endpoint, call: Call) -> Reply | None:
-        """The answer of a request that the broker takes; None: it goes to the store."""
-        return None if endpoint.buffered is None else await endpoint.buffered(call)
-
-    async def _direct(self, endpoint: Endpoint, call: Call) -> Reply:
-        """The same of what goes to the store: it may be about a job that is still on its way there."""
+        """The answer of its handler. What it does not find may be a job that is still on its way to the store."""
         try:
             return await endpoint.handler(call)
         except (NotFound, StoreUnavailable) as failure:
@@ -213,14 +204,12 @@ class Server:
         try:
             call.claim = claim
             call.headers_of = endpoint.headers_of
-            # The ids of a buffered one follow from the key, so the same again is the same: there is no receipt to keep.
-            accepted = await self._buffered(endpoint, call)
-            if accepted is not None:
-                return accepted
+            if endpoint.keyed:
+                return await self._answer(endpoint, call)
             found = await self._control.receipts.find(claim.principal, claim.route, key)
             if found is not None:
                 return replayed(call, found)
-            answer = await self._direct(endpoint, call)
+            answer = await self._answer(endpoint, call)
             return answer if endpoint.foretold else await self._kept(call, claim, answer)
         finally:
             self._in_flight.discard(place)

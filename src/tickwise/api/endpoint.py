@@ -26,6 +26,7 @@ from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
 from tickwise.control.access import permissions_of
 from tickwise.control.control import Control
+from tickwise.control.receipts import Once
 from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Principal
@@ -63,6 +64,11 @@ class Claim:
     route: str
     key: str
     digest: bytes
+
+    @property
+    def once(self) -> Once:
+        """The key, for a method of control that looks it up."""
+        return Once(self.route, self.key, self.digest)
 
     def receipt(self, answer: Reply) -> Receipt:
         """The answer as it is kept."""
@@ -148,13 +154,12 @@ class Endpoint:
     """Request headers that it reads, for the description."""
     headers_of: Callable[[bytes], Headers] | None = None
     """The headers that follow from the body of an answer, for replays."""
-    buffered: Callable[[Call], Awaitable[Reply | None]] | None = None
-    """Hands the request to the buffered part of control before its handler. None: control says that this one
-    goes to the store."""
     pending: tuple[Any, ...] = ()
-    """The types of a 202: what is answered where requests are buffered, and of what is still on its way."""
+    """The types of a 202: the answers about a request or a job that is still on its way to the store."""
     foretold: bool = False
     """Its handler hands the receipt of an Idempotency-Key to the store, with the effect."""
+    keyed: bool = False
+    """Its method of control also looks the Idempotency-Key up."""
     answer_media: tuple[str, ...] = ("application/json",)
     conditional: bool = False
     """It minds `If-Match` and `If-None-Match`: a GET is answered with the ETag of what it shows, and a write is judged

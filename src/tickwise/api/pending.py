@@ -7,7 +7,6 @@ another write to it ──► 503 `job_pending`, and when to send it again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 from uuid import UUID
 
@@ -17,9 +16,8 @@ from msgspec import UNSET, UnsetType
 from tickwise.api.endpoint import Call, Reply, answer
 from tickwise.api.problems import Headers, JobPending, ResultView, problem_of
 from tickwise.api.wire import API
-from tickwise.control.buffered.ingest import Once
-from tickwise.control.buffered.pending import PendingRequest
-from tickwise.domain.errors import NotFound, Refused, StoreUnavailable
+from tickwise.control.buffered.pending import PendingBatch, PendingRequest
+from tickwise.domain.errors import NeverAccepted, NotFound, Refused, StoreUnavailable
 
 RETRY_AFTER: Final = (b"retry-after", b"1")
 _JOBS: Final = f"{API}/jobs/".encode()
@@ -55,9 +53,9 @@ def accepted(request: PendingRequest) -> Reply:
     return Reply(202, b'{"job_id":"%b","operation_id":"%b","status":"pending"}' % (job_id, operation), headers)
 
 
-def accepted_many(verdicts: Sequence[PendingRequest | Refused]) -> Reply:
+def accepted_many(batch: PendingBatch) -> Reply:
     """The same for a batch."""
-    results = [_result(verdict) for verdict in verdicts]
+    results = [_result(verdict) for verdict in batch.verdicts]
     count = sum(result.problem is None for result in results)
     return answer(202, PendingBatchView(accepted=count, refused=len(results) - count, results=results))
 
@@ -71,6 +69,8 @@ def awaited(request: PendingRequest) -> Reply:
 async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnavailable) -> Reply:
     """Answer about a job that is not there, or cannot be looked for. Raises the failure if it is not one that
     was accepted; `JobPending` if it was, and this is no read."""
+    if isinstance(failure, NeverAccepted):
+        raise failure
     try:
         job_id = UUID(call.path_values["job_id"])
     except (KeyError, ValueError):
@@ -81,12 +81,6 @@ async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnava
     if method == "GET":
         return awaited(request)
     raise JobPending(f"the job {job_id} is accepted and not stored yet; send the same again a little later")
-
-
-def once(call: Call) -> Once | None:
-    """The Idempotency-Key of the request, if it bears one."""
-    claim = call.claim
-    return None if claim is None else Once(claim.route, claim.key, claim.digest)
 
 
 def _view(request: PendingRequest) -> PendingView:

@@ -19,6 +19,7 @@ from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
 from tickwise.control.keys.service import KeyService
 from tickwise.control.receipts import ReceiptService
+from tickwise.control.requests import RequestService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
@@ -75,7 +76,7 @@ class Control:
         changes = JobChanges(context, composer, submissions)
         self._submissions = submissions
         self._ingest: BufferedIngest | None = None
-        self.jobs = JobService(context, submissions, changes)
+        self.jobs = JobService(context, changes)
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars = CalendarService(context, rules)
@@ -90,7 +91,7 @@ class Control:
         self.credentials = Credentials(context, keys, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
-        self.buffered = BufferedService(context)
+        reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
                 context,
@@ -103,7 +104,8 @@ class Control:
                 shared_state=shared_state,
             )
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
-            self.buffered = BufferedService(context, ingest, reads)
+        self.requests = RequestService(context, submissions, changes, self._ingest)
+        self.buffered = BufferedService(context, reads)
 
     @property
     def task_kinds(self) -> Collection[TaskKind]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickwise.control.access import requires_none
 from tickwise.control.context import ControlContext
 from tickwise.ports.store import Receipt, Replay
 
 _CHECKED: Final = "an answer is kept under the name of its principal, and the request itself is checked"
+
+
+class Once(NamedTuple):
+    """An Idempotency-Key, with what was asked for under it."""
+
+    route: str
+    key: str
+    digest: bytes
 
 
 class ReceiptService:

@@ -8,6 +8,7 @@
     │   ├── Unauthenticated     401
     │   ├── Forbidden           403
     │   ├── NotFound            404
+    │   │   └── NeverAccepted        … and no request on its way makes it
     │   ├── Conflict            409  the thing's state does not allow it
     │   │   └── KeyReused       422  an Idempotency-Key came back with another body
     │   ├── VersionConflict     412  somebody else changed it first: read again, then decide
@@ -96,6 +97,10 @@ class NotFound(Refused):
     """There is no such thing in this namespace."""
 
     code = "not_found"
+
+
+class NeverAccepted(NotFound):
+    """There is no such thing, and no request that was accepted makes it."""
 
 
 class Conflict(Refused):

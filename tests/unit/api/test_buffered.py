@@ -6,14 +6,19 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 import pytest_asyncio
 
+import tickwise.api.ingest
+import tickwise.api.resources.jobs
 from tests.support.app import API
 from tests.support.buffered import Buffered, buffered
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSharedState
+from tickwise.api.ingest import job_body
+from tickwise.control.bodies import JobBody
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.broker import DEAD, MAX_MESSAGE_BYTES, REQUESTS, Message
 from tickwise.ports.store import JobQuery, JobRow
@@ -346,6 +351,46 @@ async def test_what_a_message_cannot_hold_goes_to_the_store_directly() -> None:
         await send(here, "POST", "/jobs", 201, json=large, headers={"Idempotency-Key": "large"})
         assert 1 == len(await stored(here))
         assert [] == await here.batch()
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs:batch"])
+async def test_a_body_that_no_message_can_hold_is_read_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job is stored as it was read for the broker: no part of the body is parsed a second time."""
+    read: list[int] = []
+
+    def counting(body: bytes | msgspec.Raw) -> JobBody:
+        read.append(len(bytes(body)))
+        return job_body(body)
+
+    job = {"name": "a", "task": SHELL, "every": "1h", "payload": "x" * MAX_MESSAGE_BYTES}
+    monkeypatch.setattr(tickwise.api.ingest, "job_body", counting)
+    monkeypatch.setattr(tickwise.api.resources.jobs, "job_body", counting)
+    async with buffered(body_limit_bytes=4 << 20) as here:
+        sent, status = (job, 201) if path == "/jobs" else ([job], 200)
+        await send(here, "POST", path, status, json=sent)
+        assert 1 == len(await stored(here))
+        assert [] == await here.batch()
+    assert 1 == len(read)
+
+
+async def test_the_store_is_asked_for_a_key_only_where_it_keeps_the_answer(
+    here: Buffered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A buffered request asks for no receipt, however often it comes. A batch for the store alone asks once a time."""
+    asked: list[str] = []
+    find = here.link.store.receipt_find
+
+    async def counting(principal: str, route: str, key: str) -> Any:
+        asked.append(key)
+        return await find(principal, route, key)
+
+    monkeypatch.setattr(here.link.store, "receipt_find", counting)
+    first = await create(here, every="1h", once="buffered")
+    assert first == await create(here, every="1h", once="buffered")
+    batch = [{"name": "a", "task": SHELL, "every": "1h"}]
+    for _ in range(2):
+        await send(here, "POST", "/jobs:batch?atomic=true", 200, json=batch, headers={"Idempotency-Key": "stored"})
+    assert ["stored", "stored"] == asked
 
 
 async def test_a_poisonous_message_is_parked_and_holds_up_nothing(here: Buffered) -> None:

@@ -131,7 +131,7 @@ async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple
     runtime = House()
     await runtime.control.start()
     task = {"name": "a", "task": {"kind": "shell", "command": "date"}, "misfire": {"mode": mode}}
-    made = await runtime.control.jobs.submit(WHO, body({**task, **first}, START))
+    made = await runtime.control.requests.create(WHO, lambda: body({**task, **first}, START))
     assert isinstance(made, Submitted)
     job_id = made.job_id
     plan = await runtime.plan(job_id)
@@ -141,7 +141,7 @@ async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple
         now = runtime.clock.now()
         if action == "edit":
             made_before = by_schedule(await runtime.runs(job_id))
-            await _done(runtime.control.jobs.change(WHO, job_id, body(said, now)))
+            await _done(runtime.control.requests.change(WHO, job_id, body(said, now), text=b""))
             changed = await runtime.plan(job_id)
             # What says the same as before, or cannot be, is no edit.
             if changed != plan and changed.planned_at is not None:

@@ -178,7 +178,7 @@ async def test_a_refusal_names_the_permission_and_stores_nothing() -> None:
         ada = Principal("ada", "default", frozenset({"jobs:read"}))
         made = await _job(here)
         with pytest.raises(Forbidden, match="this key lacks the scope jobs:write"):
-            await here.control.jobs.cancel(ada, made)
+            await here.control.requests.cancel(ada, made)
         assert "SCHEDULED" == (await here.control.jobs.get(ada, made)).status
 
 

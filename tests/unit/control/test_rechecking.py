@@ -103,7 +103,9 @@ async def test_a_job_with_a_stored_task_a_calendar_and_successors_is_stored_as_i
         ):
             answer = await client.request(method, f"/api/v1{path}", json=said)
             assert 201 == answer.status_code, answer.text
-        follower = await here.world.control.jobs.submit(WHO, body("follower", schedule_type="ON_DEMAND"))
+        follower = await here.world.control.requests._submissions.submit(
+            WHO, body("follower", schedule_type="ON_DEMAND")
+        )
         assert isinstance(follower, Submitted)
         request = await composed(
             here, task=None, taskId="t", cron="0 0 * * *", calendars=[{"name": "closed"}], then=str(follower.job_id)
@@ -120,7 +122,7 @@ async def test_a_repeat_of_what_is_stored_is_not_judged_again() -> None:
         sent = await here.batch()
         await here.recorder.apply(sent)
         request = decode(Request, sent[0].value)
-        await here.world.control.jobs.cancel(WHO, request.job_id)
+        await here.world.control.requests._moves.cancel(WHO, request.job_id)
         assert 200 == (await here.world.client.delete(CALENDAR)).status_code
         await here.recorder.apply(sent)
         assert await here.link.store.operation_get("default", request.operation_id) is None

@@ -20,7 +20,7 @@ from tickwise.control.bodies import BackfillBody, JobBody, RedriveBody, RunNowBo
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit, Submitted
-from tickwise.domain.errors import StoreUnavailable
+from tickwise.domain.errors import Refused, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Principal
 from tickwise.ports.broker import Channel, ChannelKind, Consumer, lane_of
@@ -101,7 +101,7 @@ def body(**said: object) -> JobBody:
 
 async def submitted(control: Control, **said: object) -> UUID:
     """One job of a shell command."""
-    done = await control.jobs.submit(WHO, body(**said))
+    done = await control.requests.create(WHO, lambda: body(**said))
     assert isinstance(done, Submitted)
     return done.job_id
 
@@ -132,7 +132,11 @@ async def test_a_job_that_is_due_is_told_of_when_it_is_stored(rig: Rig, ear: Ear
 
 async def test_all_jobs_of_a_batch_are_told_of(rig: Rig, ear: Ear, control: Control) -> None:
     """In few messages."""
-    await control.jobs.submit_many(WHO, [body(schedule_type="IMMEDIATE") for _ in range(10)])
+
+    async def read() -> list[JobBody | Refused]:
+        return [body(schedule_type="IMMEDIATE") for _ in range(10)]
+
+    await control.requests.create_many(WHO, read)
     hints = await ear.hints()
     assert await active(rig) == {run for each in hints for run in each.ids()}
     assert 3 == len(hints)

@@ -26,7 +26,7 @@ from tickwise.api.endpoint import (
 )
 from tickwise.api.ingest import BATCH_TYPES, REFUSALS, JobsBody, job_bodies, job_body, job_parts
 from tickwise.api.merging import MERGE_PATCH, patched
-from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many, once
+from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import JSON_TYPES, decode, field_names
 from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
@@ -46,14 +46,15 @@ from tickwise.api.wire import (
     run_view,
 )
 from tickwise.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
+from tickwise.control.buffered.pending import PendingBatch, PendingRequest
 from tickwise.control.jobs.changes import ChangeResult, FoundJob
 from tickwise.control.jobs.moves import check_version
 from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Submitted, Verdict
+from tickwise.control.requests import RequestService
 from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
-from tickwise.domain.masking import MASK
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
 
@@ -118,15 +119,20 @@ class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 async def job_create(call: Call) -> Reply:
     """One job. The hottest route."""
-    body = job_body(call.body)
+    create = call.control.requests.create
     claim = call.claim
     if claim is None:
-        done = await call.control.jobs.submit(call.principal, body)
+        done = await create(call.principal, lambda: job_body(call.body))
     else:
-        done = await call.control.jobs.submit(call.principal, body, lambda made: claim.receipt(_created(made)))
-    if isinstance(done, Replay):
-        return replayed(call, done)
-    return _created(done)
+        done = await create(
+            call.principal,
+            lambda: job_body(call.body),
+            once=claim.once,
+            receipt_for=lambda made: claim.receipt(_created(made)),
+        )
+    if isinstance(done, Submitted):
+        return _created(done)
+    return replayed(call, done) if isinstance(done, Replay) else accepted(done)
 
 
 def _created(submitted: Submitted) -> Reply:
@@ -146,40 +152,22 @@ def _location_of(body: bytes) -> Headers:
     return _location(str(_told(body).job_id).encode())
 
 
-async def job_create_buffered(call: Call) -> Reply | None:
-    """The same, answered once the broker has it."""
-    take = call.control.buffered.create
-    request = await take(call.principal, lambda: job_body(call.body), once(call))
-    return None if request is None else accepted(request)
-
-
-async def jobs_batch_buffered(call: Call) -> Reply | None:
-    """Up to 10,000 jobs, answered once the broker has them. All or none is for the store to say."""
-    query: BatchQuery = call.query
-    if query.atomic:
-        return None
-    verdicts = await call.control.buffered.create_many(
-        call.principal, lambda: job_bodies(call.body, call.media, call.control.clock), once(call)
-    )
-    if verdicts is None:
-        return None
-    await _point_as_spelled(call, verdicts)
-    return accepted_many(verdicts)
-
-
 async def jobs_batch(call: Call) -> Reply:
     """Up to 10,000 jobs."""
     query: BatchQuery = call.query
-    bodies = await job_bodies(call.body, call.media, call.control.clock)
     claim = call.claim
-    done = await call.control.jobs.submit_many(
+    done = await call.control.requests.create_many(
         call.principal,
-        bodies,
+        lambda: job_bodies(call.body, call.media, call.control.clock),
         atomic=query.atomic,
+        once=None if claim is None else claim.once,
         receipt_for=None if claim is None else lambda verdicts: claim.receipt(_batch(verdicts)),
     )
     if isinstance(done, Replay):
         return replayed(call, done)
+    if isinstance(done, PendingBatch):
+        await _point_as_spelled(call, done.verdicts)
+        return accepted_many(done)
     await _point_as_spelled(call, done)
     if query.atomic and not all(isinstance(verdict, Submitted) for verdict in done):
         refused = sum(not isinstance(verdict, Submitted) for verdict in done)
@@ -293,16 +281,24 @@ async def job_runs(call: Call) -> Reply:
 # ------------------------------------------------------------------------------------------ change
 
 
+async def _change(call: Call, job_id: UUID, body: JobBody, text: bytes, *, if_version: int | None) -> Reply:
+    query: ChangeQuery = call.query
+    done = await call.control.requests.change(
+        call.principal, job_id, body, text=text, if_version=if_version, dry_run=query.dry_run
+    )
+    if isinstance(done, PendingRequest):
+        return accepted(done)
+    return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
+
+
 async def job_change(call: Call) -> Reply:
     """Change the fields that were sent."""
     query: ChangeQuery = call.query
     job_id = call.uuid("job_id", "job")
 
     async def change(version: int | None) -> Reply:
-        done = await call.control.jobs.change(
-            call.principal, job_id, job_body(call.body), if_version=version, dry_run=query.dry_run
-        )
-        return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
+        body = job_body(call.body)
+        return await _change(call, job_id, body, call.body, if_version=version)
 
     return await _guarded(call, job_id, change, given(query.if_version))
 
@@ -322,11 +318,8 @@ async def job_patch(call: Call) -> Reply:
     async def write(row: JobRow | None) -> Reply:
         if row is None:
             raise Bug("a merge patch needs the job that it is merged with")
-        body = job_body(patched(row, call.body))
-        done = await call.control.jobs.change(
-            call.principal, job_id, body, if_version=row.version, dry_run=query.dry_run
-        )
-        return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
+        text = patched(row, call.body)
+        return await _change(call, job_id, job_body(text), text, if_version=row.version)
 
     return await guarded(call.conditions or Conditions(), look, write)
 
@@ -345,19 +338,6 @@ async def _guarded(
         return row, tag_of(await _shown(call, row))
 
     return await guarded(call.conditions, look, lambda row: write(None if row is None else row.version))
-
-
-async def job_change_buffered(call: Call) -> Reply | None:
-    """The same, answered once the broker has it. A request that names a version, or is a dry run, goes to the store."""
-    query: ChangeQuery = call.query
-    if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
-        return None
-    if call.media == MERGE_PATCH or MASK.encode() in call.body:
-        return None
-    job_id = call.uuid("job_id", "job")
-    take = call.control.buffered.change
-    request = await take(call.principal, job_id, lambda: job_body(call.body), call.body)
-    return None if request is None else accepted(request)
 
 
 async def job_upsert(call: Call) -> Reply:
@@ -380,17 +360,10 @@ async def job_cancel(call: Call) -> Reply:
     job_id = call.uuid("job_id", "job")
 
     async def cancel(version: int | None) -> Reply:
-        return await _changed(call, await call.control.jobs.cancel(call.principal, job_id, if_version=version))
+        done = await call.control.requests.cancel(call.principal, job_id, if_version=version)
+        return accepted(done) if isinstance(done, PendingRequest) else await _changed(call, done)
 
     return await _guarded(call, job_id, cancel)
-
-
-async def job_cancel_buffered(call: Call) -> Reply | None:
-    """The same, answered once the broker has it."""
-    if call.conditions is not None:
-        return None
-    request = await call.control.buffered.cancel(call.principal, call.uuid("job_id", "job"))
-    return None if request is None else accepted(request)
 
 
 async def job_pause(call: Call) -> Reply:
@@ -437,17 +410,17 @@ _BUFFERED: Final = (
 
 JOBS: Final = (
     Endpoint(
-        method="POST", path=f"{API}/jobs", control=JobService.submit, name="createJob", tag="jobs",
+        method="POST", path=f"{API}/jobs", control=RequestService.create, name="createJob", tag="jobs",
         summary="Create a job. Answered once it is durable.", description=_BUFFERED,
-        handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True,
-        headers_of=_location_of, answer_headers=("Location",), buffered=job_create_buffered, pending=(PendingView,),
+        handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True, keyed=True,
+        headers_of=_location_of, answer_headers=("Location",), pending=(PendingView,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs:batch", control=JobService.submit_many, name="createJobs", tag="jobs",
+        method="POST", path=f"{API}/jobs:batch", control=RequestService.create_many, name="createJobs", tag="jobs",
         summary="Create up to 10,000 jobs in one transaction.",
         handler=jobs_batch, body=JobsBody, answers=(BatchView,), query=BatchQuery, media=BATCH_TYPES,
-        body_bytes_max=BATCH_BYTES_MAX, foretold=True, description=f"{_BUFFERED} One that is `atomic` is not buffered.",
-        buffered=jobs_batch_buffered, pending=(PendingBatchView,),
+        body_bytes_max=BATCH_BYTES_MAX, foretold=True, keyed=True,
+        description=f"{_BUFFERED} One that is `atomic` is not buffered.", pending=(PendingBatchView,),
     ),
     Endpoint(
         method="GET", path=f"{API}/jobs", control=JobService.search, name="listJobs", tag="jobs",
@@ -472,30 +445,30 @@ JOBS: Final = (
         pending=(PendingView,), conditional=True,
     ),
     Endpoint(
-        method="PUT", path=f"{API}/jobs/{{job_id}}", control=JobService.change, name="changeJob", tag="jobs",
+        method="PUT", path=f"{API}/jobs/{{job_id}}", control=RequestService.change, name="changeJob", tag="jobs",
         summary="Change the fields that are sent; a new schedule replaces the old one as a whole and counts from now.",
         description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
         f"skipped. A paused job stays paused. {_BUFFERED} With a precondition, `if_version` or "
         "`dry_run` it is not buffered.",
         handler=job_change, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
-        refuses=(404, 409, 412), conditional=True, buffered=job_change_buffered, pending=(PendingView,),
+        refuses=(404, 409, 412), conditional=True, pending=(PendingView,),
     ),
     Endpoint(
-        method="PATCH", path=f"{API}/jobs/{{job_id}}", control=JobService.change, name="patchJob", tag="jobs",
+        method="PATCH", path=f"{API}/jobs/{{job_id}}", control=RequestService.change, name="patchJob", tag="jobs",
         summary="Change the fields that are sent, as PUT does.",
         description="As `application/merge-patch+json` (RFC 7396) an object changes the members that it has, and null "
         f"takes one away; as `application/json` it replaces the whole object. {_BUFFERED} With a precondition, "
         "`if_version` or `dry_run`, or as a merge patch, it is not buffered.",
         handler=job_patch, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
-        media=JSON_TYPES | {MERGE_PATCH}, refuses=(404, 409, 412), conditional=True, buffered=job_change_buffered,
+        media=JSON_TYPES | {MERGE_PATCH}, refuses=(404, 409, 412), conditional=True,
         pending=(PendingView,),
     ),
     Endpoint(
-        method="DELETE", path=f"{API}/jobs/{{job_id}}", control=JobService.cancel, name="cancelJob", tag="jobs",
+        method="DELETE", path=f"{API}/jobs/{{job_id}}", control=RequestService.cancel, name="cancelJob", tag="jobs",
         summary="Cancel a job and ask its running attempt to stop.",
         description=f"{_BUFFERED} With a precondition it is not buffered.",
         handler=job_cancel, answers=(JobView,), refuses=(404, 412), conditional=True,
-        buffered=job_cancel_buffered, pending=(PendingView,),
+        pending=(PendingView,),
     ),
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}/status", control=JobService.status, name="getJobStatus", tag="jobs",

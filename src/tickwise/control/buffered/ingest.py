@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -38,10 +38,11 @@ from tickwise.control.jobs.planning import planned
 from tickwise.control.jobs.policies import check_kept, policies
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
 from tickwise.control.jobs.successors import NOTHING, Graph, listed
+from tickwise.control.receipts import Once
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.control.turns import Turns
-from tickwise.domain.errors import Invalid, KeyReused, NotFound, Refused, StoreUnavailable
+from tickwise.domain.errors import Invalid, KeyReused, NeverAccepted, NotFound, Refused, StoreUnavailable
 from tickwise.domain.model import Principal, id_instant, time_id
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker, Message
@@ -61,14 +62,6 @@ MAX_PENDING_SECONDS: Final = 7 * 86_400.0
 """A broker keeps requests about so long; what is older by its id is not pending."""
 
 _pack: Final = msgspec.msgpack.Encoder().encode
-
-
-class Once(NamedTuple):
-    """An Idempotency-Key, with what was asked for under it."""
-
-    route: str
-    key: str
-    digest: bytes
 
 
 class BufferedIngest:
@@ -291,7 +284,7 @@ class BufferedIngest:
         """Raises `NotFound` for a job of an id of ours that would be there by now. Of another id nobody can tell."""
         told = await self.pendings.of_job(who.namespace, job_id, "create")
         if told is None and await self.is_past(job_id):
-            raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
+            raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}")
 
     async def is_past(self, identifier: UUID) -> bool:
         """Whether all that was accepted when this id was made, if it is one of ours, is applied. Raises

@@ -18,6 +18,7 @@ from uuid import UUID
 import structlog
 
 from tickwise.control.circuit_breaker import STALE_SECONDS, Recent
+from tickwise.domain.errors import Refused
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.shared_state import Note, SharedState
@@ -51,6 +52,12 @@ class PendingRequest(NamedTuple):
     digest: bytes | None = None
     """Of what was asked for, if the client named the job or the request."""
     warnings: tuple[str, ...] = ()
+
+
+class PendingBatch(NamedTuple):
+    """A batch of which each job was accepted or refused, in its order."""
+
+    verdicts: Sequence[PendingRequest | Refused]
 
 
 class Pendings:

@@ -3,7 +3,8 @@
     JobBody ──► scene: what the store has of what it names ──► compose, pure ──► NewJob ──► group commit ──► store
     change  ──► replan, pure ──► JobChange, under the version that was read ──► store
 
-- `service` is the entrance. `submission` stores what was composed.
+- `service` is the entrance; `control.requests` is the one to create, change and cancel. `submission` stores what was
+  composed.
 - `planning`, `policies`, `composing`, `replans` are pure functions over bodies and rows. A refusal points at a field.
 - `successors` and `links` keep sequences of jobs free of circles.
 - `rechecking` composes again what another process has accepted.

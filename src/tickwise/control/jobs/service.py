@@ -1,4 +1,4 @@
-"""Jobs, as callers reach them: create, look up, change, cancel, pause, resume, run now."""
+"""Jobs, as callers reach them: look up, upsert, pause, resume, run now. To create, change or cancel: `requests`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
-from tickwise.control.jobs.submission import Submissions, Submitted, Verdict
-from tickwise.domain.errors import NotFound, Refused
+from tickwise.control.jobs.submission import Submitted
+from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_from, run_id
 from tickwise.domain.permissions import Permission
@@ -28,41 +28,12 @@ from tickwise.roles.shared.served_queues import not_offered, unserved
 class JobService:
     """Everything about jobs."""
 
-    def __init__(self, context: ControlContext, submissions: Submissions, changes: JobChanges) -> None:
+    def __init__(self, context: ControlContext, changes: JobChanges) -> None:
         self._context = context
-        self._submissions = submissions
         self._changes = changes
         self._moves = JobMoves(context)
 
-    # ------------------------------------------------------------------------------------------ create and change
-
-    @requires(Permission.JOBS_WRITE)
-    async def submit(
-        self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
-    ) -> Submitted | Replay:
-        """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
-        return await self._submissions.submit(who, body, receipt_for)
-
-    @requires(Permission.JOBS_WRITE)
-    async def submit_many(
-        self,
-        who: Principal,
-        bodies: Sequence[JobBody | Refused],
-        *,
-        atomic: bool = False,
-        receipt_for: ReceiptFor[Sequence[Verdict]] | None = None,
-    ) -> Sequence[Verdict] | Replay:
-        """Store all that can be stored in one transaction; with `atomic`, all or none. Bodies that could not be read
-        are handed in as their refusals."""
-        return await self._submissions.submit_many(who, bodies, atomic=atomic, receipt_for=receipt_for)
-
-    @requires(Permission.JOBS_WRITE)
-    async def change(
-        self, who: Principal, job_id: UUID, body: JobBody, *, if_version: int | None = None, dry_run: bool = False
-    ) -> ChangeResult:
-        """Change the fields that were sent. Raises `NotFound`, `Conflict`, `Invalid`; `VersionConflict` if the job is
-        not at `if_version`."""
-        return await self._changes.change(who, job_id, body, if_version=if_version, dry_run=dry_run)
+    # ------------------------------------------------------------------------------------------ write
 
     @requires(Permission.JOBS_WRITE)
     async def upsert(
@@ -71,11 +42,6 @@ class JobService:
         """Change the job with this key, or create it. With `found`, raises `VersionConflict` if the key belongs to
         another job by now, or to another version."""
         return await self._changes.upsert(who, key, body, found)
-
-    @requires(Permission.JOBS_WRITE)
-    async def cancel(self, who: Principal, job_id: UUID, *, if_version: int | None = None) -> JobRow:
-        """End a job for good. Twice is once. Raises `NotFound`, `VersionConflict`."""
-        return await self._moves.cancel(who, job_id, if_version=if_version)
 
     @requires(Permission.JOBS_WRITE)
     async def pause(self, who: Principal, job_id: UUID, body: PauseBody, *, if_version: int | None = None) -> JobRow:

@@ -160,7 +160,9 @@ class Asking:
 
 def receipt(route: str, key: str, digest: bytes, made: UUID) -> Receipt:
     """An answer to keep: the id."""
-    return Receipt(principal=WHO.name, route=route, key=key, body_digest=digest, status=201, body=str(made).encode())
+    return Receipt(
+        principal=WHO.full_name, route=route, key=key, body_digest=digest, status=201, body=str(made).encode()
+    )
 
 
 def written(instant: float) -> str:

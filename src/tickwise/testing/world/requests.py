@@ -68,7 +68,7 @@ class SimulatedRequests(Submits):
     async def _demand(self, control: Control, job_id: UUID, key: str) -> UUID:
         """As the API's route does it."""
         route, digest = f"POST /jobs/{job_id}/run-now", sha256(key.encode()).digest()
-        found = await control.receipts.find(WHO.name, route, key)
+        found = await control.receipts.find(WHO.full_name, route, key)
         if found is not None:
             return UUID(found.body.decode())
         body = RunNowBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
@@ -110,7 +110,7 @@ class SimulatedRequests(Submits):
         job = self._some_job(recurring=True)
         if job is not None and job.job_id is not None:
             job_id = self._touch(job)
-            await self._told(lambda c: c.jobs.cancel(WHO, job_id), f"cancel job {job_id}")
+            await self._told(lambda c: c.requests.cancel(WHO, job_id), f"cancel job {job_id}")
 
     async def _pause(self) -> None:
         job = self._some_job(recurring=True)
@@ -141,8 +141,9 @@ class SimulatedRequests(Submits):
                 {"cron_expression": "*/5 * * * * *", "end_at": written(self._ends_at)},
             )
         )
-        body = msgspec.json.decode(json.dumps(change), type=JobBody)
-        await self._told(lambda c: c.jobs.change(WHO, job_id, body), f"change {job_id}")
+        text = json.dumps(change).encode()
+        body = msgspec.json.decode(text, type=JobBody)
+        await self._told(lambda c: c.requests.change(WHO, job_id, body, text=text), f"change {job_id}")
 
     # ------------------------------------------------------------------ dead letters, queues, in bulk
 
