@@ -165,7 +165,7 @@ async def _fill_today(dsn: str, size: int) -> None:
         await connection.close()
     store = PostgresStore(dsn, clock=SystemClock())
     await store.open()
-    await store.maintain(Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400))
+    await store.upkeep.maintain(Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400))
     await store.close()
 
 

@@ -196,7 +196,7 @@ async def install(dsn: str) -> None:
     await upgrade(dsn)
     store = PostgresStore(dsn, clock=SystemClock())
     await store.open()
-    await store.maintain(Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400))
+    await store.upkeep.maintain(Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400))
     await store.close()
 
 

@@ -104,7 +104,7 @@ class Stream:
         while self.flowing:
             await self._paced()
             batch = jobs(self.rig, BATCH)
-            await opened.jobs_add(batch)
+            await opened.jobs.add(batch)
             self.tell(batch)
             self.sent += BATCH
             self._batches.append([job.run_id for job in batch[::SAMPLED] if job.run_id is not None])
@@ -154,7 +154,7 @@ async def flowing(
         stream = Stream(rig, connection, pids, rate, None if through is None else through.hint_publisher)
         # The start of the worker process is not what is measured: one batch goes ahead.
         first = jobs(rig, BATCH)
-        await opened.jobs_add(first)
+        await opened.jobs.add(first)
         stream.tell(first)
         await rig.until_ended(BATCH, 30)
         stream.sent = BATCH

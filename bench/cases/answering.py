@@ -31,7 +31,7 @@ async def _drained(rig: Rig, **settings: object) -> Round:
     async with store(rig) as opened:
         for begin in range(0, COUNT, 1000):
             batch = jobs(rig, 1000, definitions=_definitions(begin, 1000))
-            await opened.jobs_add(batch)
+            await opened.jobs.add(batch)
     last = [job.run_id for job in batch[::20] if job.run_id is not None]
     connection = await rig.connect()
     async with rig.role("executor", **settings) as executor:

@@ -13,12 +13,12 @@ async def burst(rig: Rig) -> Round:
     await rig.reset()
     async with store(rig) as opened, rig.role("scheduler"), rig.role("executor"):
         await rig.until_executors(1)
-        await opened.jobs_add(jobs(rig, 10))
+        await opened.jobs.add(jobs(rig, 10))
         await rig.until_ended(10, 30)
         instant = rig.clock.now() + 15.0
         for _ in range(0, count, 1000):
             batch = jobs(rig, 1000, due=[instant] * 1000)
-            await opened.jobs_add(batch)
+            await opened.jobs.add(batch)
         if rig.clock.now() > instant - 3:
             raise Failed("the machine was too slow to submit 60k jobs in 12 s")
         durable = await rig.until_ended(count + 10, 60)

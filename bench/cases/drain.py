@@ -18,7 +18,7 @@ async def filled(rig: Rig, count: int) -> list[UUID]:
     async with store(rig) as opened:
         for _ in range(0, count, 1000):
             batch = jobs(rig, 1000)
-            await opened.jobs_add(batch)
+            await opened.jobs.add(batch)
     return [job.run_id for job in batch[::20] if job.run_id is not None]
 
 

@@ -130,7 +130,7 @@ async def demand(rig: Rig, opened: PostgresStore, of: NewJob, count: int, overla
             )
             for number in range(begin, min(begin + 5_000, count))
         ]
-        await opened.runs_add("default", of.job_id, runs)
+        await opened.runs.add("default", of.job_id, runs)
 
 
 @contextlib.asynccontextmanager
@@ -159,7 +159,7 @@ async def slots(rig: Rig, limit: int) -> dict[str, float]:
     await rig.reset()
     async with store(rig) as opened:
         one = limited(rig, limit)
-        await opened.jobs_add([one])
+        await opened.jobs.add([one])
         async with at_work(rig):
             await demand(rig, opened, one, WARM)
             await ran(rig, at_least=WARM)
@@ -175,7 +175,7 @@ async def across(rig: Rig) -> dict[str, float]:
     await rig.reset()
     async with store(rig) as opened:
         ones = [limited(rig, 1, lane=Lane(queue=queue, requires=LANE.requires)) for queue in ("left", "right")]
-        await opened.jobs_add(ones)
+        await opened.jobs.add(ones)
         async with at_work(rig, "left", "right"):
             for _ in range(RUNS // 2):
                 for one in ones:
@@ -189,7 +189,7 @@ async def crowd(rig: Rig) -> dict[str, float]:
     await rig.reset()
     async with store(rig) as opened:
         one = limited(rig, 1)
-        await opened.jobs_add([one])
+        await opened.jobs.add([one])
         await demand(rig, opened, one, WAITERS)
         await make_wait(rig, "waiters_limit", "key:bench")
         async with at_work(rig):
@@ -202,7 +202,7 @@ async def backlog(rig: Rig) -> dict[str, float]:
     await rig.reset()
     async with store(rig) as opened:
         one = job(rig)
-        await opened.jobs_add([one])
+        await opened.jobs.add([one])
         await demand(rig, opened, one, BACKLOG, Overlap.QUEUE_ALL)
         await make_wait(rig, "waiters_overlap")
         async with at_work(rig):
@@ -228,7 +228,7 @@ async def lines(rig: Rig, overlap: Overlap, seconds: float) -> list[Ran]:
             due = begin + number / LINES
             said: dict[str, Any] = {"schedule_type": ScheduleType.INTERVAL, "interval_seconds": 1.0, "anchor": due}
             jobs.append(job(rig, seconds=seconds, due=due, overlap=overlap, **said))
-        await opened.jobs_add(jobs)
+        await opened.jobs.add(jobs)
         await rig.clock.sleep(begin + (30 if rig.full else 12) - rig.clock.now())
         return await ran(rig)
 
@@ -275,7 +275,7 @@ async def resumed(rig: Rig) -> dict[str, float]:
     async with store(rig) as opened, at_work(rig), rig.role("api", "--port", str(port)):
         await until_open(port)
         one = limited(rig, 1, lane=queue)
-        await opened.jobs_add([one])
+        await opened.jobs.add([one])
         for _ in range(20):
             ended = len(await ran(rig))
             await _ask(port, "hold")

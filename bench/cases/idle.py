@@ -115,7 +115,7 @@ async def _asleep(rig: Rig, up: Up) -> None:
     now = rig.clock.now()
     for first in range(0, SLEEPING, 1000):
         due = [now + DAY_SECONDS + number for number in range(first, first + 1000)]
-        await store.jobs_add(jobs(rig, 1000, due=due))
+        await store.jobs.add(jobs(rig, 1000, due=due))
     await store.close()
 
 

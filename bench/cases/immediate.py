@@ -26,7 +26,7 @@ async def immediate(rig: Rig, **settings: object) -> Round:
     ):
         await asyncio.gather(until_open(port), rig.until_executors(1))
         async with store(rig) as opened:
-            await opened.jobs_add(jobs(rig, 10))
+            await opened.jobs.add(jobs(rig, 10))
         await rig.until_ended(10, 30)
         sent = await _paced(port, rate=200, seconds=seconds)
         await rig.until_ended(10 + len(sent), 30)

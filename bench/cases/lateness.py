@@ -22,7 +22,7 @@ async def late(rig: Rig, rate: int, seconds: float) -> dict[str, Any]:
     count = int(rate * seconds)
     async with store(rig) as opened, rig.role("scheduler"), rig.role("executor"):
         await rig.until_executors(1)
-        await opened.jobs_add(jobs(rig, WARM))
+        await opened.jobs.add(jobs(rig, WARM))
         await rig.until_ended(WARM, 30)
         first = rig.clock.now() + 3.0 + count / HANDED_IN_A_SECOND
         due = [first + number / rate for number in range(count)]
@@ -30,7 +30,7 @@ async def late(rig: Rig, rate: int, seconds: float) -> dict[str, Any]:
         for at in range(0, count, 1000):
             batch = jobs(rig, len(due[at : at + 1000]), due=due[at : at + 1000])
             last = [job.run_id for job in batch[-50:] if job.run_id is not None]
-            await opened.jobs_add(batch)
+            await opened.jobs.add(batch)
         if rig.clock.now() > first - 1.0:
             raise Failed(f"the machine was too slow to hand in {count} jobs at {HANDED_IN_A_SECOND:.0f}/s")
         await rig.clock.sleep(first + seconds - rig.clock.now())

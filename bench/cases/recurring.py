@@ -113,7 +113,7 @@ async def _at_work(rig: Rig, plan: Plan) -> AsyncIterator[dict[str, subprocess.P
     async with store(rig) as opened, rig.role("scheduler") as scheduler, rig.role("executor") as executor:
         await rig.until_executors(1)
         for at in range(0, JOBS, 1000):
-            await opened.jobs_add(plan.jobs[at : at + 1000])
+            await opened.jobs.add(plan.jobs[at : at + 1000])
         yield {"scheduler": scheduler, "executor": executor}
 
 

@@ -113,12 +113,12 @@ async def product_round(rig: Rig, meter: Meter, stage: Stage) -> Measured:
 
 async def _submit(bench: Bench, work: list[NewJob], batch: int = SUBMIT_BATCH) -> None:
     for at in range(0, len(work), batch):
-        await bench.opened.jobs_add(work[at : at + batch])
+        await bench.opened.jobs.add(work[at : at + batch])
 
 
 async def _join(bench: Bench) -> int:
     """An executor that lives long enough for any measurement."""
-    return await bench.opened.executor_join(
+    return await bench.opened.executors.join(
         NewExecutor(
             name="bench", queues=("default",), labels=LANE.requires, functions=(), slots=16, lease_seconds=HOUR_SECONDS
         )
@@ -133,7 +133,7 @@ async def _claim(bench: Bench, executor: int, count: int) -> list[Claimed]:
     for _ in range(MAX_CLAIMS):
         if len(claims) >= count:
             return claims
-        claims += await bench.opened.attempts_claim(request)
+        claims += await bench.opened.attempts.claim(request)
     raise Failed(f"{len(claims)} of {count} runs could be claimed")
 
 
@@ -143,7 +143,7 @@ async def _finish(bench: Bench, executor: int, claims: list[Claimed]) -> None:
             Outcome(claimed.run_id, claimed.token, SUCCESS, claimed.now, claimed.now + 0.001)
             for claimed in claims[at : at + FINISH_BATCH]
         ]
-        await bench.opened.attempts_finish(executor, outcomes)
+        await bench.opened.attempts.finish(executor, outcomes)
 
 
 def _schedules(rig: Rig, count: int) -> list[NewJob]:
@@ -214,7 +214,7 @@ async def materialise(bench: Bench) -> Cost:
 
     async def fire(most: int) -> None:
         for _ in range(0, most, FIRE_BATCH):
-            await bench.opened.timers_fire(2 * HOUR_SECONDS, FIRE_BATCH)
+            await bench.opened.timers.fire(2 * HOUR_SECONDS, FIRE_BATCH)
 
     await bench.renew()
     await fire(FIRE_BATCH)
@@ -285,7 +285,7 @@ async def start(bench: Bench) -> Cost:
     async def begin(part: list[Claimed]) -> None:
         for at in range(0, len(part), CLAIM_BATCH):
             starts = [Began(one.run_id, one.token, one.now) for one in part[at : at + CLAIM_BATCH]]
-            await bench.opened.attempts_start(executor, starts)
+            await bench.opened.attempts.start(executor, starts)
 
     await bench.renew()
     await begin(claims[:CLAIM_BATCH])
@@ -311,14 +311,14 @@ async def finish_unrecorded(bench: Bench) -> Cost:
 async def retire(bench: Bench) -> Cost:
     """A day of jobs and runs is given up, all at once."""
     await bench.opened.shift(-LONG_AGO_SECONDS)
-    await bench.opened.maintain(RETENTION)
+    await bench.opened.upkeep.maintain(RETENTION)
     executor = await _join(bench)
     await _submit(bench, _long_ago(bench.rig, RUNS))
     await _finish(bench, executor, await _claim(bench, executor, RUNS))
     await bench.renew()
 
     async def upkeep() -> None:
-        if not (await bench.opened.maintain(RETENTION)).dropped:
+        if not (await bench.opened.upkeep.maintain(RETENTION)).dropped:
             raise Failed("nothing was past its time")
 
     cost = await spent(bench.meter, RUNS, upkeep())

@@ -62,7 +62,7 @@ async def drain(rig: Rig, meter: Meter, count: int = 100_000) -> Whole:
     async with rig.role("executor") as executor:
         await rig.until_executors(1)
         async with store(rig) as opened:
-            await opened.jobs_add(jobs(rig, BATCH))
+            await opened.jobs.add(jobs(rig, BATCH))
         await rig.until_ended(BATCH, 30)
         meter.programs = {"executor": executor.pid}
         # Its start is not what is measured: it stands still while the work is handed in.
@@ -83,7 +83,7 @@ async def _hand_in(rig: Rig, count: int) -> None:
     begun = perf_counter()
     async with store(rig) as opened:
         for _ in range(0, count, 1000):
-            await opened.jobs_add(jobs(rig, 1000))
+            await opened.jobs.add(jobs(rig, 1000))
     if perf_counter() - begun > MAX_STILL_SECONDS:
         raise Failed("handing in took so long that the executor's lease is in danger")
 

@@ -23,11 +23,12 @@ import asyncpg
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.cli.main import main
 from tickwise.ports.store import Expired, FireBatch, Store
+from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.wiring import processes
 from tickwise.wiring.runtime import Runtime
 
 VARIABLE: Final = "CHAOS_POINT"
-WITH_EFFECT: Final = frozenset({"attempts_claim", "timers_fire", "leases_expire", "timers_take", "timers_commit"})
+WITH_EFFECT: Final = frozenset({"attempts.claim", "timers.fire", "executors.expire", "timers.take", "timers.commit"})
 """These are called in vain again and again: it dies after one that did something."""
 
 
@@ -53,16 +54,17 @@ class Point(NamedTuple):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DyingStore:
+class DyingStore(WrappedStore):
     """A store whose user dies around one of its methods."""
 
     def __init__(self, store: Store, point: Point) -> None:
         self._store = store
         self._point = point
+        super().__init__(store)
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        return self._deadly(name, found) if name == self._point.method else found
+    def around(self, name: str, call: Call) -> Call:
+        """Only the one method is deadly."""
+        return self._deadly(name, call) if name == self._point.method else call
 
     def _deadly(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
         async def call(*arguments: Any, **named: Any) -> Any:

@@ -9,9 +9,8 @@ import pytest
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.records import StopRequest
 from tickwise.domain.lifecycle import CancelKind
-from tickwise.ports.store import Check
+from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
-from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
@@ -66,24 +65,24 @@ class Backend:
         return VirtualClock()
 
     @pytest.fixture
-    def store(self, clock: VirtualClock) -> KeyedStore:
+    def store(self, clock: VirtualClock) -> Store:
         self.virtual_clock = clock
         return MemoryStore(clock)
 
     @pytest.fixture
-    def other(self, store: KeyedStore) -> KeyedStore:
+    def other(self, store: Store) -> Store:
         return store
 
-    async def shift(self, store: KeyedStore, seconds: float) -> None:
+    async def shift(self, store: Store, seconds: float) -> None:
         await self.virtual_clock.advance(seconds)
 
-    async def restart(self, store: KeyedStore) -> None:
+    async def restart(self, store: Store) -> None:
         await store.close()
         await store.open()
 
-    async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
+    async def damage(self, store: Store, check: Check, subject: UUID) -> None:
         assert isinstance(store, MemoryStore)
-        state = store._state
+        state = store.state
         run = state.runs.get(subject)
         if check is Check.PLANNED:
             state.drop_timer(state.jobs[subject])

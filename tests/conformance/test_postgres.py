@@ -11,9 +11,8 @@ import pytest_asyncio
 
 from tests.support.sessions import kept_sessions
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.ports.store import Check, RuleRow
+from tickwise.ports.store import Check, RuleRow, Store
 from tickwise.testing.clock import ShiftedClock
-from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
@@ -120,26 +119,26 @@ class Backend:
             await store.close()
 
     @pytest.fixture
-    def store(self, clients: list[PostgresStore]) -> KeyedStore:
+    def store(self, clients: list[PostgresStore]) -> Store:
         return clients[0]
 
     @pytest.fixture
-    def other(self, clients: list[PostgresStore]) -> KeyedStore:
+    def other(self, clients: list[PostgresStore]) -> Store:
         return clients[1]
 
-    async def shift(self, store: KeyedStore, seconds: float) -> None:
+    async def shift(self, store: Store, seconds: float) -> None:
         self.clock.shift(seconds)
         self.shifted_seconds += seconds
         await self._adjust()
 
-    async def restart(self, store: KeyedStore) -> None:
+    async def restart(self, store: Store) -> None:
         """The server of all tests stays; these clients take it to have started just now."""
         connection = await asyncpg.connect(self.url)
         self.late_start_seconds = self.shifted_seconds + await connection.fetchval(STARTED)
         await connection.close()
         await self._adjust()
 
-    async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
+    async def damage(self, store: Store, check: Check, subject: UUID) -> None:
         connection = await asyncpg.connect(self.url)
         assert await connection.execute(DAMAGES[check], subject) in {"INSERT 0 1", "UPDATE 1", "DELETE 1"}
         await connection.close()
@@ -266,7 +265,7 @@ class TestRunRequests(Backend, RunRequestsContract):
 
 
 class TestRules(Backend, RulesContract):
-    async def crowd(self, store: KeyedStore, rules: Sequence[RuleRow]) -> None:
+    async def crowd(self, store: Store, rules: Sequence[RuleRow]) -> None:
         """In one statement: ten thousand commits would be a minute."""
         connection = await asyncpg.connect(self.url)
         rows = [(rule.namespace, rule.kind.value, rule.name, rule.body, rule.created_by) for rule in rules]

@@ -83,7 +83,7 @@ async def test_the_time_line_is_told_in_pages(here: World) -> None:
         )
         for number in range(300)
     ]
-    await here.store.runs_add("default", job_id, runs)
+    await here.store.runs.add("default", job_id, runs)
     found: list[Any] = []
     path: str | None = f"{API}/jobs/{job_id}/occurrences?limit=90"
     while path:
@@ -101,10 +101,10 @@ async def test_a_run_is_explained_while_it_waits_and_afterwards(here: World) -> 
     """Nobody alive, somebody with a free slot, cancelled before it began."""
     job_id = UUID(await daily(here))
     now = await here.store.now()
-    await here.store.incident_add(Incident(kind="store_away", begin=now - 60, end=now - 50, who="one"))
+    await here.store.incidents.add(Incident(kind="store_away", begin=now - 60, end=now - 50, who="one"))
     asked = (await ask(here, "POST", f"/jobs/{job_id}/runNow", 202))["run_id"]
     assert "waiting_no_executor" == (await ask(here, "GET", f"/runs/{asked}/explain"))["code"]
-    await here.store.executor_join(executor(lease_seconds=600.0))
+    await here.store.executors.join(executor(lease_seconds=600.0))
     assert "waiting_turn" == (await ask(here, "GET", f"/jobs/{job_id}/explain"))["code"]
     await ask(here, "POST", f"/runs/{asked}/cancel")
     found = await ask(here, "GET", f"/runs/{asked}/explain")

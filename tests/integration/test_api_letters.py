@@ -52,23 +52,23 @@ async def take(here: World, number: int, count: int) -> list[Claimed]:
     request = ClaimRequest(executor=number, queues=("default",), labels=("task:shell",), limit=count, ahead_seconds=0.0)
     async with asyncio.timeout(MAX_SECONDS):
         while len(found) < count:
-            found += await here.store.attempts_claim(request)
+            found += await here.store.attempts.claim(request)
             await here.clock.sleep(0.05)
     return found
 
 
 async def end(here: World, number: int, claims: list[Claimed], state: RunState, **more: Any) -> None:
     now = await here.store.now()
-    assert [] == list(await here.store.attempts_start(number, [Began(each.run_id, each.token, now) for each in claims]))
+    assert [] == list(await here.store.attempts.start(number, [Began(each.run_id, each.token, now) for each in claims]))
     ends = [outcome(each, state, started=now, ended=now, **more) for each in claims]
-    assert [] == list(await here.store.attempts_finish(number, ends))
+    assert [] == list(await here.store.attempts.finish(number, ends))
 
 
 async def failed(here: World, count: int) -> list[str]:
     """Runs that failed for good."""
     for _ in range(count):
         await ask(here, "POST", "/jobs", 201, BODY)
-    number = await here.store.executor_join(executor(lease_seconds=600.0))
+    number = await here.store.executors.join(executor(lease_seconds=600.0))
     claims = await take(here, number, count)
     await end(here, number, claims, RunState.FAILED, reason="exit_code", error="exit status 7")
     return [str(claim.run_id) for claim in claims]
@@ -78,7 +78,7 @@ async def carried_out(here: World, operation_id: str, size: int) -> Any:
     """An operation after all of its pages, each carried out twice, as after a crash before it was on record."""
     async with asyncio.timeout(MAX_SECONDS):
         while (found := await ask(here, "GET", f"/operations/{operation_id}"))["status"] == "running":
-            operation = await here.store.operation_take(30.0)
+            operation = await here.store.operations.take(30.0)
             assert operation is not None
             await OperationPages(here.control.context).page(operation, size)
             done = await OperationPages(here.control.context).page(operation, size)
@@ -90,7 +90,7 @@ async def carried_out(here: World, operation_id: str, size: int) -> Any:
                 refused=done.refused,
                 problems=done.problems,
             )
-            assert await here.store.operation_step(step)
+            assert await here.store.operations.step(step)
     return found
 
 
@@ -158,15 +158,15 @@ async def test_a_queue_on_hold_is_told_and_explained(here: World) -> None:
 
 async def test_a_run_that_waits_for_a_slot_is_explained(here: World) -> None:
     """By who has it."""
-    number = await here.store.executor_join(executor(lease_seconds=600.0))
+    number = await here.store.executors.join(executor(lease_seconds=600.0))
     limited = {**BODY, "concurrency": {"limit": 1, "key": "key:printer"}}
     for _ in range(2):
         await ask(here, "POST", "/jobs", 201, limited)
     first, second = await take(here, number, 2)
     now, gate = await here.store.now(), Gate("key:printer", 1)
     starts = [Began(each.run_id, each.token, now, gate=gate) for each in (first, second)]
-    assert [] == list(await here.store.attempts_start(number, starts[:1]))
-    assert [second.run_id] == list(await here.store.attempts_start(number, starts[1:]))
+    assert [] == list(await here.store.attempts.start(number, starts[:1]))
+    assert [second.run_id] == list(await here.store.attempts.start(number, starts[1:]))
     found = await ask(here, "GET", f"/runs/{second.run_id}/explain")
     assert ("waiting_slot", [str(first.run_id)]) == (found["code"], found["data"]["taken_by"])
 
@@ -183,11 +183,11 @@ async def test_a_job_on_demand_stays_scheduled(here: World) -> None:
     assert "PAUSED" == (await ask(here, "POST", f"/jobs/{job_id}/pause"))["status"]
     assert "SCHEDULED" == (await ask(here, "POST", f"/jobs/{job_id}/resume"))["status"]
     run_id = (await ask(here, "POST", f"/jobs/{job_id}/runNow", 202))["run_id"]
-    number = await here.store.executor_join(executor(lease_seconds=600.0))
+    number = await here.store.executors.join(executor(lease_seconds=600.0))
     claims = await take(here, number, 1)
     await end(here, number, claims, RunState.SUCCESS, result='{"rows": 3}', follow=True)
     assert "SCHEDULED" == (await ask(here, "GET", f"/jobs/{job_id}"))["status"]
-    [follow] = await here.store.completions(10)
+    [follow] = await here.store.completions.pending(10)
     assert (UUID(run_id), True) == (follow.run.run_id, follow.succeeded)
     found = await ask(here, "GET", "/jobs?schedule_type=ON_DEMAND")
     assert {job_id, last} == {each["job_id"] for each in found}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
+from tests.support.overriding import override
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
@@ -283,11 +284,15 @@ class ChangedJustBefore(MemoryStore):
 
     meanwhile: Any = None
 
-    async def job_move(self, move: JobMove) -> JobRow:
+    def __init__(self, clock: SystemClock) -> None:
+        super().__init__(clock)
+        override(self, "jobs.move", self._move)
+
+    async def _move(self, call: Callable[[JobMove], Awaitable[JobRow]], move: JobMove) -> JobRow:
         if self.meanwhile is not None:
             other, self.meanwhile = self.meanwhile, None
             await other()
-        return await super().job_move(move)
+        return await call(move)
 
 
 @pytest.mark.parametrize(("text", "status"), [("{etag}", 412), ("*", 200)])

@@ -27,7 +27,7 @@ async def here(request: pytest.FixtureRequest, database_url: str) -> AsyncIterat
         store = PostgresStore(database_url, clock=SystemClock())
     async with world(store=store) as made:
         for queue, labels, functions in (("default", ["gpu"], []), ("functions", [], ["tests.known"])):
-            await store.executor_join(
+            await store.executors.join(
                 NewExecutor(
                     name=queue, queues=[queue], labels=labels, functions=functions, slots=1, lease_seconds=600.0
                 )

@@ -71,7 +71,7 @@ async def test_jobs_are_accepted_while_the_database_is_dead_and_are_all_there_on
         store = PostgresStore(url, clock=clock)
         broker = KafkaBroker(kafka_prefix_url, clock)
         await store.open()
-        await broker.open(await store.cluster_id())
+        await broker.open(await store.upkeep.cluster_id())
         recorder = new_recorder(store, broker, clock, Metrics())
         await recorder.start()
         try:
@@ -120,7 +120,7 @@ async def all_there(here: World, job_ids: list[str]) -> bool:
 
 async def names_of(here: World, count: int) -> Counter[str] | None:
     """How often each name is there, once the changes are applied."""
-    rows = await here.store.jobs_list(JobQuery(namespace="default", limit=500))
+    rows = await here.store.searches.jobs(JobQuery(namespace="default", limit=500))
     names = Counter(row.name for row in rows)
     cancelled = sum(str(row.status) == "CANCELLED" for row in rows)
     applied = names["changed"] and names["changed before"] and cancelled

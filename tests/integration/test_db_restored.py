@@ -62,7 +62,7 @@ def program(url: str, name: str, *options: str | Path) -> None:
 async def claim(store: PostgresStore, executor: int) -> Sequence[Claimed]:
     """All that there is."""
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=100, ahead_seconds=0.0)
-    return await store.attempts_claim(request)
+    return await store.attempts.claim(request)
 
 
 def tickwise(*words: str) -> Ran:
@@ -77,28 +77,28 @@ async def test_a_restored_dump_is_noticed_and_what_it_holds_goes_on(database_url
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
     make = Factory(await store.now(), seed="dump")
-    await store.jobs_add([make.job()])
-    executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+    await store.jobs.add([make.job()])
+    executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
     [before] = await claim(store, executor)
     program(database_url, "pg_dump", "--format=custom", f"--file={dump}")
-    assert [] == await store.attempts_finish(executor, [factories.outcome(before)])
+    assert [] == await store.attempts.finish(executor, [factories.outcome(before)])
     later = make.job()
-    await store.jobs_add([later])
+    await store.jobs.add([later])
     [after] = await claim(store, executor)
     await store.close()
     await execute(database_url, "DROP SCHEMA tickwise CASCADE")
     program(database_url, "pg_restore", "--no-owner", "--dbname", urlsplit(database_url).path[1:], dump)
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
-    told, _ = await store.epochs_list()
+    told, _ = await store.epochs.all()
     assert EpochCause.RESTORED is told.cause
-    assert await store.job_get("default", later.job_id) is None
-    assert {before.run_id: before.token} == dict(await store.held_list(executor, after.token))
-    assert [] == await store.attempts_finish(executor, [factories.outcome(before)])
-    row = await store.run_get("default", before.run_id)
+    assert await store.jobs.get("default", later.job_id) is None
+    assert {before.run_id: before.token} == dict(await store.held.tokens(executor, after.token))
+    assert [] == await store.attempts.finish(executor, [factories.outcome(before)])
+    row = await store.runs.get("default", before.run_id)
     assert row is not None
     assert RunState.SUCCESS is row.state
-    await store.jobs_add([later])
+    await store.jobs.add([later])
     [again] = await claim(store, executor)
     assert after.token < again.token
     await store.close()
@@ -114,11 +114,11 @@ async def test_restored_says_what_runs_again(database_url: str) -> None:
         make.recurring(make.now, definition=json.dumps({**every_minute, "misfire": misfire, "planned_at": make.now}))
         for misfire in ({"mode": "latest"}, {"mode": "skip"}, {"mode": "all", "max_catchup": CATCHUP})
     ]
-    await store.jobs_add(jobs)
-    await store.jobs_add([make.job(), make.job()])
-    executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+    await store.jobs.add(jobs)
+    await store.jobs.add([make.job(), make.job()])
+    executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
-    [claimed] = await store.attempts_claim(request)
+    [claimed] = await store.attempts.claim(request)
     ran = tickwise("db", "restored", "--database", database_url, "--json")
     assert 0 == ran.code, ran.err
     told = ran.json
@@ -148,9 +148,9 @@ async def test_doctor_says_that_the_store_was_set_back(database_url: str) -> Non
     assert "epoch 1, timeline 1; no loss was noticed" in " ".join(out.split())
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
-    executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
-    await store.held_differed(3)
-    await store.executor_beat(executor, LEASE, differs=2)
+    executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
+    await store.held.differed(3)
+    await store.executors.beat(executor, LEASE, differs=2)
     await store.close()
     out = " ".join(tickwise("doctor", "--database", database_url).out.split())
     assert "acknowledged writes were lost, 3 runs differed" in out
@@ -171,12 +171,12 @@ async def test_history_is_not_valid_where_acknowledged_writes_were_lost(database
         await store.shift(shifted, start_seconds=0.0)
 
     await Scene(store, shift).play()
-    await store.epoch_begin()
+    await store.epochs.begin()
     options = ("doctor", "history", "--database", database_url, "--json", "--to", "2099-01-01")
     ran = tickwise(*options)
     assert (0, "valid") == (ran.code, ran.json["status"])
     assert any("the database was set back at" in text for text in ran.json["unseen"])
-    await store.held_differed(1)
+    await store.held.differed(1)
     ran = tickwise(*options)
     assert (1, "invalid") == (ran.code, ran.json["status"])
     assert ["store-set-back"] == [found["kind"] for found in ran.json["findings"]]

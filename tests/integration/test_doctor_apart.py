@@ -43,13 +43,13 @@ async def test_topics_are_looked_at_and_not_made(kafka_prefix_url: str) -> None:
     assert 4 == len(inspect_topics(settings.broker_url).missing)
     broker = KafkaBroker(settings.broker_url, clock)
     try:
-        await broker.open(await store.cluster_id())
+        await broker.open(await store.upkeep.cluster_id())
     finally:
         await broker.close()
     assert ("ok", "it answers, and the topics are this store's") == (await found(settings, store))["broker"][1:3]
     strange = (await found(settings, other))["broker"]
     assert "error" == strange.level
-    assert await store.cluster_id() in strange.detail
+    assert await store.upkeep.cluster_id() in strange.detail
 
 
 async def test_recorders_that_keep_up_are_told_from_those_that_do_not(kafka_prefix_url: str) -> None:
@@ -60,7 +60,7 @@ async def test_recorders_that_keep_up_are_told_from_those_that_do_not(kafka_pref
     for behind in (None, 600.0, 1.0):
         if behind is not None:
             now = await store.now()
-            await store.requests_mark({0: now - behind, 1: now - behind / 2})
+            await store.marks.put_requests({0: now - behind, 1: now - behind / 2})
         levels.append((await found(settings, store))["recorders"].level)
     assert ["warning", "error", "ok"] == levels
 

@@ -38,10 +38,10 @@ async def test_a_pool_of_sessions_works_as_it_is(database_url: str, settings: Ma
         store = PostgresStore(server.url, clock=SystemClock())
         await store.open()
         try:
-            number = await store.executor_join(
+            number = await store.executors.join(
                 NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=60.0)
             )
-            assert (await store.executor_beat(number, 60.0)).alive
+            assert (await store.executors.beat(number, 60.0)).alive
             for expected, use in (
                 (HOT_SETTINGS, store._links.line("claim").use(writes=False)),
                 ({"jit": "off"}, store._links.pooled(writes=False)),

@@ -51,10 +51,10 @@ async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 async def claimed_of(store: PostgresStore, *jobs: NewJob) -> tuple[int, list[Claimed]]:
     """An executor that has claimed the runs of these jobs, in this order."""
-    await store.jobs_add(jobs)
-    number = await store.executor_join(executor("one"))
+    await store.jobs.add(jobs)
+    number = await store.executors.join(executor("one"))
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    claims = {claimed.job_id: claimed for claimed in await store.attempts_claim(request)}
+    claims = {claimed.job_id: claimed for claimed in await store.attempts.claim(request)}
     return number, [claims[job.job_id] for job in jobs]
 
 
@@ -65,11 +65,11 @@ async def test_a_run_that_had_ended_before_holds_up_no_batch(
     make = Factory(await store.now(), seed="ended")
     number, [lost, fine] = await claimed_of(store, make.job(), make.job())
     await operator.execute(END, lost.run_id)
-    refused = await store.attempts_finish(number, [outcome(lost, RunState.FAILED), outcome(fine)])
+    refused = await store.attempts.finish(number, [outcome(lost, RunState.FAILED), outcome(fine)])
     assert [lost.run_id] == list(refused)
-    rows = [await store.run_get("default", claimed.run_id) for claimed in (lost, fine)]
+    rows = [await store.runs.get("default", claimed.run_id) for claimed in (lost, fine)]
     assert [RunState.SUCCESS] * 2 == [row.state for row in rows if row is not None]
-    assert 0 == (await store.stats()).held
+    assert 0 == (await store.upkeep.stats()).held
 
 
 async def test_a_run_that_has_used_up_all_numbers_of_attempts_is_in_nobodys_way(
@@ -78,11 +78,11 @@ async def test_a_run_that_has_used_up_all_numbers_of_attempts_is_in_nobodys_way(
     """A run can be given back without end, and a number has one: it is claimed all the same, with all others."""
     make = Factory(await store.now(), seed="often")
     old, new = make.job(), make.job()
-    await store.jobs_add([old, new])
+    await store.jobs.add([old, new])
     await operator.execute("UPDATE tickwise.runs SET attempt = 32767 WHERE job_id = $1", old.job_id)
-    number = await store.executor_join(executor("one"))
+    number = await store.executors.join(executor("one"))
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    claims = {claimed.job_id: claimed.attempt for claimed in await store.attempts_claim(request)}
+    claims = {claimed.job_id: claimed.attempt for claimed in await store.attempts.claim(request)}
     assert {old.job_id: 32767, new.job_id: 1} == claims
 
 
@@ -93,11 +93,11 @@ async def test_a_run_whose_job_is_gone_is_handed_over_without_a_definition(
     make = Factory(await store.now(), seed="gone")
     large = '{"text":"' + "x" * 10_000 + '"}'
     orphan, whole = make.job(definition=large), make.job(definition=large)
-    await store.jobs_add([orphan, whole])
+    await store.jobs.add([orphan, whole])
     await operator.execute("DELETE FROM tickwise.jobs WHERE job_id = $1", orphan.job_id)
-    number = await store.executor_join(executor("one"))
+    number = await store.executors.join(executor("one"))
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    specs = {claimed.job_id: claimed.spec for claimed in await store.attempts_claim(request)}
+    specs = {claimed.job_id: claimed.spec for claimed in await store.attempts.claim(request)}
     assert {orphan.job_id: "", whole.job_id: large} == specs
 
 
@@ -106,17 +106,17 @@ async def test_a_claim_of_lanes_that_cannot_be_looked_up_is_handed_over_all_the_
 ) -> None:
     """It is committed: its runs are taken, whatever their order."""
     make = Factory(await store.now(), seed="lanes")
-    await store.jobs_add([make.job(lane=Lane("default", priority)) for priority in (1, 9)])
+    await store.jobs.add([make.job(lane=Lane("default", priority)) for priority in (1, 9)])
     other = PostgresStore(database_url, clock=SystemClock())
     await other.open()
-    number = await other.executor_join(executor("one"))
+    number = await other.executors.join(executor("one"))
 
     async def away(number: int) -> Lane:
         raise StoreUnavailable("the database could not be reached: nothing was written")
 
-    monkeypatch.setattr(other._lanes, "place", away)
+    monkeypatch.setattr(other._shared.lanes, "place", away)
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    assert 2 == len(await other.attempts_claim(request))
+    assert 2 == len(await other.attempts.claim(request))
     await other.close()
 
 
@@ -126,13 +126,13 @@ async def test_an_edit_waits_for_the_run_that_a_scheduler_is_just_making(
     """That run was made from the old definition; the edit must find it, and not pass it by."""
     make = Factory(await store.now(), seed="edits")
     job = make.recurring(make.now, definition='{"n":1}')
-    await store.jobs_add([job])
-    row = await store.job_get("default", job.job_id)
+    await store.jobs.add([job])
+    row = await store.jobs.get("default", job.job_id)
     assert row is not None
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(MAKE, job.job_id)
-    edit = asyncio.create_task(store.job_change(make.change(row, definition='{"n":2}')))
+    edit = asyncio.create_task(store.jobs.change(make.change(row, definition='{"n":2}')))
 
     async def blocked_or_done() -> bool:
         return edit.done() or bool(await sessions_waiting(operator))
@@ -147,18 +147,18 @@ async def test_a_heartbeat_that_hangs_fails_long_before_its_lease(
     store: PostgresStore, operator: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In time for another try; and what is said of it names no address, no table and no driver."""
-    number = await store.executor_join(executor("one", lease_seconds=15.0))
+    number = await store.executors.join(executor("one", lease_seconds=15.0))
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("SELECT FROM tickwise.executors FOR UPDATE")
-    beating = asyncio.create_task(store.executor_beat(number, 15.0))
+    beating = asyncio.create_task(store.executors.beat(number, 15.0))
     await eventually(lambda: sessions_waiting(operator), what="the heartbeat waits for the lock")
     with pytest.raises(InDoubt) as told:
         await asyncio.wait_for(beating, 5.0)
     assert "the link to the database broke during a write: it may or may not have been carried out" == told.value.detail
     assert "TimeoutError" in caplog.text
     await transaction.rollback()
-    assert (await store.executor_beat(number, 15.0)).alive
+    assert (await store.executors.beat(number, 15.0)).alive
 
 
 async def test_a_step_of_the_upkeep_that_cannot_be_done_stops_no_other(
@@ -166,13 +166,13 @@ async def test_a_step_of_the_upkeep_that_cannot_be_done_stops_no_other(
 ) -> None:
     """It waits for the next round."""
     retention = Retention(runs_seconds=30 * 86_400.0, failed_seconds=90 * 86_400.0)
-    made = list((await store.maintain(retention)).made)
+    made = list((await store.upkeep.maintain(retention)).made)
     assert [4, 4] == [sum(name.startswith(kind) for name in made) for kind in ("history_", "jobs_")]
-    await store.receipt_keep(Factory(await store.now(), seed="upkeep").receipt(keep_seconds=0.0))
+    await store.receipts.keep(Factory(await store.now(), seed="upkeep").receipt(keep_seconds=0.0))
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.attempts IN ACCESS EXCLUSIVE MODE")
-    assert 1 == (await store.maintain(retention)).receipts
+    assert 1 == (await store.upkeep.maintain(retention)).receipts
     assert "attempts_trim" in caplog.text
     await transaction.rollback()
 

@@ -51,7 +51,7 @@ async def stores(database_url: str, operator: asyncpg.Connection) -> AsyncIterat
 async def job(stores: list[PostgresStore], make: Factory) -> NewJob:
     """A job whose timer is due."""
     job = make.recurring(make.now)
-    await stores[0].jobs_add([job])
+    await stores[0].jobs.add([job])
     return job
 
 
@@ -63,8 +63,8 @@ async def make(stores: list[PostgresStore]) -> Factory:
 
 async def takes(store: PostgresStore, job: NewJob) -> bool:
     """Whether a scheduler gets the timer of this job; it releases what it got."""
-    batch = await store.timers_take(DUE)
-    await store.timers_release(batch.batch_id)
+    batch = await store.timers.take(DUE)
+    await store.timers.release(batch.batch_id)
     return job.job_id in [timer.job_id for timer in batch.timers]
 
 
@@ -73,7 +73,7 @@ async def test_a_batch_that_nobody_ends_is_over_after_its_time(
 ) -> None:
     """Others take its timers; a late commit fires nothing; its client takes timers on a connection as before."""
     monkeypatch.setattr(batches, "BATCH_SECONDS", 0.05)
-    batch = await stores[0].timers_take(DUE)
+    batch = await stores[0].timers.take(DUE)
     assert job.job_id in [timer.job_id for timer in batch.timers]
 
     async def others_take() -> bool:
@@ -81,9 +81,9 @@ async def test_a_batch_that_nobody_ends_is_over_after_its_time(
 
     await eventually(others_take)
     with pytest.raises(StoreUnavailable):
-        await stores[0].timers_commit(batch.batch_id, [make.fire(job.job_id, make.now, make.now + HOUR)])
-    again = await stores[0].timers_take(DUE)
-    assert 1 == await stores[0].timers_commit(again.batch_id, [make.fire(job.job_id, make.now, make.now + HOUR)])
+        await stores[0].timers.commit(batch.batch_id, [make.fire(job.job_id, make.now, make.now + HOUR)])
+    again = await stores[0].timers.take(DUE)
+    assert 1 == await stores[0].timers.commit(again.batch_id, [make.fire(job.job_id, make.now, make.now + HOUR)])
 
 
 async def test_a_take_that_is_cancelled_holds_nothing(
@@ -93,7 +93,7 @@ async def test_a_take_that_is_cancelled_holds_nothing(
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_TIMERS)
-    taking = asyncio.create_task(stores[0].timers_take(DUE))
+    taking = asyncio.create_task(stores[0].timers.take(DUE))
     await eventually(lambda: sessions_waiting(operator), what="the take waits for the lock")
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -111,12 +111,12 @@ async def test_a_commit_that_is_cancelled_holds_nothing(
     stores: list[PostgresStore], operator: asyncpg.Connection, job: NewJob, make: Factory
 ) -> None:
     """Its caller gave up while the statement was under way: the timers are free, and nothing was fired."""
-    batch = await stores[0].timers_take(DUE)
+    batch = await stores[0].timers.take(DUE)
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.runs IN ACCESS EXCLUSIVE MODE")
     fire = make.fire(job.job_id, make.now, make.now + HOUR)
-    committing = asyncio.create_task(stores[0].timers_commit(batch.batch_id, [fire]))
+    committing = asyncio.create_task(stores[0].timers.commit(batch.batch_id, [fire]))
     await eventually(lambda: sessions_waiting(operator), what="the commit waits for the lock")
     committing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -127,17 +127,17 @@ async def test_a_commit_that_is_cancelled_holds_nothing(
         return await takes(stores[1], job)
 
     await eventually(all_free)
-    assert await stores[1].run_get("default", run_id(job.job_id, make.now)) is None
+    assert await stores[1].runs.get("default", run_id(job.job_id, make.now)) is None
 
 
 async def test_a_commit_that_the_store_refuses_ends_the_batch(
     stores: list[PostgresStore], operator: asyncpg.Connection, job: NewJob, make: Factory
 ) -> None:
     """Its transaction is over without a release, and others take the timers."""
-    batch = await stores[0].timers_take(DUE)
+    batch = await stores[0].timers.take(DUE)
     wrong = make.fire(job.job_id, make.now, make.now + HOUR, park="a \0 that PostgreSQL cannot keep")
     with pytest.raises(Invalid):
-        await stores[0].timers_commit(batch.batch_id, [wrong])
+        await stores[0].timers.commit(batch.batch_id, [wrong])
     assert 0 == await operator.fetchval(OPEN)
     assert await takes(stores[1], job)
 
@@ -146,7 +146,7 @@ async def test_a_batch_without_timers_leaves_no_transaction(
     stores: list[PostgresStore], operator: asyncpg.Connection
 ) -> None:
     """Nobody has to end it: a look that found nothing costs no connection."""
-    batch = await stores[0].timers_take(FireRequest(horizon_seconds=-HOUR, limit=10))
+    batch = await stores[0].timers.take(FireRequest(horizon_seconds=-HOUR, limit=10))
     assert not batch.timers
     assert 0 == await operator.fetchval(OPEN)
 
@@ -157,7 +157,7 @@ async def test_a_store_that_is_closed_ends_its_batches(
     """At once: it does not wait for a caller that is gone."""
     leaving = PostgresStore(database_url, clock=SystemClock())
     await leaving.open()
-    assert (await leaving.timers_take(DUE)).timers
+    assert (await leaving.timers.take(DUE)).timers
     await leaving.close()
 
     async def none_open() -> bool:

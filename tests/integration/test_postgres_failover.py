@@ -45,7 +45,7 @@ async def claim(store: PostgresStore, executor: int, limit: int = 1) -> Sequence
     """From the queue that everybody serves, and a new one."""
     queues = ("default", "new")
     request = ClaimRequest(executor=executor, queues=queues, labels=(), limit=limit, ahead_seconds=0.0)
-    return await store.attempts_claim(request)
+    return await store.attempts.claim(request)
 
 
 async def back(store: PostgresStore) -> float:
@@ -82,19 +82,19 @@ async def failed_over() -> AsyncIterator[tuple[Lost, Sequence[PostgresStore], Fa
         async with opened(pair.both, ROLES) as stores:
             store = stores[0]
             make = Factory(await store.now(), seed="failover")
-            await store.jobs_add([make.job() for _ in range(3)])
-            lost.executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+            await store.jobs.add([make.job() for _ in range(3)])
+            lost.executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
             [lost.kept] = await claim(store, lost.executor)
             await pair.caught_up()
             await pair.follower.cut()
-            assert [] == await store.attempts_finish(lost.executor, [factories.outcome(lost.kept)])
+            assert [] == await store.attempts.finish(lost.executor, [factories.outcome(lost.kept)])
             [lost.claimed] = await claim(store, lost.executor)
-            lost.lost_executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
-            await store.rule_put(make.rule(), expected_version=None)
-            lost.rules, _ = await store.rules_all()
-            await store.jobs_add([make.job(lane=Lane("new"))])
+            lost.lost_executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
+            await store.rules.put(make.rule(), expected_version=None)
+            lost.rules, _ = await store.rules.all()
+            await store.jobs.add([make.job(lane=Lane("new"))])
             for other in stores:
-                await other.runs_unblock()  # so that each has a connection that is going to break
+                await other.runs.unblock()  # so that each has a connection that is going to break
             await pair.lose_primary()
             await pair.follower.promote()
             yield lost, stores, make
@@ -107,24 +107,24 @@ async def test_a_promoted_standby_begins_one_epoch_above_all_that_was_lost() -> 
     async with failed_over() as (lost, stores, make):
         store = stores[0]
         await asyncio.gather(*map(back, stores))
-        told, first = await store.epochs_list()
+        told, first = await store.epochs.all()
         assert (EpochCause.PROMOTED, EpochCause.FIRST) == (told.cause, first.cause)
         assert (1, 2) == (first.timeline, told.timeline)
-        beats = [await each.executor_beat(lost.executor, LEASE) for each in stores]
+        beats = [await each.executors.beat(lost.executor, LEASE) for each in stores]
         assert {(True, told.epoch)} == {(beat.alive, beat.epoch) for beat in beats}
-        assert not (await store.executor_beat(lost.lost_executor, LEASE)).alive
-        assert {lost.kept.run_id: lost.kept.token} == dict(await store.held_list(lost.executor, lost.claimed.token))
-        assert lost.lost_executor + 1_000 < await store.executor_join(factories.executor(lease_seconds=LEASE))
-        assert lost.rules < (await store.rules_all())[0]
+        assert not (await store.executors.beat(lost.lost_executor, LEASE)).alive
+        assert {lost.kept.run_id: lost.kept.token} == dict(await store.held.tokens(lost.executor, lost.claimed.token))
+        assert lost.lost_executor + 1_000 < await store.executors.join(factories.executor(lease_seconds=LEASE))
+        assert lost.rules < (await store.rules.all())[0]
         for each in stores:
             # Whatever lanes a process knew: what it stores now is found.
-            await each.jobs_add([make.job(lane=Lane("new"))])
+            await each.jobs.add([make.job(lane=Lane("new"))])
         claims = await claim(store, lost.executor, limit=100)
         assert 2 + ROLES == len(claims)
         assert {told.epoch} == {epoch_of(claimed.token) for claimed in claims}
         assert lost.claimed.token < min(claimed.token for claimed in claims)
-        assert [] == await store.attempts_finish(lost.executor, [factories.outcome(lost.kept)])
-        row = await store.run_get("default", lost.kept.run_id)
+        assert [] == await store.attempts.finish(lost.executor, [factories.outcome(lost.kept)])
+        row = await store.runs.get("default", lost.kept.run_id)
         assert row is not None
         assert RunState.SUCCESS is row.state
 
@@ -147,8 +147,8 @@ async def worked(url: str) -> tuple[int, Claimed]:
     """An executor and a claim of its."""
     async with opened(url) as [store]:
         make = Factory(await store.now(), seed="worked")
-        await store.jobs_add([make.job(), make.job()])
-        executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+        await store.jobs.add([make.job(), make.job()])
+        executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
         [claimed] = await claim(store, executor)
         return executor, claimed
 
@@ -163,7 +163,7 @@ async def test_a_copy_of_a_database_is_another_store(postgres_url: str, database
     await server.execute(f"CREATE DATABASE {name} TEMPLATE {original}")
     try:
         async with opened(databases.with_database(database_url, name)) as [store]:
-            told, _ = await store.epochs_list()
+            told, _ = await store.epochs.all()
             assert EpochCause.RESTORED is told.cause
             [again] = await claim(store, executor)
             assert claimed.token < again.token
@@ -172,7 +172,7 @@ async def test_a_copy_of_a_database_is_another_store(postgres_url: str, database
         await server.execute(f"DROP DATABASE {name}")
         await server.close()
     async with opened(database_url) as [store]:
-        assert [EpochCause.FIRST] == [epoch.cause for epoch in await store.epochs_list()]
+        assert [EpochCause.FIRST] == [epoch.cause for epoch in await store.epochs.all()]
 
 
 async def test_the_same_server_is_the_same_store(database_url: str) -> None:
@@ -182,7 +182,7 @@ async def test_the_same_server_is_the_same_store(database_url: str) -> None:
     for _ in range(3):
         async with opened(database_url, 3) as stores:
             await asyncio.gather(*(store.now() for store in stores))
-            [epoch] = await stores[0].epochs_list()
+            [epoch] = await stores[0].epochs.all()
     assert (EpochCause.FIRST, 0, False) == (epoch.cause, epoch.epoch, epoch.lost_writes)
 
 
@@ -191,8 +191,8 @@ async def test_a_store_that_knows_less_than_a_process_has_seen_begins_an_epoch(d
     await upgrade(database_url)
     async with opened(database_url) as [store]:
         make = Factory(await store.now(), seed="disk")
-        await store.jobs_add([make.job() for _ in range(10)])
-        executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+        await store.jobs.add([make.job() for _ in range(10)])
+        executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
         for _ in range(5):
             [seen] = await claim(store, executor)
         await restored(database_url, "SELECT setval('tickwise.fence', 2)")
@@ -202,7 +202,7 @@ async def test_a_store_that_knows_less_than_a_process_has_seen_begins_an_epoch(d
         with pytest.raises(Unavailable, match="ask again"):
             await claim(store, executor)
         [again] = await claim(store, executor)
-        told, _ = await store.epochs_list()
+        told, _ = await store.epochs.all()
         assert (EpochCause.WENT_BACK, True, True) == (told.cause, told.lost_tokens, told.lost_writes)
         assert seen.token < again.token
 
@@ -211,13 +211,13 @@ async def test_a_heartbeat_notices_it_too(database_url: str) -> None:
     """Through a pooler that hands out another server under the same connection."""
     await upgrade(database_url)
     async with opened(database_url) as [store]:
-        executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
-        before = (await store.executor_beat(executor, LEASE)).epoch
+        executor = await store.executors.join(factories.executor(lease_seconds=LEASE))
+        before = (await store.executors.beat(executor, LEASE)).epoch
         await restored(database_url, "UPDATE tickwise.epochs SET timeline = timeline + 1")
-        after = (await store.executor_beat(executor, LEASE)).epoch
+        after = (await store.executors.beat(executor, LEASE)).epoch
         assert before < after
-        assert after == (await store.executor_beat(executor, LEASE)).epoch
-        assert [EpochCause.PROMOTED, EpochCause.FIRST] == [epoch.cause for epoch in await store.epochs_list()]
+        assert after == (await store.executors.beat(executor, LEASE)).epoch
+        assert [EpochCause.PROMOTED, EpochCause.FIRST] == [epoch.cause for epoch in await store.epochs.all()]
 
 
 async def test_a_server_that_does_not_tell_what_it_is_changes_nothing(database_url: str) -> None:
@@ -225,7 +225,7 @@ async def test_a_server_that_does_not_tell_what_it_is_changes_nothing(database_u
     await upgrade(database_url)
     await restored(database_url, "UPDATE tickwise.epochs SET timeline = NULL, system_id = NULL")
     async with opened(database_url) as [store]:
-        assert 1 == len(await store.epochs_list())
+        assert 1 == len(await store.epochs.all())
 
 
 async def test_many_processes_that_notice_it_at_once_begin_one_epoch(database_url: str) -> None:
@@ -235,7 +235,7 @@ async def test_many_processes_that_notice_it_at_once_begin_one_epoch(database_ur
 
     async def come() -> int:
         async with opened(database_url) as [store]:
-            return (await store.epochs_list())[0].epoch
+            return (await store.epochs.all())[0].epoch
 
     gate = await asyncpg.connect(database_url)
     async with gate.transaction():
@@ -249,7 +249,7 @@ async def test_many_processes_that_notice_it_at_once_begin_one_epoch(database_ur
     seen = await coming
     await gate.close()
     async with opened(database_url) as [store]:
-        assert 2 == len(await store.epochs_list())
+        assert 2 == len(await store.epochs.all())
     assert {1} == set(seen)
 
 

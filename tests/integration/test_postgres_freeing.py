@@ -92,18 +92,18 @@ async def test_rows_that_cannot_be_freed_hold_up_no_other(
 ) -> None:
     """Ten thousand bad ones before one good one: it is free after the first call, they are once they can be."""
     make = Factory(await store.now(), seed="freeing")
-    await store.jobs_add([make.job()])
-    lost, also_lost = [await store.executor_join(executor(name, lease_seconds=600.0)) for name in ("one", "two")]
+    await store.jobs.add([make.job()])
+    lost, also_lost = [await store.executors.join(executor(name, lease_seconds=600.0)) for name in ("one", "two")]
     request = ClaimRequest(executor=also_lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    [good] = await store.attempts_claim(request)
-    assert await store.attempts_start(also_lost, [Began(good.run_id, good.token, good.now)]) == []
+    [good] = await store.attempts.claim(request)
+    assert await store.attempts.start(also_lost, [Began(good.run_id, good.token, good.now)]) == []
     await operator.execute(PLANT, lost, BAD)
     await operator.execute(BREAK)
     await operator.execute(DIES, [lost, also_lost])
     with caplog.at_level(logging.ERROR):
-        expired = await store.leases_expire(crashes_max=3)
+        expired = await store.executors.expire(crashes_max=3)
     assert (sorted(expired.executors), expired.freed) == ([lost, also_lost], 1)
-    row = await store.run_get("default", good.run_id)
+    row = await store.runs.get("default", good.run_id)
     assert row is not None
     assert (row.state, row.crashes, row.executor) == (RunState.QUEUED, 1, None)
     [told] = [record.getMessage() for record in caplog.records if "cannot be freed" in record.getMessage()]
@@ -111,10 +111,10 @@ async def test_rows_that_cannot_be_freed_hold_up_no_other(
     assert "nothing is to be done with this row" in told
     # They are left alone for a while, and then tried again.
     await operator.execute(MEND)
-    assert (await store.leases_expire(crashes_max=3)).freed == 0
+    assert (await store.executors.expire(crashes_max=3)).freed == 0
     assert await operator.fetchval(HELD) == BAD
     clock.shift(61.0)
-    assert (await store.leases_expire(crashes_max=3)).freed == BAD
+    assert (await store.executors.expire(crashes_max=3)).freed == BAD
     assert await operator.fetchval(HELD) == 0
     assert await operator.fetchval("SELECT bool_and(settled) FROM tickwise.executors")
 
@@ -124,14 +124,14 @@ async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_f
 ) -> None:
     """Its next executor was born after the look began, which so knows nothing of it; yet it lives."""
     make = Factory(await store.now(), seed="anew")
-    await store.jobs_add([make.job()])
-    lost = await store.executor_join(executor("one", lease_seconds=600.0))
+    await store.jobs.add([make.job()])
+    lost = await store.executors.join(executor("one", lease_seconds=600.0))
     request = ClaimRequest(executor=lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    [claimed] = await store.attempts_claim(request)
+    [claimed] = await store.attempts.claim(request)
     await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
     await operator.execute(SLOW)
     await operator.execute("SELECT pg_advisory_lock(1)")
-    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
+    healing = asyncio.ensure_future(store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
     await eventually(lambda: sessions_waiting(operator), within_seconds=60)
     born = await operator.fetchval(
         "INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions) "
@@ -141,7 +141,7 @@ async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_f
     await operator.execute("SELECT pg_advisory_unlock(1)")
     assert await healing == 1
     await operator.execute(QUICK)
-    row = await store.run_get("default", claimed.run_id)
+    row = await store.runs.get("default", claimed.run_id)
     assert row is not None
     assert (row.state, row.executor) == (RunState.DISPATCHED, born)
 
@@ -151,21 +151,21 @@ async def test_a_cancel_that_came_while_its_run_was_looked_at_is_carried_out(
 ) -> None:
     """It was told that the run is asked to stop: so the run neither goes on elsewhere nor waits for a person."""
     make = Factory(await store.now(), seed="asked")
-    await store.jobs_add([make.job()])
-    lost = await store.executor_join(executor(lease_seconds=600.0))
+    await store.jobs.add([make.job()])
+    lost = await store.executors.join(executor(lease_seconds=600.0))
     request = ClaimRequest(executor=lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    [claimed] = await store.attempts_claim(request)
-    await store.attempts_start(lost, [Began(claimed.run_id, claimed.token, claimed.now, OnUnknown.HOLD)])
+    [claimed] = await store.attempts.claim(request)
+    await store.attempts.start(lost, [Began(claimed.run_id, claimed.token, claimed.now, OnUnknown.HOLD)])
     await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
     await operator.execute(SLOW)
     await operator.execute("SELECT pg_advisory_lock(1)")
-    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
+    healing = asyncio.ensure_future(store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
     await eventually(lambda: sessions_waiting(operator), within_seconds=60)
     await operator.execute(CANCEL, claimed.run_id)
     await operator.execute("SELECT pg_advisory_unlock(1)")
     await healing
     await operator.execute(QUICK)
-    row = await store.run_get("default", claimed.run_id)
+    row = await store.runs.get("default", claimed.run_id)
     assert row is not None
     assert RunState.CANCELLED is row.state
 
@@ -175,16 +175,16 @@ async def test_a_run_that_somebody_has_in_hand_is_freed_by_the_next_call(
 ) -> None:
     """Nobody waits for it; its executor stays unsettled until then."""
     make = Factory(await store.now(), seed="in hand")
-    await store.jobs_add([make.job(), make.job()])
-    lost = await store.executor_join(executor(lease_seconds=600.0))
+    await store.jobs.add([make.job(), make.job()])
+    lost = await store.executors.join(executor(lease_seconds=600.0))
     request = ClaimRequest(executor=lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    first, second = await store.attempts_claim(request)
+    first, second = await store.attempts.claim(request)
     await operator.execute(DIES, [lost])
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("SELECT FROM tickwise.runs WHERE run_id = $1 FOR UPDATE", first.run_id)
-    assert (await store.leases_expire(crashes_max=3)).freed == 1
+    assert (await store.executors.expire(crashes_max=3)).freed == 1
     await transaction.rollback()
-    assert (await store.leases_expire(crashes_max=3)).freed == 1
-    rows = [await store.run_get("default", claimed.run_id) for claimed in (first, second)]
+    assert (await store.executors.expire(crashes_max=3)).freed == 1
+    rows = [await store.runs.get("default", claimed.run_id) for claimed in (first, second)]
     assert [RunState.QUEUED] * 2 == [row.state for row in rows if row is not None]

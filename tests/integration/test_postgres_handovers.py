@@ -32,18 +32,18 @@ GATES: dict[str, Gate | None] = {"limit": GATE, "overlap": None}
 
 async def begun(store: PostgresStore, how: str, make: Factory) -> tuple[int, Claimed]:
     """A run that goes on, of a job with many others."""
-    number = await store.executor_join(executor("one", lease_seconds=3600.0))
+    number = await store.executors.join(executor("one", lease_seconds=3600.0))
     job = make.recurring(make.now + 3600.0)
-    await store.jobs_add([job])
+    await store.jobs.add([job])
     overlap = Overlap.QUEUE_ALL if how == "overlap" else Overlap.ALLOW
     runs = [make.run(job.job_id, make.now - 60.0 + n * 1e-3, overlap=overlap) for n in range(MANY)]
-    await store.runs_add("default", job.job_id, runs[:1])
+    await store.runs.add("default", job.job_id, runs[:1])
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
-    [first] = await store.attempts_claim(request)
+    [first] = await store.attempts.claim(request)
     assert [] == list(
-        await store.attempts_start(number, [Began(first.run_id, first.token, first.now, gate=GATES[how])])
+        await store.attempts.start(number, [Began(first.run_id, first.token, first.now, gate=GATES[how])])
     )
-    await store.runs_add("default", job.job_id, runs[1:])
+    await store.runs.add("default", job.job_id, runs[1:])
     return number, first
 
 
@@ -63,14 +63,14 @@ async def test_a_hand_over_among_thousands_reads_a_few_rows(database_url: str, h
     await store.open()
     told: list[Handover] = []
     store.on_handover(told.append)
-    assert [] == list(await store.attempts_finish(number, [outcome(first)]))
+    assert [] == list(await store.attempts.finish(number, [outcome(first)]))
     [[ready]] = [handover.claimable for handover in told]
     request = ClaimRequest(
         executor=number, queues=("default",), labels=(), limit=1, ahead_seconds=0.0, runs=[ready.run_id]
     )
-    [following] = await store.attempts_claim(request)
+    [following] = await store.attempts.claim(request)
     began = Began(following.run_id, following.token, following.now, gate=GATES[how])
-    assert [] == list(await store.attempts_start(number, [began]))
+    assert [] == list(await store.attempts.start(number, [began]))
     await store.close()
 
     after = await session.fetchval(READ)

@@ -37,23 +37,23 @@ async def test_a_run_in_a_freed_lane_goes_on(stores: list[PostgresStore], databa
     """Its job can be read and changed again, and it is claimed, whether the lane was made anew or not."""
     slept, other = stores
     make = Factory(await slept.now(), seed="lanes")
-    assert [Added.CREATED] == await slept.jobs_add([make.job(lane=PLACE)])
+    assert [Added.CREATED] == await slept.jobs.add([make.job(lane=PLACE)])
     connection = await asyncpg.connect(database_url)
     await connection.execute("DELETE FROM tickwise.runs; DELETE FROM tickwise.jobs")
     assert await connection.execute(FREE) == "INSERT 0 1"
     late = make.job(lane=PLACE)
-    assert [Added.CREATED] == await slept.jobs_add([late])
+    assert [Added.CREATED] == await slept.jobs.add([late])
     if is_taken:
-        assert [Added.CREATED] == await other.jobs_add([make.job(lane=PLACE)])
-    assert await other.job_get("default", late.job_id) is None
-    await other.maintain(RETENTION)
+        assert [Added.CREATED] == await other.jobs.add([make.job(lane=PLACE)])
+    assert await other.jobs.get("default", late.job_id) is None
+    await other.upkeep.maintain(RETENTION)
     await connection.close()
-    row = await other.job_get("default", late.job_id)
+    row = await other.jobs.get("default", late.job_id)
     assert row is not None
     assert row.lane == PLACE
-    number = await other.executor_join(executor("one"))
+    number = await other.executors.join(executor("one"))
     request = ClaimRequest(executor=number, queues=("reports",), labels=(), limit=9, ahead_seconds=0.0)
-    claimed = await other.attempts_claim(request)
+    claimed = await other.attempts.claim(request)
     assert late.job_id in {each.job_id for each in claimed}
     assert len(claimed) == 1 + is_taken
 
@@ -62,12 +62,12 @@ async def test_what_a_freed_number_stood_for_is_known(stores: list[PostgresStore
     """A timer whose job was left in a freed lane fires, and stops no other."""
     slept, other = stores
     make = Factory(await slept.now(), seed="lanes")
-    await slept.jobs_add([make.job(make.now + 3600.0, lane=PLACE)])
+    await slept.jobs.add([make.job(make.now + 3600.0, lane=PLACE)])
     connection = await asyncpg.connect(database_url)
     await connection.execute(FREE)
     number = await connection.fetchval("SELECT lane FROM tickwise.lanes_freed")
     await connection.close()
-    assert (await other._lanes.place(number)).lane == PLACE
+    assert (await other._shared.lanes.place(number)).lane == PLACE
 
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["its number comes back", "another has its place"])
@@ -78,18 +78,18 @@ async def test_a_job_without_a_run_in_a_freed_lane_keeps_its_lane(
     slept, other = stores
     make = Factory(await slept.now(), seed="lanes")
     late = make.recurring(make.now + 40 * 86_400.0, lane=PLACE)
-    assert [Added.CREATED] == await slept.jobs_add([late])
+    assert [Added.CREATED] == await slept.jobs.add([late])
     connection = await asyncpg.connect(database_url)
     await connection.execute(FREE)
     await connection.execute("UPDATE tickwise.lanes_freed SET freed = freed - interval '30 days'")
     if is_taken:
-        assert [Added.CREATED] == await other.jobs_add([make.job(lane=PLACE)])
+        assert [Added.CREATED] == await other.jobs.add([make.job(lane=PLACE)])
     for _ in range(2):  # a number that an earlier test left in this place comes back first
-        await other.maintain(RETENTION)
+        await other.upkeep.maintain(RETENTION)
     number = await connection.fetchval("SELECT lane FROM tickwise.jobs WHERE job_id = $1", late.job_id)
     known = await connection.fetchval("SELECT queue FROM tickwise.lanes WHERE lane = $1", number)
     await connection.close()
     assert known == PLACE.queue
-    row = await other.job_get("default", late.job_id)
+    row = await other.jobs.get("default", late.job_id)
     assert row is not None
     assert row.lane == PLACE

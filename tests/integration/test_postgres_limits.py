@@ -129,7 +129,7 @@ class Hands:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
-                    claims = await self.store.attempts_claim(request)
+                    claims = await self.store.attempts.claim(request)
                 except Unavailable:  # perhaps it took runs that we shall never hear of
                     await surely(self._keep)
                     continue
@@ -140,7 +140,7 @@ class Hands:
 
     async def _keep(self) -> int:
         # No claim is made meanwhile.
-        return await self.store.attempts_release_unknown(
+        return await self.store.executors.release_unknown(
             self.number, [each.token for each in self.held.values()], math.inf
         )
 
@@ -151,7 +151,7 @@ class Hands:
             for each in claims
             for key in self.keys[each.job_id][:1]
         ]
-        refused = set(await surely(lambda: self.store.attempts_start(self.number, begans)))
+        refused = set(await surely(lambda: self.store.attempts.start(self.number, begans)))
         self._drop(claimed for claimed in claims if claimed.run_id in refused)
         begun = [claimed for claimed in claims if claimed.run_id not in refused]
         for claimed in begun:
@@ -162,7 +162,7 @@ class Hands:
             for claimed in begun:
                 self.witness.ends(claimed.run_id)
         ended = [outcome(claimed) for claimed in begun]
-        assert [] == await surely(lambda: self.store.attempts_finish(self.number, ended))
+        assert [] == await surely(lambda: self.store.attempts.finish(self.number, ended))
         self._drop(begun)
 
     def _drop(self, claims: Iterable[Claimed]) -> None:
@@ -176,8 +176,8 @@ async def tidy(store: PostgresStore) -> None:
     """A scheduler."""
     while True:
         with contextlib.suppress(Unavailable):
-            await store.runs_unblock()
-            await store.leases_expire(crashes_max=10)
+            await store.runs.unblock()
+            await store.executors.expire(crashes_max=10)
         await SystemClock().sleep(10 * PAUSE_SECONDS)
 
 
@@ -188,21 +188,21 @@ async def test_no_more_run_than_the_limit_whatever_is_cut_or_dies(
     one death: all of them end well."""
     make = Factory(await stores[0].now(), seed="limits")
     jobs = [make.job(make.now - RUNS + number, lane=Lane(queue="limits")) for number in range(RUNS)]
-    await stores[0].jobs_add(jobs)
+    await stores[0].jobs.add(jobs)
     keys: dict[UUID, tuple[str, ...]] = {
         job.job_id: (list(LIMITS)[number % len(LIMITS)],) for number, job in enumerate(jobs)
     }
     file = make.recurring(make.now, never=True, lane=Lane(queue="limits"))
-    await stores[0].jobs_add([file])
+    await stores[0].jobs.add([file])
     keys[file.job_id] = ("key:wide", FILE)
     in_file = [
         make.run(file.job_id, make.now + number / 1000, overlap=Overlap.QUEUE_ALL, nominal=make.now + number / 1000)
         for number in range(IN_FILE)
     ]
-    await stores[0].runs_add("default", file.job_id, in_file)
+    await stores[0].runs.add("default", file.job_id, in_file)
     witness = Witness()
     hands = [
-        Hands(store, witness, keys, await store.executor_join(executor(lease_seconds=LONG_LEASE_SECONDS)))
+        Hands(store, witness, keys, await store.executors.join(executor(lease_seconds=LONG_LEASE_SECONDS)))
         for store in stores * 2
     ]
     lives = [asyncio.create_task(each.live()) for each in hands]
@@ -221,7 +221,7 @@ async def test_no_more_run_than_the_limit_whatever_is_cut_or_dies(
         async def all_ended() -> bool:
             failed = [task.exception() for task in [*lives[1:], *tidies] if task.done()]
             assert failed == []
-            return await surely(lambda: stores[0].count(done)) == RUNS + IN_FILE
+            return await surely(lambda: stores[0].searches.count(done)) == RUNS + IN_FILE
 
         await eventually(all_ended, within_seconds=180.0, what="every run ends well")
     finally:
@@ -235,10 +235,10 @@ async def test_no_more_run_than_the_limit_whatever_is_cut_or_dies(
 async def claimed(store: PostgresStore, seed: str, count: int) -> tuple[Factory, int, list[Claimed]]:
     """Runs in the hands of an executor, in the order of their due times."""
     make = Factory(await store.now(), seed=seed)
-    await store.jobs_add([make.job(make.now - count + number, lane=Lane(queue=seed)) for number in range(count)])
-    born = await store.executor_join(executor(lease_seconds=LONG_LEASE_SECONDS))
+    await store.jobs.add([make.job(make.now - count + number, lane=Lane(queue=seed)) for number in range(count)])
+    born = await store.executors.join(executor(lease_seconds=LONG_LEASE_SECONDS))
     request = ClaimRequest(executor=born, queues=(seed,), labels=(), limit=count, ahead_seconds=1.0)
-    found = list(await store.attempts_claim(request))
+    found = list(await store.attempts.claim(request))
     assert len(found) == count
     return make, born, sorted(found, key=lambda each: each.due)
 
@@ -256,13 +256,13 @@ async def test_of_two_that_want_the_last_slot_at_once_one_gets_it(
     key = f"key:two {overlap}"
     _, born, [first, second, third] = await claimed(stores[0], f"last-slot-{overlap}", 3)
     await operator.execute(OPEN, OVERLAPS[overlap], [second.run_id, third.run_id])
-    assert await stores[0].attempts_start(born, start(first, key, 2)) == []
+    assert await stores[0].attempts.start(born, start(first, key, 2)) == []
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_KEY, key)
     calls = []
     for number, (store, run) in enumerate([(stores[0], second), (stores[1], third)], 1):
-        calls.append(asyncio.create_task(store.attempts_start(born, start(run, key, 2))))
+        calls.append(asyncio.create_task(store.attempts.start(born, start(run, key, 2))))
 
         async def wait(number: int = number) -> bool:
             return await sessions_waiting(operator) >= number
@@ -271,7 +271,7 @@ async def test_of_two_that_want_the_last_slot_at_once_one_gets_it(
     await transaction.rollback()
     refused = [run for call in calls for run in await call]
     assert len(refused) == 1
-    rows = [await stores[0].run_get("default", each.run_id) for each in (second, third)]
+    rows = [await stores[0].runs.get("default", each.run_id) for each in (second, third)]
     states = sorted((row.state, row.blocked) for row in rows if row is not None)
     assert states == [(RunState.QUEUED, True), (RunState.RUNNING, False)]
 
@@ -281,12 +281,12 @@ async def test_who_asks_for_a_slot_while_it_is_given_up_is_not_forgotten(
 ) -> None:
     """It begins, or is claimable, and no sweep is needed for that."""
     _, born, [first, second] = await claimed(stores[0], "given-up", 2)
-    assert await stores[0].attempts_start(born, start(first, "key:one", 1)) == []
+    assert await stores[0].attempts.start(born, start(first, "key:one", 1)) == []
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_KEY, "key:one")
-    ending = asyncio.create_task(stores[0].attempts_finish(born, [outcome(first)]))
-    asking = asyncio.create_task(stores[1].attempts_start(born, start(second, "key:one", 1)))
+    ending = asyncio.create_task(stores[0].attempts.finish(born, [outcome(first)]))
+    asking = asyncio.create_task(stores[1].attempts.start(born, start(second, "key:one", 1)))
 
     async def both_wait() -> bool:
         return await sessions_waiting(operator) >= 2
@@ -294,7 +294,7 @@ async def test_who_asks_for_a_slot_while_it_is_given_up_is_not_forgotten(
     await eventually(both_wait)
     await transaction.rollback()
     assert (await ending, await asking) == ([], [])
-    row = await stores[0].run_get("default", second.run_id)
+    row = await stores[0].runs.get("default", second.run_id)
     assert row is not None
     assert row.state is RunState.RUNNING
 
@@ -302,7 +302,7 @@ async def test_who_asks_for_a_slot_while_it_is_given_up_is_not_forgotten(
 async def test_a_letter_is_settled_once_however_many_ask_at_the_same_time(stores: list[PostgresStore]) -> None:
     """The others are told that it is taken, and their runs are not made."""
     make, born, runs = await claimed(stores[0], "letters", 8)
-    assert await stores[0].attempts_finish(born, [outcome(each, RunState.FAILED) for each in runs]) == []
+    assert await stores[0].attempts.finish(born, [outcome(each, RunState.FAILED) for each in runs]) == []
     wanted = [
         [
             Settlement(each.run_id, LetterStatus.REDRIVEN, run=make.run(each.job_id, origin=each.run_id))
@@ -312,7 +312,7 @@ async def test_a_letter_is_settled_once_however_many_ask_at_the_same_time(stores
     ]
     answers = await asyncio.gather(
         *(
-            store.letters_settle("default", settlements, by="ada")
+            store.letters.settle("default", settlements, by="ada")
             for store, settlements in zip(stores, wanted, strict=True)
         )
     )
@@ -323,16 +323,16 @@ async def test_a_letter_is_settled_once_however_many_ask_at_the_same_time(stores
     for each in runs:
         mine = sorted(settled for run, settled in told if run == each.run_id)
         assert mine == [Settled.SETTLED, Settled.TAKEN, Settled.TAKEN]
-        assert await stores[0].count(RunQuery(namespace="default", origin=each.run_id)) == 1
+        assert await stores[0].searches.count(RunQuery(namespace="default", origin=each.run_id)) == 1
 
 
 async def test_successors_are_made_once_however_many_make_them_at_the_same_time(stores: list[PostgresStore]) -> None:
     """The others make nothing."""
     make, born, [ended] = await claimed(stores[0], "follows", 1)
     job = make.recurring(make.now, never=True, schedule_type="ON_DEMAND")
-    await stores[0].jobs_add([job])
-    assert await stores[0].attempts_finish(born, [outcome(ended, follow=True)]) == []
+    await stores[0].jobs.add([job])
+    assert await stores[0].attempts.finish(born, [outcome(ended, follow=True)]) == []
     starts = [Successor(job.job_id, make.run(job.job_id, origin=ended.run_id))]
-    made = await asyncio.gather(*(store.completions_commit("default", {ended.run_id: starts}) for store in stores))
+    made = await asyncio.gather(*(store.completions.commit("default", {ended.run_id: starts}) for store in stores))
     assert sorted(made) == [0, 0, 1]
-    assert await stores[0].count(RunQuery(namespace="default", job_id=job.job_id)) == 1
+    assert await stores[0].searches.count(RunQuery(namespace="default", job_id=job.job_id)) == 1

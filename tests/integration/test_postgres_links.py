@@ -140,8 +140,8 @@ async def test_connections_to_a_server_that_takes_no_writes_any_more_are_given_u
         for connection in (one, two):
             await connection.execute("SET default_transaction_read_only = on")
     with pytest.raises(StoreUnavailable):
-        await store.jobs_add([make.job(key="first")])
-    assert await store.jobs_add([make.job(key="first")]) == [Added.CREATED]
+        await store.jobs.add([make.job(key="first")])
+    assert await store.jobs.add([make.job(key="first")]) == [Added.CREATED]
     async with store._links.pooled(writes=False) as one, store._links.pooled(writes=False) as two:
         assert old.isdisjoint({await one.fetchval(pid), await two.fetchval(pid)})
 
@@ -158,7 +158,7 @@ async def test_giving_a_connection_back_changes_nothing_of_how_a_call_ends(
         raise asyncpg.InterfaceError("as in the test")
 
     monkeypatch.setattr(asyncpg.pool.Pool, "release", fails)
-    assert await store.keys_count() == 0
+    assert await store.keys.count() == 0
     with pytest.raises(error):
         async with store._links.pooled(writes=True):
             raise error
@@ -166,12 +166,12 @@ async def test_giving_a_connection_back_changes_nothing_of_how_a_call_ends(
 
 async def test_a_hot_line_to_a_server_that_takes_no_writes_any_more_is_given_up(store: PostgresStore) -> None:
     """So a heartbeat fails once, and then finds the primary."""
-    born = await store.executor_join(executor("one"))
+    born = await store.executors.join(executor("one"))
     async with store._links.line("beat").use(writes=False) as connection:
         await connection.execute("SET default_transaction_read_only = on")
     with pytest.raises(StoreUnavailable):
-        await store.executor_beat(born, 10.0)
-    assert (await store.executor_beat(born, 10.0)).alive
+        await store.executors.beat(born, 10.0)
+    assert (await store.executors.beat(born, 10.0)).alive
 
 
 async def test_a_server_that_takes_no_writes_is_not_connected_to(
@@ -192,13 +192,13 @@ async def test_a_server_that_takes_no_writes_is_not_connected_to(
 
 async def test_a_lost_connection_is_replaced(store: PostgresStore, operator: asyncpg.Connection) -> None:
     """Idle ones that were cut cost at most one failed call each."""
-    born = await store.executor_join(executor("one"))
-    assert (await store.executor_beat(born, 10.0)).alive
+    born = await store.executors.join(executor("one"))
+    assert (await store.executors.beat(born, 10.0)).alive
     assert await operator.fetchval(KILL) >= 1
 
     async def beats() -> bool:
         try:
-            return (await store.executor_beat(born, 10.0)).alive
+            return (await store.executors.beat(born, 10.0)).alive
         except (InDoubt, StoreUnavailable):
             return False
 
@@ -210,24 +210,24 @@ async def test_a_write_whose_connection_is_cut_is_in_doubt_and_can_be_repeated(
 ) -> None:
     """The caller sends the same again: twice is once."""
     job = Factory(await store.now(), seed="cut").job()
-    await store.jobs_add([Factory(await store.now(), seed="lane").job()])
+    await store.jobs.add([Factory(await store.now(), seed="lane").job()])
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.runs IN EXCLUSIVE MODE")
-    adding = asyncio.create_task(store.jobs_add([job]))
+    adding = asyncio.create_task(store.jobs.add([job]))
     await eventually(lambda: sessions_waiting(operator), what="the write waits for the lock")
     await operator.fetchval(KILL)
     with pytest.raises(InDoubt):
         await adding
     await transaction.rollback()
     assert await eventually(lambda: added(store, job)) in ([Added.CREATED], [Added.REPEATED])
-    assert await store.job_get("default", job.job_id) is not None
+    assert await store.jobs.get("default", job.job_id) is not None
 
 
 async def added(store: PostgresStore, job: object) -> object:
     """The answer, once the store can be reached again."""
     try:
-        return await store.jobs_add([job])  # type: ignore[list-item]  # whatever job the test made
+        return await store.jobs.add([job])  # type: ignore[list-item]  # whatever job the test made
     except (InDoubt, StoreUnavailable):
         return None
 
@@ -237,7 +237,7 @@ async def test_a_read_whose_connection_is_cut_wrote_nothing(store: PostgresStore
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.keys IN ACCESS EXCLUSIVE MODE")
-    reading = asyncio.create_task(store.keys_count())
+    reading = asyncio.create_task(store.keys.count())
     await eventually(lambda: sessions_waiting(operator), what="the read waits for the lock")
     await operator.fetchval(KILL)
     with pytest.raises(StoreUnavailable):
@@ -251,7 +251,7 @@ async def test_a_scheduler_that_dies_while_it_decides_leaves_its_timers(
     """Another one takes them."""
     make = Factory(await store.now(), seed="fires")
     job = make.recurring(make.now)
-    await store.jobs_add([job])
+    await store.jobs.add([job])
     async with taken(store, DUE) as batch:
         assert [timer.job_id for timer in batch.timers] == [job.job_id]
         await operator.fetchval(KILL)

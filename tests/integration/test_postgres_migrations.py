@@ -156,23 +156,23 @@ async def test_what_was_there_is_there_after_an_upgrade(old_url: str) -> None:
         jobs = [make.job() for _ in range(3)]
         later = make.recurring(make.now + 3600.0)
         operation = make.operation()
-        await before.jobs_add([*jobs, later])
-        await before.operation_add(operation)
+        await before.jobs.add([*jobs, later])
+        await before.operations.add(operation)
         executor = await joined_before(old_url)
         request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=2, ahead_seconds=0.0)
-        ended, held = await before.attempts_claim(request)
-        assert await before.attempts_finish(executor, [factories.outcome(ended)]) == []
+        ended, held = await before.attempts.claim(request)
+        assert await before.attempts.finish(executor, [factories.outcome(ended)]) == []
         await upgrade(old_url)
-        assert await before.attempts_finish(executor, [factories.outcome(held)]) == []
+        assert await before.attempts.finish(executor, [factories.outcome(held)]) == []
     after = PostgresStore(old_url, clock=SystemClock())
     await after.open()
-    rows = [await after.run_get("default", name_of(job)) for job in jobs]
+    rows = [await after.runs.get("default", name_of(job)) for job in jobs]
     states = Counter(row.state for row in rows if row is not None)
     assert states == {RunState.SUCCESS: 2, RunState.QUEUED: 1}
-    assert (await after.stats()).timers == 1
-    assert await after.operation_get("default", operation.operation_id) is not None
-    await after.results_mark({executor: 5})
-    assert await after.results_marked(executor) == 5
+    assert (await after.upkeep.stats()).timers == 1
+    assert await after.operations.get("default", operation.operation_id) is not None
+    await after.marks.put({executor: 5})
+    assert await after.marks.get(executor) == 5
     await after.close()
 
 
@@ -188,12 +188,12 @@ async def test_a_schema_moves_while_others_write(old_url: str) -> None:
         request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=50, ahead_seconds=0.0)
 
         async def submit() -> None:
-            await submitter.jobs_add([make.job() for _ in range(20)])
+            await submitter.jobs.add([make.job() for _ in range(20)])
             added.append(20)
 
         async def work() -> None:
-            claims = await worker.attempts_claim(request)
-            assert await worker.attempts_finish(executor, [factories.outcome(claimed) for claimed in claims]) == []
+            claims = await worker.attempts.claim(request)
+            assert await worker.attempts.finish(executor, [factories.outcome(claimed) for claimed in claims]) == []
             ended.update(claimed.run_id.bytes for claimed in claims)
 
         async def beat() -> None:
@@ -213,7 +213,7 @@ async def test_a_schema_moves_while_others_write(old_url: str) -> None:
         await asyncio.gather(*writers)
         await eventually(lambda: _done(work, ended, sum(added)), what="all have ended")
         counted = Counter[RunState]()
-        for tally in await worker.runs_tally("default", 0.0, 4e9):
+        for tally in await worker.searches.tally("default", 0.0, 4e9):
             counted[tally.state] += tally.runs
         await beating.close()
     assert set(ended.values()) == {1}

@@ -98,7 +98,7 @@ class Hands:
 
     async def _keep(self) -> int:
         # No claim is made meanwhile.
-        return await self.store.attempts_release_unknown(
+        return await self.store.executors.release_unknown(
             self.number, [each.token for each in self.held.values()], math.inf
         )
 
@@ -108,7 +108,7 @@ class Hands:
         )
         while True:
             try:
-                claims = await self.store.attempts_claim(request)
+                claims = await self.store.attempts.claim(request)
             except Unavailable:  # perhaps it took runs that we shall never hear of
                 await surely(self._keep)
                 continue
@@ -123,7 +123,7 @@ class Hands:
         await self.clock.sleep(claimed.due - claimed.now)
         began = Began(run, claimed.token, max(claimed.now, claimed.due))
         if claimed.guarded:
-            refused = await surely(lambda: self.store.attempts_start(self.number, [began]))
+            refused = await surely(lambda: self.store.attempts.start(self.number, [began]))
             if refused:
                 del self.held[run]
                 return
@@ -135,12 +135,12 @@ class Hands:
                 state = RunState.CANCELLED
         finally:
             self.witness.ends(run)
-        assert [] == await surely(lambda: self.store.attempts_finish(self.number, [outcome(claimed, state)]))
+        assert [] == await surely(lambda: self.store.attempts.finish(self.number, [outcome(claimed, state)]))
         del self.held[run]
 
     async def _hear(self) -> None:
         while True:
-            beat = await surely(lambda: self.store.executor_beat(self.number, LONG_LEASE_SECONDS))
+            beat = await surely(lambda: self.store.executors.beat(self.number, LONG_LEASE_SECONDS))
             for cancel in beat.cancels:
                 if cancel.run_id in self.stops:
                     self.stops[cancel.run_id].set()
@@ -155,8 +155,8 @@ async def schedule(store: PostgresStore, first: float, overlap: Overlap) -> None
             async with taken(store, request) as batch:
                 until = batch.now + AHEAD_SECONDS
                 await batch.commit([decided(each.job_id, each.pending, first, until, overlap) for each in batch.timers])
-            await store.runs_unblock()
-            await store.leases_expire(crashes_max=10)
+            await store.runs.unblock()
+            await store.executors.expire(crashes_max=10)
         await SystemClock().sleep(PAUSE_SECONDS)
 
 
@@ -208,7 +208,7 @@ async def ended(store: PostgresStore, job_id: UUID) -> list[RunRow]:
 
     async def look() -> list[RunRow]:
         with contextlib.suppress(Unavailable):
-            rows = await store.runs_list(RunQuery(namespace="default", job_id=job_id, limit=10 * OCCURRENCES))
+            rows = await store.searches.runs(RunQuery(namespace="default", job_id=job_id, limit=10 * OCCURRENCES))
             if len(rows) >= OCCURRENCES and all(row.state in FINAL for row in rows):
                 return list(rows)
         return []
@@ -225,9 +225,9 @@ async def test_the_policy_holds_among_four_schedulers_and_four_executors_through
     make = Factory(await store.now(), seed=overlap)
     first = round(make.now + 0.2, 6)
     job = make.recurring(first)
-    await store.jobs_add([job])
+    await store.jobs.add([job])
     witness = Witness()
-    hands = [Hands(each, witness, await each.executor_join(executor(lease_seconds=600.0))) for each in stores[4:]]
+    hands = [Hands(each, witness, await each.executors.join(executor(lease_seconds=600.0))) for each in stores[4:]]
     running = [asyncio.create_task(each.live()) for each in hands]
     running += [asyncio.create_task(schedule(each, first, overlap)) for each in stores[:4]]
     running.append(asyncio.create_task(cut_links(operator, witness)))

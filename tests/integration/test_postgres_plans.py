@@ -86,7 +86,7 @@ async def session(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await upgrade(database_url)
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
-    await store.maintain(Retention(runs_seconds=30 * 86_400.0, failed_seconds=90 * 86_400.0))
+    await store.upkeep.maintain(Retention(runs_seconds=30 * 86_400.0, failed_seconds=90 * 86_400.0))
     connection = await store._links.connect("plans")  # the settings that hot statements run under are the store's own
     # Filled first and indexed then, with the schema's own definitions: a third of the time.
     indexes = await connection.fetch(INDEXES)

@@ -91,19 +91,19 @@ async def claimed_runs(
     """Runs of a job, claimed by one executor; the first of them may be settled from the beginning."""
     make = Factory(await store.now(), seed=seed)
     job = make.recurring(make.now)
-    await store.jobs_add([job])
+    await store.jobs.add([job])
     async with taken(store, DUE) as batch:
         [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
         dues = [make.now + number / 1000 for number in range(count)]
         runs = [make.scheduled(job.job_id, due, overlap=overlap) for due in dues]
         comes = make.now + HOUR if settled else make.now - HOUR
         await batch.commit([make.fire(job.job_id, timer.pending.due, comes, runs=runs)])
-    born = await store.executor_join(executor(lease_seconds=600.0))
+    born = await store.executors.join(executor(lease_seconds=600.0))
     request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     found: list[Claimed] = []
 
     async def all_of_them() -> bool:
-        found.extend(claimed for claimed in await store.attempts_claim(request) if claimed.job_id == job.job_id)
+        found.extend(claimed for claimed in await store.attempts.claim(request) if claimed.job_id == job.job_id)
         return len(found) == count
 
     await eventually(all_of_them)
@@ -122,7 +122,7 @@ async def drop_timer(store: PostgresStore, make: Factory, job_id: UUID) -> None:
 
 
 async def is_waiting(store: PostgresStore, run: UUID) -> bool:
-    row = await store.run_get("default", run)
+    row = await store.runs.get("default", run)
     assert row is not None
     return row.blocked
 
@@ -136,7 +136,7 @@ async def test_of_two_that_want_to_begin_at_once_one_begins(
     await transaction.start()
     await operator.execute(LOCK_RUN, scene.claims[0].run_id)
     calls = [
-        await held_back(operator, number, store.attempts_start(scene.executor, [began]))
+        await held_back(operator, number, store.attempts.start(scene.executor, [began]))
         for number, (store, began) in enumerate(zip(stores[:2], reversed(scene.begans), strict=True), 1)
     ]
     await transaction.rollback()
@@ -153,13 +153,13 @@ async def test_a_run_that_ends_while_another_is_told_to_wait_for_it_wakes_that_o
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_RUN, scene.claims[0].run_id)
-    waits = await held_back(operator, 1, stores[0].attempts_start(scene.executor, scene.begans[1:]))
-    ends = await held_back(operator, 2, stores[1].attempts_finish(scene.executor, [outcome(scene.claims[0])]))
+    waits = await held_back(operator, 1, stores[0].attempts.start(scene.executor, scene.begans[1:]))
+    ends = await held_back(operator, 2, stores[1].attempts.finish(scene.executor, [outcome(scene.claims[0])]))
     await transaction.rollback()
     assert [scene.claims[1].run_id] == list(await waits)
     assert [] == list(await ends)
     assert not await is_waiting(stores[0], scene.claims[1].run_id)
-    assert 0 == await stores[0].runs_unblock()
+    assert 0 == await stores[0].runs.unblock()
 
 
 async def test_a_run_begins_if_what_it_would_wait_for_ends_while_it_looks(
@@ -170,12 +170,12 @@ async def test_a_run_begins_if_what_it_would_wait_for_ends_while_it_looks(
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_RUN, scene.claims[0].run_id)
-    ends = await held_back(operator, 1, stores[1].attempts_finish(scene.executor, [outcome(scene.claims[0])]))
-    starts = await held_back(operator, 2, stores[0].attempts_start(scene.executor, scene.begans[1:]))
+    ends = await held_back(operator, 1, stores[1].attempts.finish(scene.executor, [outcome(scene.claims[0])]))
+    starts = await held_back(operator, 2, stores[0].attempts.start(scene.executor, scene.begans[1:]))
     await transaction.rollback()
     assert [] == list(await ends)
     assert [] == list(await starts)
-    row = await stores[0].run_get("default", scene.claims[1].run_id)
+    row = await stores[0].runs.get("default", scene.claims[1].run_id)
     assert row is not None
     assert RunState.RUNNING is row.state
 
@@ -186,31 +186,31 @@ async def test_of_two_that_take_the_place_of_a_third_the_last_gets_it(
     """Also if the one begins to wait in the very moment in which the other asks it to stop."""
     scene = await claimed_runs(stores[0], Overlap.CANCEL_RUNNING, "two take a place", settled=True, count=3)
     running, earlier, last = scene.claims
-    assert [] == list(await stores[0].attempts_start(scene.executor, scene.begans[:1]))
+    assert [] == list(await stores[0].attempts.start(scene.executor, scene.begans[:1]))
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_RUN, running.run_id)
-    asks = await held_back(operator, 1, stores[0].attempts_start(scene.executor, scene.begans[2:]))
-    waits = await held_back(operator, 2, stores[1].attempts_start(scene.executor, scene.begans[1:2]))
+    asks = await held_back(operator, 1, stores[0].attempts.start(scene.executor, scene.begans[2:]))
+    waits = await held_back(operator, 2, stores[1].attempts.start(scene.executor, scene.begans[1:2]))
     await transaction.rollback()
     assert [[last.run_id], [earlier.run_id]] == [list(await asks), list(await waits)]
-    row = await stores[0].run_get("default", earlier.run_id)
+    row = await stores[0].runs.get("default", earlier.run_id)
     assert row is not None
     assert (RunState.CANCELLED, REPLACED_SENTENCE) == (row.state, row.error), "it was asked before it could wait"
     ended = outcome(running, RunState.CANCELLED, reason="cancelled")
-    assert [] == list(await stores[0].attempts_finish(scene.executor, [ended]))
+    assert [] == list(await stores[0].attempts.finish(scene.executor, [ended]))
     assert not await is_waiting(stores[0], last.run_id)
     request = ClaimRequest(executor=scene.executor, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     again: list[Claimed] = []
 
     async def claimed() -> bool:
-        again.extend(each for each in await stores[0].attempts_claim(request) if each.job_id == last.job_id)
+        again.extend(each for each in await stores[0].attempts.claim(request) if each.job_id == last.job_id)
         return bool(again)
 
     await eventually(claimed)
     begans = [Began(each.run_id, each.token, each.now) for each in again]
     assert [last.run_id] == [began.run_id for began in begans]
-    assert [] == list(await stores[0].attempts_start(scene.executor, begans))
+    assert [] == list(await stores[0].attempts.start(scene.executor, begans))
 
 
 async def test_a_job_is_cancelled_while_one_of_its_runs_wants_to_begin(
@@ -221,13 +221,13 @@ async def test_a_job_is_cancelled_while_one_of_its_runs_wants_to_begin(
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_RUN, scene.claims[0].run_id)
-    starts = await held_back(operator, 1, stores[0].attempts_start(scene.executor, scene.begans[1:]))
+    starts = await held_back(operator, 1, stores[0].attempts.start(scene.executor, scene.begans[1:]))
     move = scene.make.move(scene.claims[0].job_id, JobAction.CANCEL)
-    cancels = await held_back(operator, 2, stores[1].job_move(move))
+    cancels = await held_back(operator, 2, stores[1].jobs.move(move))
     await transaction.rollback()
     assert [scene.claims[1].run_id] == list(await starts)
     assert JobStatus.CANCELLED is (await cancels).status
-    row = await stores[0].run_get("default", scene.claims[1].run_id)
+    row = await stores[0].runs.get("default", scene.claims[1].run_id)
     assert row is not None
     assert RunState.CANCELLED is row.state  # it waited, held by nobody; the other one's holder is asked
 
@@ -238,13 +238,13 @@ async def test_what_a_scheduler_holds_back_by_old_rules_is_woken_by_the_new_ones
     """A change of rules waits until what is being decided is written."""
     make = Factory(await stores[0].now(), seed="rules")
     job = make.recurring(make.now)
-    await stores[0].jobs_add([job])
+    await stores[0].jobs.add([job])
 
     async def put() -> RuleRow:
         """Whoever is told that the store is busy sends it again."""
         while True:
             try:
-                return await stores[1].rule_put(make.rule("closed"))
+                return await stores[1].rules.put(make.rule("closed"))
             except StoreUnavailable:
                 continue
 
@@ -267,7 +267,7 @@ async def test_a_job_that_somebody_changes_is_parked_in_the_next_round(
     """People lock the job before its timer, a scheduler has the timer already: it lets them go first."""
     make = Factory(await stores[0].now(), seed="park")
     job = make.recurring(make.now)
-    await stores[0].jobs_add([job])
+    await stores[0].jobs.add([job])
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute(LOCK_JOB, job.job_id)
@@ -282,7 +282,7 @@ async def test_a_job_that_somebody_changes_is_parked_in_the_next_round(
         if locked:
             await transaction.rollback()
     assert [0, 1] == made
-    row = await stores[0].job_get("default", job.job_id)
+    row = await stores[0].jobs.get("default", job.job_id)
     assert row is not None
     assert (JobStatus.PAUSED, "fuse") == (row.status, row.paused_by)
 
@@ -293,7 +293,7 @@ async def test_a_scheduler_that_stands_still_loses_what_it_has_taken(
     """The server ends its transaction after a while; another scheduler goes on, and the first one hears of it."""
     make = Factory(await stores[0].now(), seed="still")
     job = make.recurring(make.now)
-    await stores[0].jobs_add([job])
+    await stores[0].jobs.add([job])
     assert "30s" == HOT_SETTINGS["idle_in_transaction_session_timeout"]
     monkeypatch.setitem(HOT_SETTINGS, "idle_in_transaction_session_timeout", "100ms")
     stopped = PostgresStore(database_url, clock=SystemClock())
@@ -318,7 +318,7 @@ async def test_a_run_that_somebody_makes_while_its_timer_fires_does_not_put_the_
     """Nothing is written, the timer stays where it is, and the next look goes on from the run that is there."""
     make = Factory(await stores[0].now(), seed="made twice")
     job = make.recurring(make.now)
-    await stores[0].jobs_add([job])
+    await stores[0].jobs.add([job])
     run = make.scheduled(job.job_id, make.now)
     transaction = operator.transaction()
     await transaction.start()
@@ -334,7 +334,7 @@ async def test_a_run_that_somebody_makes_while_its_timer_fires_does_not_put_the_
     with pytest.raises(StoreUnavailable, match="nothing was written"):
         await call
     assert 0 == await fire()
-    row = await stores[0].job_get("default", job.job_id)
+    row = await stores[0].jobs.get("default", job.job_id)
     assert row is not None
     assert row.timer is not None
     assert make.now + HOUR == pytest.approx(row.timer.due)

@@ -29,7 +29,7 @@ async def test_a_number_that_no_column_holds_stops_no_other_job(database_url: st
         make = Factory(await store.now())
         bad = make.recurring(LONG_AGO, definition=EACH_SECOND)
         good = [make.recurring(make.now - 1, definition=EACH_MINUTE) for _ in range(3)]
-        await store.jobs_add([good[0], bad, *good[1:]])
+        await store.jobs.add([good[0], bad, *good[1:]])
         scheduler = Scheduler(
             store=store,
             blobs=open_blobs("memory://"),
@@ -39,9 +39,9 @@ async def test_a_number_that_no_column_holds_stops_no_other_job(database_url: st
             telemetry=Silent(),
         )
         await scheduler.tick()
-        rows = await store.runs_list(RunQuery(namespace="default", states=(RunState.QUEUED,), limit=100))
+        rows = await store.searches.runs(RunQuery(namespace="default", states=(RunState.QUEUED,), limit=100))
         assert {job.job_id for job in good} == {row.job_id for row in rows}
-        row = await store.job_get("default", bad.job_id)
+        row = await store.jobs.get("default", bad.job_id)
         assert row is not None
         assert row.timer is not None
         assert (LONG_AGO, Hold.CALENDAR) == (row.timer.since, row.timer.hold)

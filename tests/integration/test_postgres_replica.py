@@ -39,42 +39,44 @@ async def lived_in(url: str) -> UUID:
     await store.open()
     make = Factory(await store.now(), seed="replica")
     jobs = [make.job(labels={"team": "a"}) for _ in range(5)]
-    await store.jobs_add([*jobs, make.job(make.now + WEEK), make.recurring(make.now + WEEK, key="nightly")])
-    await store.queue_hold(make.hold("heavy"))
-    await store.operation_add(make.operation())
-    await store.rule_put(make.rule(), expected_version=None)
-    executor = await store.executor_join(factories.executor(lease_seconds=3600.0))
+    await store.jobs.add([*jobs, make.job(make.now + WEEK), make.recurring(make.now + WEEK, key="nightly")])
+    await store.queues.hold(make.hold("heavy"))
+    await store.operations.add(make.operation())
+    await store.rules.put(make.rule(), expected_version=None)
+    executor = await store.executors.join(factories.executor(lease_seconds=3600.0))
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=3, ahead_seconds=0.0)
-    claims = await store.attempts_claim(request)
+    claims = await store.attempts.claim(request)
     ends = (RunState.SUCCESS, RunState.FAILED)
     ended = [factories.outcome(claimed, state) for claimed, state in zip(claims, ends, strict=False)]
-    assert await store.attempts_finish(executor, ended) == []
+    assert await store.attempts.finish(executor, ended) == []
     await store.close()
     return claims[0].job_id
 
 
 QUESTIONS: dict[str, Question] = {
-    "jobs, newest first": lambda store: store.jobs_list(JobQuery(namespace="default", limit=10)),
-    "jobs by status": lambda store: store.jobs_list(
+    "jobs, newest first": lambda store: store.searches.jobs(JobQuery(namespace="default", limit=10)),
+    "jobs by status": lambda store: store.searches.jobs(
         JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,), limit=10)
     ),
-    "jobs by label": lambda store: store.jobs_list(JobQuery(namespace="default", labels={"team": "a"}, limit=10)),
-    "how many jobs": lambda store: store.count(JobQuery(namespace="default", limit=1_000)),
-    "a job by its key": lambda store: store.job_get("default", "nightly"),
-    "runs": lambda store: store.runs_list(RunQuery(namespace="default", limit=10)),
-    "runs that failed": lambda store: store.runs_list(
+    "jobs by label": lambda store: store.searches.jobs(JobQuery(namespace="default", labels={"team": "a"}, limit=10)),
+    "how many jobs": lambda store: store.searches.count(JobQuery(namespace="default", limit=1_000)),
+    "a job by its key": lambda store: store.jobs.get("default", "nightly"),
+    "runs": lambda store: store.searches.runs(RunQuery(namespace="default", limit=10)),
+    "runs that failed": lambda store: store.searches.runs(
         RunQuery(namespace="default", states=(RunState.FAILED,), limit=10)
     ),
-    "how many runs": lambda store: store.count(RunQuery(namespace="default", limit=1_000)),
-    "runs by the hour": lambda store: store.runs_tally("default", 0.0, 4e9),
-    "dead letters": lambda store: store.letters_list(LetterQuery(namespace="default", expire_seconds=WEEK, limit=10)),
-    "how many dead letters": lambda store: store.count(
+    "how many runs": lambda store: store.searches.count(RunQuery(namespace="default", limit=1_000)),
+    "runs by the hour": lambda store: store.searches.tally("default", 0.0, 4e9),
+    "dead letters": lambda store: store.searches.letters(
+        LetterQuery(namespace="default", expire_seconds=WEEK, limit=10)
+    ),
+    "how many dead letters": lambda store: store.searches.count(
         LetterQuery(namespace="default", expire_seconds=WEEK, limit=1_000)
     ),
-    "operations": lambda store: store.operations_list("default", None, 10),
-    "queues": lambda store: store.queues_list("default"),
-    "executors": lambda store: store.executors_list(),
-    "the name of the store": lambda store: store.cluster_id(),
+    "operations": lambda store: store.searches.operations("default", None, 10),
+    "queues": lambda store: store.queues.all("default"),
+    "executors": lambda store: store.executors.all(),
+    "the name of the store": lambda store: store.upkeep.cluster_id(),
 }
 
 
@@ -124,11 +126,11 @@ async def test_what_is_written_at_the_primary_is_found_at_the_standby(
     """A little later."""
     working, searching = stores
     job = Factory(await working.now(), seed="later").job(name="later")
-    await working.jobs_add([job])
+    await working.jobs.add([job])
     await servers.caught_up()
-    row = await searching.job_get("default", job.job_id)
+    row = await searching.jobs.get("default", job.job_id)
     assert row is not None
-    assert (row.name, await searching.run_attempts(job.job_id)) == ("later", [])
+    assert (row.name, await searching.runs.attempts(job.job_id)) == ("later", [])
 
 
 async def test_a_store_for_searches_writes_nowhere(servers: Pair, stores: tuple[PostgresStore, PostgresStore]) -> None:
@@ -139,15 +141,15 @@ async def test_a_store_for_searches_writes_nowhere(servers: Pair, stores: tuple[
         searching = copy_of(url)
         await searching.open()
         writes: Sequence[Question] = (
-            lambda store: store.jobs_add([job]),
-            lambda store: store.timers_fire(1.0, 10),
-            lambda store: store.executor_join(factories.executor()),
-            lambda store: store.leases_expire(crashes_max=3),
+            lambda store: store.jobs.add([job]),
+            lambda store: store.timers.fire(1.0, 10),
+            lambda store: store.executors.join(factories.executor()),
+            lambda store: store.executors.expire(crashes_max=3),
         )
         for write in writes:
             with pytest.raises(Bug, match="searches only"):
                 await write(searching)
-        assert await working.job_get("default", job.job_id) is None
+        assert await working.jobs.get("default", job.job_id) is None
         await searching.close()
 
 

@@ -37,7 +37,7 @@ async def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty_url: str) 
     store = PostgresStore(empty_url, clock=SystemClock())
     await store.open()
     assert await upgrade(empty_url) == WANTED
-    assert await store.keys_count() == 0
+    assert await store.keys.count() == 0
     await store.close()
 
 
@@ -47,7 +47,7 @@ async def test_a_newer_schema_that_serves_this_program_is_as_good_as_its_own(emp
     await pretend(empty_url, "9999", serves=WANTED)
     store = PostgresStore(empty_url, clock=SystemClock())
     await store.open()
-    assert await store.keys_count() == 0
+    assert await store.keys.count() == 0
     await store.close()
     assert await upgrade(empty_url) == "9999"
     found, _ = await schema_status(empty_url)

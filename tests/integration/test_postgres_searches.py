@@ -79,7 +79,7 @@ async def session(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     # Partitions of the days that are filled: the clock stands four days back while they are made.
     for days in (4, 2, 0):
         await store.shift(-days * DAY_SECONDS)
-        await store.maintain(Retention(runs_seconds=30 * DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
+        await store.upkeep.maintain(Retention(runs_seconds=30 * DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
     await connection.execute(FILL.format(runs=RUNS), timeout=100)
     await connection.execute(statement("search_terms").replace("$1::text", "'60000'").replace(", true)", ", false)"))
     yield connection
@@ -195,7 +195,7 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
 ) -> None:
     """Whatever is asked that an index is for; what is rare is found by its index with no statistics too."""
     read = {
-        name: await rows_read(session, "runs_list", await store._searched_for(session, query))
+        name: await rows_read(session, "runs_list", await store.searches._searched_for(session, query))
         for name, query in (await runs_asked(session)).items()
     }
     assert too_much(read, known) == {}, known
@@ -252,7 +252,7 @@ async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(
     }
     read = {}
     for name, query in asked.items():
-        read[name] = await rows_read(session, *(await store._looked_for("jobs_found", "jobs_list", query)))
+        read[name] = await rows_read(session, *(await store.searches._looked_for("jobs_found", "jobs_list", query)))
         if jobs._found_by(query) and jobs._may_be_few(query):
             read[name] += await rows_read(session, "jobs_alike", jobs._alike(query))
     assert too_much(read, known) == {}, known
@@ -302,4 +302,4 @@ async def test_a_search_that_waits_for_a_lock_is_not_at_fault(
     async with session.transaction():
         await session.execute("LOCK TABLE tickwise.timers IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(StoreUnavailable):
-            await store.jobs_list(JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,)))
+            await store.searches.jobs(JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,)))

@@ -219,8 +219,8 @@ async def test_a_table_that_is_locked_by_hand_is_an_outage_and_not_a_wait(
         async with connection.transaction():
             await connection.execute("LOCK TABLE tickwise.jobs")
             with pytest.raises(StoreUnavailable):
-                await store.job_get("default", uuid4())
-        assert await store.job_get("default", uuid4()) is None
+                await store.jobs.get("default", uuid4())
+        assert await store.jobs.get("default", uuid4()) is None
     finally:
         await connection.close()
 

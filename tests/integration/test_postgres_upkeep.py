@@ -64,33 +64,33 @@ async def test_settlements_operations_and_keys_go_with_what_they_belong_to(
     """A key once nothing has it, an operation with the runs of its time, a settlement with its failed run; and each
     step of the upkeep can be carried out."""
     make = Factory(await store.now(), seed="upkeep")
-    await store.jobs_add([make.job()])
-    born = await store.executor_join(executor(lease_seconds=100 * DAY_SECONDS))
+    await store.jobs.add([make.job()])
+    born = await store.executors.join(executor(lease_seconds=100 * DAY_SECONDS))
     request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
-    [claimed] = await store.attempts_claim(request)
+    [claimed] = await store.attempts.claim(request)
     gate = Gate("job:x", 1, "job:x", 1.0)
-    assert await store.attempts_start(born, [Began(claimed.run_id, claimed.token, claimed.now, gate=gate)]) == []
+    assert await store.attempts.start(born, [Began(claimed.run_id, claimed.token, claimed.now, gate=gate)]) == []
     with caplog.at_level(logging.WARNING):
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
     assert await counted(operator) == {"letters": 0, "limits": 1, "rates": 1, "operations": 0}
-    assert await store.attempts_finish(born, [outcome(claimed, RunState.FAILED)]) == []
-    await store.letters_settle("default", [Settlement(claimed.run_id, LetterStatus.DISCARDED)], by="ada")
+    assert await store.attempts.finish(born, [outcome(claimed, RunState.FAILED)]) == []
+    await store.letters.settle("default", [Settlement(claimed.run_id, LetterStatus.DISCARDED)], by="ada")
     operation = make.operation()
-    await store.operation_add(operation)
+    await store.operations.add(operation)
     step = OperationStep(
         operation_id=operation.operation_id, expected_step=0, cursor=None, done=1, refused=0, problems="[]"
     )
-    assert await store.operation_step(step)
+    assert await store.operations.step(step)
     with caplog.at_level(logging.WARNING):
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
     assert await counted(operator) == {"letters": 1, "limits": 0, "rates": 1, "operations": 1}
     await store.shift(2 * DAY_SECONDS)
     with caplog.at_level(logging.WARNING):
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
     assert await counted(operator) == {"letters": 1, "limits": 0, "rates": 1, "operations": 0}
     await store.shift(500 * DAY_SECONDS)
     with caplog.at_level(logging.WARNING):
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
     assert await counted(operator) == {"letters": 0, "limits": 0, "rates": 0, "operations": 0}
     steps = [message for message in caplog.messages if "step" in message]
     assert steps == []
@@ -103,16 +103,16 @@ async def test_what_moves_into_a_new_partition_is_there_for_who_looks_meanwhile(
     """Who asks for a job or a run in the moment in which its partition is made gets it, and not that there is none."""
     make = Factory(await store.now(), seed="meanwhile")
     job = make.job()
-    await store.jobs_add([job])
+    await store.jobs.add([job])
     assert job.run_id is not None
-    await store.runs_cancel("default", job.run_id, "ada")
+    await store.runs.cancel("default", job.run_id, "ada")
     day = int((await store.now()) // DAY_SECONDS)
     partition = Partition(f"{kind}_of_today", kind, day)
     parent = "jobs_passing" if kind == "jobs" else "history"
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("SELECT tickwise.partition_make($1, $2, $3, $4)", parent, partition.name, *partition.bounds)
-    looks = store.job_get("default", job.job_id) if kind == "jobs" else store.run_get("default", job.run_id)
+    looks = store.jobs.get("default", job.job_id) if kind == "jobs" else store.runs.get("default", job.run_id)
     look = asyncio.create_task(looks)
     await eventually(lambda: sessions_waiting(operator), what="somebody who looks and has to wait")
     await transaction.commit()
@@ -123,18 +123,18 @@ async def test_what_comes_in_while_its_partition_waits_for_its_place_moves_too(
     store: PostgresStore, operator: asyncpg.Connection
 ) -> None:
     """A row that is committed between the look and the lock is not left out, and its partition is made at once."""
-    await store.maintain(KEEP)
+    await store.upkeep.maintain(KEEP)
     today = f"jobs_{await _today(operator)}"
     await operator.execute(f"DROP TABLE IF EXISTS tickwise.jobs_of_today, tickwise.{today}")
     await operator.execute("DELETE FROM tickwise.jobs")
     job = Factory(await store.now(), seed="late").job()
-    await store.jobs_add([job])
+    await store.jobs.add([job])
     await operator.execute("CREATE TEMP TABLE late AS SELECT * FROM tickwise.jobs")
     await operator.execute("DELETE FROM tickwise.jobs")
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("INSERT INTO tickwise.jobs SELECT * FROM late")
-    upkeep = asyncio.create_task(store.maintain(KEEP))
+    upkeep = asyncio.create_task(store.upkeep.maintain(KEEP))
     await eventually(lambda: sessions_waiting(operator), what="upkeep that has to wait")
     await transaction.commit()
     assert today in (await upkeep).made
@@ -158,21 +158,23 @@ async def test_who_reads_for_long_keeps_the_upkeep_out_and_nobody_else(
     day = int((await store.now()) // DAY_SECONDS) - 40
     old = Partition(f"history_{datetime.fromtimestamp(day * DAY_SECONDS, UTC):%Y%m%d}", "history", day)
     await operator.execute("SELECT tickwise.partition_make('history', $1, $2, $3)", old.name, *old.bounds)
-    born = await store.executor_join(executor(lease_seconds=100 * DAY_SECONDS))
+    born = await store.executors.join(executor(lease_seconds=100 * DAY_SECONDS))
     request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     impatient = await asyncpg.connect(database_url, server_settings={"lock_timeout": "2s"})
-    await store.maintain(replace(KEEP, runs_seconds=50 * DAY_SECONDS))  # what is to be made is made; the old one stays
+    await store.upkeep.maintain(
+        replace(KEEP, runs_seconds=50 * DAY_SECONDS)
+    )  # what is to be made is made; the old one stays
     async with asyncio.timeout(110), operator.transaction():
         await operator.fetch(f"SELECT FROM tickwise.{'history' if reads == 'the whole past' else old.name} LIMIT 1")
-        upkeep = asyncio.create_task(store.maintain(KEEP))
+        upkeep = asyncio.create_task(store.upkeep.maintain(KEEP))
         ended = 0
         while not upkeep.done() or ended == 0:
             # Twenty times as long as the upkeep lets anybody wait.
             await impatient.fetch("SELECT FROM tickwise.history LIMIT 1")
-            await store.jobs_add([make.job()])
-            for claimed in await store.attempts_claim(request):
-                assert await store.attempts_finish(born, [outcome(claimed)]) == []
+            await store.jobs.add([make.job()])
+            for claimed in await store.attempts.claim(request):
+                assert await store.attempts.finish(born, [outcome(claimed)]) == []
                 ended += 1
         assert old.name not in (await upkeep).dropped
     await impatient.close()
-    assert old.name in (await store.maintain(KEEP)).dropped
+    assert old.name in (await store.upkeep.maintain(KEEP)).dropped

@@ -37,12 +37,12 @@ async def process(url: str) -> AsyncIterator[httpx2.AsyncClient]:
             signals=signals,
             clock=clock,
         ),
-        keys=store,
+        keys=store.keys,
         kinds={},
         calendars=CalendarFiles(),
     )
     await control.start()
-    await admit_setting(store, clock, ADMIN_KEY)
+    await admit_setting(store.keys, clock, ADMIN_KEY)
     app = create_app(
         control,
         clock=VirtualClock(),

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.app import API, World, world
 from tests.support.buffered import new_recorder
 from tests.support.databases import sessions_waiting
+from tests.support.overriding import override
 from tests.support.waiting import eventually
 from tickwise.adapters.broker.kafka import KafkaBroker, consumer, partition_buffers
 from tickwise.adapters.clock import SystemClock
@@ -25,6 +26,7 @@ from tickwise.observability.brokers import watched
 from tickwise.observability.draining import MAX_WAIT_SECONDS
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import JobQuery
+from tickwise.ports.store.wrapping import Call, WrappedStore
 
 MAX_WAITING = 20
 ACCEPTED, BATCHES = 8_000, 8
@@ -94,21 +96,19 @@ async def test_batches_that_wait_are_bounded_by_their_bytes(here: World, databas
     await session.close()
 
 
-class Gated:
+class Gated(WrappedStore):
     """A store that takes no jobs until it is let."""
 
     def __init__(self, store: PostgresStore) -> None:
-        self._store = store
+        super().__init__(store)
+        override(self, "jobs.add", self._add)
         self.opened = asyncio.Event()
         self.asked = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def jobs_add(self, *arguments: Any, **named: Any) -> Any:
+    async def _add(self, call: Call, *arguments: Any, **named: Any) -> Any:
         self.asked.set()
         await self.opened.wait()
-        return await self._store.jobs_add(*arguments, **named)
+        return await call(*arguments, **named)
 
 
 async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_process(
@@ -123,8 +123,8 @@ async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_proc
     store = Gated(PostgresStore(database_url, clock=clock))
     broker = watched(KafkaBroker(f"{kafka_prefix_url}&partitions=2&lanes=1", clock), metrics)
     async with world(store=store, broker=broker) as made:
-        await broker.open(await store.cluster_id())
-        before = {row.job_id for row in await store.jobs_list(EVERYTHING)}
+        await broker.open(await store.upkeep.cluster_id())
+        before = {row.job_id for row in await store.searches.jobs(EVERYTHING)}
         recorder = new_recorder(store, broker, clock, metrics)
         metrics.watch_buffers(recorder.buffers)
         await recorder.start()

@@ -369,7 +369,7 @@ MUTANTS: Final = (
     Mutant(
         "executors look although hints come",
         "src/tickwise/roles/executor/claim_loop.py",
-        "return intake.hungry or now - intake.looked_at >= self._settings.poll_seconds",
+        "return capacity.hungry or now - capacity.looked_at >= self._settings.poll_seconds",
         "return False",
         (HINTS + "test_a_lost_hint_costs_no_more_than_the_time_between_two_looks",),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import psutil
@@ -10,6 +11,7 @@ import pytest
 
 from tests.security.probes import probe
 from tests.security.wire import AUTHORIZED, Answer, Wire, health, port, request
+from tests.support.overriding import override
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.api.connections import DRAIN_BYTES, HEADERS_MAX, PIPELINE_MAX, ConnectionLimits
@@ -202,11 +204,12 @@ class HeldKeys(MemoryStore):
         super().__init__(SystemClock())
         self.asked = 0
         self.let = asyncio.Event()
+        override(self, "keys.find", self._find)
 
-    async def key_find(self, digest: bytes) -> FoundKey | None:
+    async def _find(self, call: Callable[[bytes], Awaitable[FoundKey | None]], digest: bytes) -> FoundKey | None:
         self.asked += 1
         await self.let.wait()
-        return await super().key_find(digest)
+        return await call(digest)
 
 
 @probe(3, stopped_by="the connection that has waited longest makes room, also if it waits for the look-up of its key")

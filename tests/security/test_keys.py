@@ -41,7 +41,7 @@ async def test_a_revoked_key_lets_nobody_in(here: World) -> None:
     key = await made(here, "jobs:read")
     assert 200 == (await ask(here, key["key"], "GET", "/jobs")).status_code
     await here.client.delete(f"{API}/keys/{key['key_id']}")
-    assert await here.store.key_find(secret_digest(key["key"].encode())) is None
+    assert await here.store.keys.find(secret_digest(key["key"].encode())) is None
 
 
 @probe(5, stopped_by="a key gives no scope, namespace or time that it does not have")
@@ -89,7 +89,7 @@ async def test_a_secret_is_told_once(here: World) -> None:
     first, again = [(await here.client.post(f"{API}/keys", json=body, headers=headers)).json() for _ in range(2)]
     assert first["key"] not in again["key"]
     assert first["key"] not in (await here.client.get(f"{API}/keys")).text
-    assert first["key"] not in str(vars(here.store._state))
+    assert first["key"] not in str(vars(here.store.state))
 
 
 @probe(5, stopped_by="exit 6 before anything is served, with advice")
@@ -103,7 +103,7 @@ def test_a_weak_bootstrap_key_is_no_key(weak: str) -> None:
 @probe(5, stopped_by="the new one revokes the old one, for ever")
 async def test_a_replaced_bootstrap_key_stays_out(here: World) -> None:
     """The bootstrap key from before its replacement, also where a process with the old setting starts again."""
-    await admit_setting(here.store, here.clock, NEW_SETTING)
-    await admit_setting(here.store, here.clock, ADMIN_KEY)
+    await admit_setting(here.store.keys, here.clock, NEW_SETTING)
+    await admit_setting(here.store.keys, here.clock, ADMIN_KEY)
     assert 401 == (await here.client.get(f"{API}/jobs")).status_code
     assert 200 == (await ask(here, NEW_SETTING, "GET", "/jobs")).status_code

@@ -98,7 +98,7 @@ class Target:
 async def _add_key(url: str, secret: str, principal: Principal) -> None:
     store = PostgresStore(url, clock=SystemClock())
     await store.open()
-    await store.key_add(NewKey(key_id=uuid4(), digest=secret_digest(secret.encode()), principal=principal))
+    await store.keys.add(NewKey(key_id=uuid4(), digest=secret_digest(secret.encode()), principal=principal))
     await store.close()
 
 

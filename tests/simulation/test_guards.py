@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tickwise.adapters.store.memory.dispatch import Dispatch
+from tickwise.adapters.store.memory.dispatch import Attempts
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunState
@@ -30,11 +30,11 @@ ATTEMPTED = RunState.DISPATCHED, RunState.RUNNING
 def fence_on_state_alone(patch: Patch) -> None:
     """Whoever reports of a run that somebody holds is believed."""
 
-    def held(self: Dispatch, _executor: int, run: Any, _token: int) -> Any:
+    def held(self: Attempts, _executor: int, run: Any, _token: int) -> Any:
         found = self._state.runs.get(run)
         return found if found is not None and found.state in ATTEMPTED else None
 
-    patch.setattr(Dispatch, "_held", held)
+    patch.setattr(Attempts, "_held", held)
 
 
 def lease_is_not_looked_at(patch: Patch) -> None:
@@ -49,7 +49,7 @@ def leases_never_end(patch: Patch) -> None:
     async def expire(_self: Executors, _crashes_max: int) -> Expired:
         return Expired()
 
-    patch.setattr(Executors, "leases_expire", expire)
+    patch.setattr(Executors, "expire", expire)
 
 
 def names_are_not_unique(patch: Patch) -> None:
@@ -72,10 +72,10 @@ def receipts_are_forgotten(patch: Patch) -> None:
 def claims_in_doubt_are_forgotten(patch: Patch) -> None:
     """What the store gave and nobody heard of stays given."""
 
-    async def keep(_self: Dispatch, _executor: int, _tokens: Any, _asked: float) -> int:
+    async def keep(_self: Executors, _executor: int, _tokens: Any, _asked: float) -> int:
         return 0
 
-    patch.setattr(Dispatch, "attempts_release_unknown", keep)
+    patch.setattr(Executors, "release_unknown", keep)
 
 
 def limits_are_not_asked(patch: Patch) -> None:

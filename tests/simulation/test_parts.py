@@ -21,7 +21,7 @@ from tickwise.testing.world.process import ProcessClock, SimulatedProcess
 from tickwise.testing.world.world import World
 
 START = 1_800_000_000.0
-CALLS_UNANSWERED = [("held_list", True, True), ("held_list", False, False), ("executor_beat", False, True)]
+CALLS_UNANSWERED = [("held.tokens", True, True), ("held.tokens", False, False), ("executors.beat", False, True)]
 
 
 class Fair:
@@ -193,9 +193,9 @@ def test_a_process_can_die_at_any_await(steps: int) -> None:
 def test_a_caller_is_never_told_what_is_not_true(fate: CallFate, is_there: bool, told: type) -> None:
     """`StoreUnavailable` for a write means that nothing was written; who cannot know is told so."""
     here = Scene(fate)
-    answer = here.told(here.link.executor_join(executor()))
+    answer = here.told(here.link.executors.join(executor()))
     assert told is type(answer)
-    assert is_there is bool(here.store._state.executors)
+    assert is_there is bool(here.store.state.executors)
     here.end()
 
 
@@ -209,10 +209,10 @@ def test_a_read_that_got_no_answer_wrote_nothing() -> None:
 def test_the_last_request_of_a_dying_process_takes_effect() -> None:
     """What is on its way belongs to the network."""
     here = Scene(CallFate.DIES_AFTER)
-    task = here.process.spawn(here.link.executor_join(executor()))
+    task = here.process.spawn(here.link.executors.join(executor()))
     here.live(100.0)
     assert [CallFate.DIES_AFTER] == here.weather.struck
-    assert (1, False) == (len(here.store._state.executors), task.done())
+    assert (1, False) == (len(here.store.state.executors), task.done())
     here.end()
 
 
@@ -225,13 +225,13 @@ def test_timers_that_a_process_took_come_free_without_it(how: str) -> None:
     taken: list[int] = []
 
     async def take() -> None:
-        await here.store.jobs_add([make.recurring(START + 1.0)])
-        taken.append(len((await here.link.timers_take(request)).timers))
+        await here.store.jobs.add([make.recurring(START + 1.0)])
+        taken.append(len((await here.link.timers.take(request)).timers))
         await here.clock.sleep(1_000.0)
 
     here.go(take())
     here.live(1.0)
-    assert ([1], 1) == (taken, len(here.store._state.taken))
+    assert ([1], 1) == (taken, len(here.store.state.taken))
     if how == "death":
         here.process.kill()
     elif how == "restart":
@@ -239,7 +239,7 @@ def test_timers_that_a_process_took_come_free_without_it(how: str) -> None:
     else:
         here.process.freeze()
         here.live(31.0)
-    assert 0 == len(here.store._state.taken)
+    assert 0 == len(here.store.state.taken)
     here.end()
 
 

@@ -53,6 +53,7 @@ def test_functions_are_short() -> None:
         pytest.param(rules.too_long_module, CODE_FOLDERS, id="modules have at most 800 lines"),
         pytest.param(rules.sql_in_strings, ("src", "bench"), id="SQL stands in .sql files"),
         pytest.param(rules.wide_ports, ("src/tickwise/ports",), id="ports are narrow"),
+        pytest.param(rules.towers_of_classes, ("src",), id="classes have at most 3 bases"),
         pytest.param(rules.bare_ignores, CODE_FOLDERS, id="ignores have a code and a reason"),
     ],
 )

@@ -69,7 +69,7 @@ class World:
 
     async def key(self, secret: str, *scopes: str, namespace: str = "default", name: str = "someone") -> str:
         """A key with these scopes only."""
-        await self.store.key_add(
+        await self.store.keys.add(
             NewKey(
                 key_id=uuid4(),
                 digest=secret_digest(secret.encode()),
@@ -108,7 +108,7 @@ async def world(
             searches=searches,
             runs_kept_seconds=RUNS_KEPT_SECONDS,
         ),
-        keys=store,
+        keys=store.keys,
         kinds={kind.name: kind for kind in builtin_kinds()},
         calendars=calendars or CalendarFiles(),
         counters=metrics,
@@ -119,7 +119,7 @@ async def world(
         scripts=ScriptChecker(),
     )
     await control.start()
-    await admit_setting(store, clock, ADMIN_KEY)
+    await admit_setting(store.keys, clock, ADMIN_KEY)
 
     def render(stats: StoreStats | None) -> bytes:
         if stats is not None:

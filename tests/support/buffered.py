@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,32 +23,36 @@ from tickwise.observability.metrics import Metrics
 from tickwise.ports.broker import REQUESTS, Broker, Consumer, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.ports.shared_state import SharedState
+from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.roles.recorder.requests import RequestsRecorder
 from tickwise.roles.shared.signatures import RequestCheck, Unsigned
 
 CLUSTER = "a-cluster"
 
 
-class Severed:
+class Severed(WrappedStore):
     """A store whose link can be cut."""
 
     def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
         self.store = store
         self.away = False
         self.failing: set[str] = set()
         """Methods that it does not reach."""
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.store, name)
-        if not inspect.iscoroutinefunction(found):
-            return found
+    def around(self, name: str, _call: Call) -> Call:
+        """Cut as the test says when it is called."""
 
-        async def call(*values: Any, **named: Any) -> Any:
+        part, _, method = name.rpartition(".")
+
+        async def through(*values: Any, **named: Any) -> Any:
+            # Looked up anew: a test may put something else in its place.
+            call = getattr(getattr(self._part, part) if part else self._part, method)
             if self.away or name in self.failing:
                 raise StoreUnavailable("the link is cut")
-            return await found(*values, **named)
+            return await call(*values, **named)
 
-        return call
+        return through
 
 
 @dataclass(slots=True)
@@ -144,7 +147,7 @@ async def buffered(
     ) as here:
         check = RequestCheck(
             SharedSecrets(recorder_keys) if recorder_keys else None,
-            cluster=cluster or await link.store.cluster_id(),
+            cluster=cluster or await link.store.upkeep.cluster_id(),
             unsigned=unsigned,
             kept_seconds=RUNS_KEPT_SECONDS,
         )

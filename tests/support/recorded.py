@@ -38,7 +38,7 @@ class Scene:
     async def claim(self, number: int) -> dict[UUID, Claimed]:
         """All that is ready, by job."""
         request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=100, ahead_seconds=0.5)
-        return {claimed.job_id: claimed for claimed in await self.store.attempts_claim(request)}
+        return {claimed.job_id: claimed for claimed in await self.store.attempts.claim(request)}
 
     async def play(self) -> Recorded:
         """All of it."""
@@ -47,24 +47,24 @@ class Scene:
         plain = [make.job() for _ in range(PLAIN)]
         retried, lost, cancelled, alive = (make.job() for _ in range(4))
         later = make.job(due=make.now + 40_000.0)
-        await store.jobs_add([*plain, retried, lost, cancelled, alive, later])
+        await store.jobs.add([*plain, retried, lost, cancelled, alive, later])
         assert cancelled.run_id is not None
-        await store.runs_cancel("default", cancelled.run_id, "ada")
-        first = await store.executor_join(executor("first", lease_seconds=LEASE_SECONDS))
+        await store.runs.cancel("default", cancelled.run_id, "ada")
+        first = await store.executors.join(executor("first", lease_seconds=LEASE_SECONDS))
         claims = await self.claim(first)
-        await store.attempts_finish(first, outcomes([claims[job.job_id] for job in plain]))
+        await store.attempts.finish(first, outcomes([claims[job.job_id] for job in plain]))
         again = outcome(claims[retried.job_id], RunState.RETRYING, reason="exit_code", retry_at=await store.now())
-        await store.attempts_finish(first, [again])
+        await store.attempts.finish(first, [again])
         await self._begin(first, claims, lost, alive)
         await self.shift(LEASE_SECONDS + 1.0)
-        await store.leases_expire(3)
+        await store.executors.expire(3)
         await self.shift(UNSEEN_SECONDS)
-        second = await store.executor_join(executor("second", lease_seconds=LEASE_SECONDS))
+        second = await store.executors.join(executor("second", lease_seconds=LEASE_SECONDS))
         claims = await self.claim(second)
         await self._begin(second, claims, lost, alive)
-        await store.attempts_finish(second, outcomes([claims[retried.job_id], claims[lost.job_id]]))
+        await store.attempts.finish(second, outcomes([claims[retried.job_id], claims[lost.job_id]]))
         return Recorded([job.job_id for job in plain], retried.job_id, lost.job_id, alive.job_id)
 
     async def _begin(self, number: int, claims: dict[UUID, Claimed], *jobs: NewJob) -> None:
         begun = [Began(claims[job.job_id].run_id, claims[job.job_id].token, await self.store.now()) for job in jobs]
-        assert [] == list(await self.store.attempts_start(number, begun))
+        assert [] == list(await self.store.attempts.start(number, begun))

@@ -66,19 +66,19 @@ class Scene:
 
     async def join(self, **fields: Any) -> int:
         """An executor that lives as long as the test."""
-        return await self.store.executor_join(executor(**{"lease_seconds": FOREVER, **fields}))
+        return await self.store.executors.join(executor(**{"lease_seconds": FOREVER, **fields}))
 
     async def take(self, number: int, limit: int = 10, queues: Sequence[str] = ("default",)) -> list[Claimed]:
         """What this executor gets now."""
         labels = ("task:http", "task:shell")
         request = ClaimRequest(executor=number, queues=queues, labels=labels, limit=limit, ahead_seconds=0.0)
-        return list(await self.store.attempts_claim(request))
+        return list(await self.store.attempts.claim(request))
 
     async def begin(self, number: int, claims: Sequence[Claimed]) -> int:
         """Record that they begin now; how many were let."""
         starts = [Began(each.run_id, each.token, self.clock.now()) for each in claims]
         self._begun |= {each.token: each.started for each in starts}
-        return len(claims) - len(await self.store.attempts_start(number, starts))
+        return len(claims) - len(await self.store.attempts.start(number, starts))
 
     async def finish(
         self, number: int, claims: Sequence[Claimed], state: RunState = RunState.SUCCESS, **more: Any
@@ -86,7 +86,7 @@ class Scene:
         """Report their end, now."""
         now = self.clock.now()
         ends = [outcome(each, state, **{"started": self._begun[each.token], "ended": now, **more}) for each in claims]
-        assert [] == list(await self.store.attempts_finish(number, ends))
+        assert [] == list(await self.store.attempts.finish(number, ends))
 
     async def work(self, number: int, seconds: float = 1.0) -> list[Claimed]:
         """Take all there is, begin it, and be done with it after so long."""
@@ -98,7 +98,7 @@ class Scene:
 
     async def away(self, kind: str, begin: float, end: float, who: str = "scheduler-1") -> None:
         """Somebody noticed an absence; times in seconds after `START`."""
-        await self.store.incident_add(Incident(kind=kind, begin=START + begin, end=START + end, who=who))
+        await self.store.incidents.add(Incident(kind=kind, begin=START + begin, end=START + end, who=who))
 
     async def explain(self, job_id: str, at: str | None = None) -> Any:
         """Why the job did, or does, what it does; `at` is a time of day or a whole time."""

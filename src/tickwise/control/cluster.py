@@ -29,9 +29,9 @@ class ClusterService:
     @requires(Permission.EXECUTORS_READ)
     async def executors(self, _who: Principal) -> Sequence[ExecutorRow]:
         """Active executors, and those gone lately."""
-        return await self._context.store.executors_list()
+        return await self._context.store.executors.all()
 
     @requires_none("readiness is open to load balancers; counts of the whole installation name nothing")
     async def stats(self) -> StoreStats:
         """Counts for metrics and readiness. Raises `StoreUnavailable`."""
-        return await self._context.store.stats()
+        return await self._context.store.upkeep.stats()

@@ -104,7 +104,7 @@ class ActiveExecutors:
         self._until = self._clock.monotonic() + EXECUTORS_FRESH_SECONDS
         try:
             now = await self._time.now()
-            rows = await self._store.executors_list()
+            rows = await self._store.executors.all()
         except (Unavailable, Misconfigured):
             # It only costs a warning; the write that follows, or came before, tells whether the store is there.
             return
@@ -137,7 +137,7 @@ class ControlContext:
         self.blobs = blobs
         self.signals = signals
         self.clock = clock
-        self.searches: Searches = searches or store
+        self.searches: Searches = searches or store.searches
         self.hint_publisher = hint_publisher
         self.near_seconds = near_seconds
         self.runs_kept_seconds = runs_kept_seconds
@@ -151,14 +151,14 @@ class ControlContext:
 
     async def job(self, who: Principal, job_id: UUID) -> JobRow:
         """One job of the caller's namespace. Raises `NotFound`."""
-        row = await self.store.job_get(who.namespace, job_id)
+        row = await self.store.jobs.get(who.namespace, job_id)
         if row is None:
             raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
         return row
 
     async def run(self, who: Principal, run_id: UUID) -> RunRow:
         """One run of the caller's namespace. Raises `NotFound`."""
-        row = await self.store.run_get(who.namespace, run_id)
+        row = await self.store.runs.get(who.namespace, run_id)
         if row is None:
             raise NotFound(f"there is no run {run_id} in the namespace {who.namespace}")
         return row

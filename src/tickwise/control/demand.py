@@ -16,7 +16,7 @@ async def make_runs(
 ) -> Replay | None:
     """Make runs that a person asked for; the earlier answer, if there is one under this receipt's key. Raises
     `NotFound`; `Conflict` if the job is cancelled."""
-    made = await context.surely(lambda: context.store.runs_add(namespace, job_id, runs, receipt=receipt))
+    made = await context.surely(lambda: context.store.runs.add(namespace, job_id, runs, receipt=receipt))
     if isinstance(made, Replay):
         return made
     if not made:

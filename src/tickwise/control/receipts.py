@@ -28,9 +28,9 @@ class ReceiptService:
     @requires_none(_CHECKED)
     async def find(self, principal: str, route: str, key: str) -> Replay | None:
         """The answer that was given under an Idempotency-Key."""
-        return await self._context.store.receipt_find(principal, route, key)
+        return await self._context.store.receipts.find(principal, route, key)
 
     @requires_none(_CHECKED)
     async def keep(self, receipt: Receipt) -> Replay | None:
         """Keep an answer whose effect is the same however often it is asked for; or the one that was kept before."""
-        return await self._context.surely(lambda: self._context.store.receipt_keep(receipt))
+        return await self._context.surely(lambda: self._context.store.receipts.keep(receipt))

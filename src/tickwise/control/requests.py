@@ -135,4 +135,4 @@ class RequestService:
         return await self._moves.cancel(who, job_id, if_version=if_version)
 
     async def _answered(self, who: Principal, once: Once) -> Replay | None:
-        return await self._context.store.receipt_find(who.full_name, once.route, once.key)
+        return await self._context.store.receipts.find(who.full_name, once.route, once.key)

@@ -22,7 +22,7 @@ async def calendars_known(context: ControlContext, namespace: str, names: Collec
     if len(names) > FEW_CALENDARS:
         return frozenset(names) & await _calendar_names(context, namespace)
     known = [name for name in names if "\0" not in name]
-    rows = [await context.store.rule_get(namespace, RuleKind.CALENDAR, name) for name in known]
+    rows = [await context.store.rules.get(namespace, RuleKind.CALENDAR, name) for name in known]
     return frozenset(row.name for row in rows if row is not None)
 
 
@@ -34,7 +34,7 @@ async def _rules_of(context: ControlContext, namespace: str, kind: RuleKind) -> 
     """All of one namespace, page by page."""
     found: list[RuleRow] = []
     while True:
-        page = await context.store.rules_list(namespace, kind, after=found[-1].name if found else None, limit=PAGE)
+        page = await context.store.rules.page(namespace, kind, after=found[-1].name if found else None, limit=PAGE)
         found += page
         if len(page) < PAGE:
             return found
@@ -46,7 +46,7 @@ async def rules_for(
     """The rules that may close the times of a job with these labels; None if there are none."""
     calendars: list[CalendarRule] = []
     for use in uses:
-        row = await context.store.rule_get(namespace, RuleKind.CALENDAR, use.name)
+        row = await context.store.rules.get(namespace, RuleKind.CALENDAR, use.name)
         if row is not None:
             calendars.append(CalendarRule(use.name, decode_calendar(row.body).calendar, use.mode, use.otherwise))
     rows = await _rules_of(context, namespace, RuleKind.WINDOW)

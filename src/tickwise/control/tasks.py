@@ -247,11 +247,11 @@ class TaskService:
         )
         expected = None if found is None else 0 if found.task is None else found.task.version
         tries = itertools.count()
-        return await self._context.surely(lambda: self._context.store.task_put(task, expected, again=next(tries) > 0))
+        return await self._context.surely(lambda: self._context.store.tasks.put(task, expected, again=next(tries) > 0))
 
     async def _kept(self, who: Principal, task_id: str, said: bytes) -> dict[str, Any]:
         """A task as it is stored: with its secrets, and its script in the blobs."""
-        before = await self._context.store.task_get(who.namespace, task_id) if MASK.encode() in said else None
+        before = await self._context.store.tasks.get(who.namespace, task_id) if MASK.encode() in said else None
         if before is not None:
             said = bytes(with_secrets(msgspec.Raw(said), before.task))
         checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._context.clock)))
@@ -314,7 +314,7 @@ class TaskService:
         return FoundTask(await self._find(who, task_id))
 
     async def _find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
-        return None if "\0" in task_id else await self._context.store.task_get(who.namespace, task_id, version)
+        return None if "\0" in task_id else await self._context.store.tasks.get(who.namespace, task_id, version)
 
     @requires(Permission.TASKS_READ)
     async def get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
@@ -332,12 +332,12 @@ class TaskService:
     async def versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
         """The versions of one task, newest first, those below `before`. Raises `NotFound`."""
         await self._get(who, task_id)
-        return await self._context.store.task_versions(who.namespace, task_id, before=before, limit=limit)
+        return await self._context.store.tasks.versions(who.namespace, task_id, before=before, limit=limit)
 
     @requires(Permission.TASKS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
         """The newest version of each, by id."""
-        return await self._context.store.tasks_list(who.namespace, after, limit)
+        return await self._context.store.tasks.page(who.namespace, after, limit)
 
 
 def _script_task(body: TaskBody) -> bytes:

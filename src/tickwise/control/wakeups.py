@@ -67,7 +67,7 @@ async def wake_for_runs(context: ControlContext, namespace: str, job_id: UUID, r
     if context.hint_publisher is None:
         return
     try:
-        row = await context.store.job_get(namespace, job_id)
+        row = await context.store.jobs.get(namespace, job_id)
     except Unavailable:
         return
     if row is not None:

@@ -182,4 +182,4 @@ class Outcome(NamedTuple):
     retry_at: float | None = None
     """With RETRYING, and if wanted with QUEUED: when it may be claimed again."""
     follow: bool = False
-    """With SUCCESS and FAILED: its job names others that go on from here (see `Flow.completions`)."""
+    """With SUCCESS and FAILED: its job names others that go on from here (see `CompletionStore`)."""

@@ -1,40 +1,34 @@
-"""Measures every call of a port once, from outside, so that adapters stay plain."""
+"""Measures every call of the store once, from outside, so that adapters stay plain."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-Port = TypeVar("Port")
+from tickwise.ports.store import Store
+from tickwise.ports.store.wrapping import Call, WrappedStore
 
 
-class _Timed:
-    """Forwards everything; coroutine methods are timed."""
-
-    def __init__(self, port: object, record: Callable[[str, float], None], monotonic: Callable[[], float]) -> None:
-        self._port = port
+class _TimedStore(WrappedStore):
+    def __init__(self, store: Store, record: Callable[[str, float], None], monotonic: Callable[[], float]) -> None:
         self._record = record
         self._monotonic = monotonic
+        super().__init__(store)
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._port, name)
-        if not inspect.iscoroutinefunction(found):
-            return found
-        record, monotonic = self._record, self._monotonic
+    def around(self, name: str, call: Call) -> Call:
+        record, monotonic, label = self._record, self._monotonic, name.replace(".", "_")
 
-        async def timed(*arguments: Any, **named: Any) -> Any:
+        async def timed_call(*arguments: Any, **named: Any) -> Any:
             begun = monotonic()
             try:
-                return await found(*arguments, **named)
+                return await call(*arguments, **named)
             finally:
-                record(name, monotonic() - begun)
+                record(label, monotonic() - begun)
 
-        # Kept, so that the next call does not come here again.
-        self.__dict__[name] = timed
-        return timed
+        return timed_call
 
 
-def timed(port: Port, record: Callable[[str, float], None], monotonic: Callable[[], float]) -> Port:
-    """The same port; `record(method, seconds)` is called after each call, failed ones included."""
-    return cast("Port", _Timed(port, record, monotonic))
+def timed(store: Store, record: Callable[[str, float], None], monotonic: Callable[[], float]) -> Store:
+    """The same store; `record(method, seconds)` is called after each call, failed ones included. `method` is a label of
+    metrics: `jobs.add` for `jobs.add`."""
+    return cast("Store", _TimedStore(store, record, monotonic))

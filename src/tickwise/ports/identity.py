@@ -90,36 +90,36 @@ class FoundKey(NamedTuple):
 class Keys(Protocol):
     """API keys. All may be called again after an `InDoubt`."""
 
-    async def key_add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey) -> bool:
         """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
         `keys_exhausted`, for one that was asked for where its namespace has `MAX_KEYS` good ones of these."""
         ...
 
-    async def key_first(self, key: NewKey) -> bool:
+    async def first(self, key: NewKey) -> bool:
         """Keep it if no key was ever kept, of any namespace. Of several processes that ask at once, one hears True."""
         ...
 
-    async def key_of_setting(self, key: NewKey) -> Sequence[UUID] | None:
+    async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         """Keep it unless it is there, and revoke all other keys of origin SETTING: which these were. None, and nothing
         changes, if this one is revoked itself."""
         ...
 
-    async def key_find(self, digest: bytes) -> FoundKey | None:
+    async def find(self, digest: bytes) -> FoundKey | None:
         """The good key with this digest."""
         ...
 
-    async def keys_list(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+    async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """Keys of a namespace, also revoked and expired ones, the newest id first; those below `before`."""
         ...
 
-    async def key_revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
         """Revoke it; what was revoked stays as it is. None if the namespace has no such key."""
         ...
 
-    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
+    async def used(self, ages: Mapping[UUID, float]) -> None:
         """Note how many seconds ago these were used; an earlier use than the noted one changes nothing."""
         ...
 
-    async def keys_count(self) -> int:
+    async def count(self) -> int:
         """How many keys there are, good or not: none means that nobody was ever let in."""
         ...

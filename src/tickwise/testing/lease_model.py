@@ -57,7 +57,7 @@ class Protocol:
     active_claim: bool = True
     """A claim needs an active number."""
     claims_kept: bool = True
-    """After a claim whose answer was lost, the executor returns unknown runs (`attempts_release_unknown`)."""
+    """After a claim whose answer was lost, the executor returns unknown runs (`executors.release_unknown`)."""
     reports_repeated: bool = True
     """A report is sent until it is answered."""
     starts_recorded: bool = True

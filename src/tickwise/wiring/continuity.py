@@ -111,10 +111,10 @@ async def _restored(database_url: str) -> Restored:
 
 async def begin_and_tell(store: Store) -> Restored:
     """See `restored`."""
-    epoch = await store.epoch_begin()
-    stats = await store.stats()
-    active = [row for row in await store.executors_list() if row.gone_at is None]
-    async with TakenTimers(store, FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
+    epoch = await store.epochs.begin()
+    stats = await store.upkeep.stats()
+    active = [row for row in await store.executors.all() if row.gone_at is None]
+    async with TakenTimers(store.timers, FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
         timers, now = batch.timers, batch.now
     judged = [(timer, *_judged(timer, now)) for timer in timers[:MAX_TIMERS]]
     shown = [await _shown(store, timer, runs, skipped) for timer, runs, skipped in judged[:MAX_JOBS_SHOWN]]
@@ -140,7 +140,7 @@ def _judged(timer: Timer, now: float) -> tuple[int, int]:
 
 
 async def _shown(store: Store, timer: Timer, runs: int, skipped: int) -> OverdueJob:
-    job = await store.job_get(timer.namespace, timer.job_id)
+    job = await store.jobs.get(timer.namespace, timer.job_id)
     return OverdueJob(
         namespace=timer.namespace,
         job_id=str(timer.job_id),
@@ -156,12 +156,12 @@ async def _shown(store: Store, timer: Timer, runs: int, skipped: int) -> Overdue
 
 async def continuity_findings(store: Any) -> AsyncIterator[DoctorFinding]:
     """Whether the store lost what it had acknowledged, and whether executors know better than the store."""
-    epoch, now = (await store.epochs_list())[0], await store.now()
+    epoch, now = (await store.epochs.all())[0], await store.now()
     if epoch.cause is EpochCause.FIRST:
         yield DoctorFinding("continuity", "ok", "the database was never set back")
     else:
         yield _of_epoch(epoch, now)
-    differing = [row for row in await store.executors_list() if row.gone_at is None and row.differs]
+    differing = [row for row in await store.executors.all() if row.gone_at is None and row.differs]
     if differing:
         runs, since = sum(row.differs for row in differing), min(row.differing_since or now for row in differing)
         yield DoctorFinding(

@@ -56,7 +56,7 @@ async def open_coordination(
     address, rate = settings.signals_url or url, settings.requests_per_second_most
     pace = Pace(rate, max(1, math.ceil(BURST_SECONDS * rate))) if rate else None
     if address.startswith(("redis:", "rediss:")):
-        opened = _through_redis(address, await startup_wait.until("store", store.cluster_id), pace, clock)
+        opened = _through_redis(address, await startup_wait.until("store", store.upkeep.cluster_id), pace, clock)
     elif address.startswith("memory:"):
         opened = _in_this_process(pace, clock)
     else:

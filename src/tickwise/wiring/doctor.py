@@ -223,7 +223,7 @@ async def _store(store: Any, clock: SystemClock) -> AsyncIterator[DoctorFinding]
         yield DoctorFinding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
     async for finding in continuity_findings(store):
         yield finding
-    stats = await store.stats()
+    stats = await store.upkeep.stats()
     if stats.executors:
         yield DoctorFinding("executors", "ok", f"{stats.executors} alive")
     else:

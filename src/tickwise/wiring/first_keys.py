@@ -69,13 +69,13 @@ async def _local_key(runtime: Runtime) -> tuple[str, FirstKey | None]:
     file = settings.data_dir / LOCAL_KEY
     with contextlib.suppress(OSError):
         kept = file.read_text().strip()
-        if kept and await runtime.keys.key_find(secret_digest(kept.encode())) is not None:
+        if kept and await runtime.keys.find(secret_digest(kept.encode())) is not None:
             return kept, None
     secret = new_secret(clock)
     write_private(file, secret + "\n")
-    if await runtime.keys.key_first(admin_key(clock, secret, KeyOrigin.FIRST)):
+    if await runtime.keys.first(admin_key(clock, secret, KeyOrigin.FIRST)):
         return secret, FirstKey(secret, file)
-    await runtime.keys.key_add(admin_key(clock, secret, KeyOrigin.LOCAL))
+    await runtime.keys.add(admin_key(clock, secret, KeyOrigin.LOCAL))
     return secret, None
 
 
@@ -88,12 +88,12 @@ async def let_in_api(runtime: Runtime) -> Admitted:
 async def _first_key(runtime: Runtime) -> FirstKey | None:
     """The first key if this process has made it."""
     settings, clock = runtime.settings, runtime.clock
-    if await runtime.keys.keys_count():
+    if await runtime.keys.count():
         return None
     secret = new_secret(clock)
     key = admin_key(clock, secret, KeyOrigin.FIRST)
     if sys.stderr.isatty():
-        return FirstKey(secret, None) if await runtime.keys.key_first(key) else None
+        return FirstKey(secret, None) if await runtime.keys.first(key) else None
     file = settings.data_dir / FIRST_KEY
     pending = file.with_name(f"{FIRST_KEY}.{key.key_id}")
     try:
@@ -102,7 +102,7 @@ async def _first_key(runtime: Runtime) -> FirstKey | None:
         logger.error("first_key_unmade", file=str(file), reason=failure.strerror)
         return None
     try:
-        is_first = await runtime.keys.key_first(key)
+        is_first = await runtime.keys.first(key)
     except BaseException:
         # It may be good all the same; a key that nobody has would be the only one for ever.
         pending.replace(file)

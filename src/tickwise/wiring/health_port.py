@@ -54,7 +54,7 @@ class HealthPort:
 
 async def _rendered(runtime: Runtime) -> bytes:
     try:
-        runtime.metrics.observe_stats(await runtime.store.stats())
+        runtime.metrics.observe_stats(await runtime.store.upkeep.stats())
     except Unavailable:
         runtime.metrics.observe_stats(None)
     return runtime.metrics.render()

@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.clock import SystemClock
@@ -25,8 +25,7 @@ from tickwise.domain.history.records import Tried, attempts_findings, claim_find
 from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import Continuity, Definitions, EpochCause, JobQuery, Records, RunQuery, RunRow
-from tickwise.ports.store.searches import Searches
+from tickwise.ports.store import EpochCause, JobQuery, RunQuery, RunRow, Store
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -41,10 +40,6 @@ UNSEEN: Final = (
     "single moves that left no record, such as a claim that was given back unbegun",
     "which occurrences there should have been: `tickwise jobs explain` and `tickwise simulate` say that",
 )
-
-
-class Archive(Definitions, Records, Continuity, Searches, Protocol):
-    """The part of the store that is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +101,9 @@ class _Sum:
         )
 
 
-async def judge_records(archive: Archive, period: HistoryPeriod) -> HistoryVerdict:
+async def judge_records(archive: Store, period: HistoryPeriod) -> HistoryVerdict:
     """Judge the records of this period. Raises the store's errors."""
-    executors = await archive.executors_list(between=(period.begin, period.end))
+    executors = await archive.executors.all(between=(period.begin, period.end))
     gone = {row.executor: row.gone_at for row in executors if row.gone_at is not None}
     total = _Sum()
     await _judge_epochs(archive, period, total)
@@ -126,15 +121,15 @@ async def judge_records(archive: Archive, period: HistoryPeriod) -> HistoryVerdi
         if job_id in total.jobs:
             continue
         query = RunQuery(namespace=period.namespace, job_id=job_id, limit=1)
-        if not await archive.runs_list(query):
+        if not await archive.searches.runs(query):
             text = f"the one-time job {job_id}, created at {created:.3f}, has neither a timer nor a run on record"
             total.add([HistoryFinding(FindingKind.LOST, text, None, job_id)])
     return total.verdict()
 
 
-async def _judge_epochs(archive: Archive, period: HistoryPeriod, total: _Sum) -> None:
+async def _judge_epochs(archive: Store, period: HistoryPeriod, total: _Sum) -> None:
     """Whether the database was set back in this period. Lost rows leave no record; the loss itself may."""
-    for epoch in await archive.epochs_list():
+    for epoch in await archive.epochs.all():
         if epoch.cause is EpochCause.FIRST or not period.begin <= epoch.began_at < period.end:
             continue
         text = f"the database was set back at {epoch.began_at:.3f} ({epoch.cause}, epoch {epoch.epoch})"
@@ -145,12 +140,12 @@ async def _judge_epochs(archive: Archive, period: HistoryPeriod, total: _Sum) ->
             total.unseen.append(f"{text}: whether it lost what it had acknowledged shortly before")
 
 
-async def _groups(archive: Archive, period: HistoryPeriod) -> AsyncIterator[Sequence[RunRow]]:
+async def _groups(archive: Store, period: HistoryPeriod) -> AsyncIterator[Sequence[RunRow]]:
     """Pages of runs, newest first, cut only between two milliseconds: runs of one nominal time stay together."""
     before, rest = _bound(period.end), list[RunRow]()
     while True:
         query = RunQuery(namespace=period.namespace, after=_bound(period.begin), before=before, limit=PAGE)
-        page = list(await archive.runs_list(query))
+        page = list(await archive.searches.runs(query))
         rest += page
         if len(page) < PAGE:
             break
@@ -161,7 +156,7 @@ async def _groups(archive: Archive, period: HistoryPeriod) -> AsyncIterator[Sequ
     yield rest
 
 
-async def _judge_rows(archive: Archive, rows: Sequence[RunRow], gone: Mapping[int, float], total: _Sum) -> None:
+async def _judge_rows(archive: Store, rows: Sequence[RunRow], gone: Mapping[int, float], total: _Sum) -> None:
     runs = [_run(row) for row in rows]
     verdict = judge(History(runs=runs, calm=False))
     total.add(verdict.findings)
@@ -183,12 +178,12 @@ async def _judge_rows(archive: Archive, rows: Sequence[RunRow], gone: Mapping[in
         total.add([*start_findings(run), *claim_findings(run, attempts or (), gone)])
 
 
-async def _attempts(archive: Archive, runs: Sequence[Run]) -> dict[UUID, list[Tried]]:
+async def _attempts(archive: Store, runs: Sequence[Run]) -> dict[UUID, list[Tried]]:
     """The attempts of ended runs, a few runs at a time: these never change any more."""
     found: dict[UUID, list[Tried]] = {}
     for at in range(0, len(runs), AT_ONCE):
         some = [run.run_id for run in runs[at : at + AT_ONCE]]
-        for run_id, attempts in zip(some, await asyncio.gather(*map(archive.run_attempts, some)), strict=True):
+        for run_id, attempts in zip(some, await asyncio.gather(*map(archive.runs.attempts, some)), strict=True):
             found[run_id] = [
                 Tried(row.attempt, row.token, row.executor, row.state, row.dispatched_at, row.started_at, row.ended_at)
                 for row in attempts
@@ -196,12 +191,12 @@ async def _attempts(archive: Archive, runs: Sequence[Run]) -> dict[UUID, list[Tr
     return found
 
 
-async def _jobs_once(archive: Archive, period: HistoryPeriod) -> AsyncIterator[tuple[UUID, float]]:
+async def _jobs_once(archive: Store, period: HistoryPeriod) -> AsyncIterator[tuple[UUID, float]]:
     """One-time jobs of this time that are over, and when they were created. Ids that clients chose need not tell the
     time; what is not in its order is not looked at."""
     before, oldest = _bound(period.end), _bound(period.begin)
     while True:
-        page = await archive.jobs_list(JobQuery(namespace=period.namespace, before=before, limit=PAGE))
+        page = await archive.searches.jobs(JobQuery(namespace=period.namespace, before=before, limit=PAGE))
         for job in page:
             over = job.status in (JobStatus.COMPLETED, JobStatus.FAILED) and job.timer is None
             if job.job_id >= oldest and over and job.schedule_type in ONCE:

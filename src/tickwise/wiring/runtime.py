@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import structlog
 
@@ -86,7 +86,7 @@ class Runtime:
     @property
     def keys(self) -> Keys:
         """The store keeps the keys too."""
-        return cast("Keys", self.store)
+        return self.store.keys
 
     @property
     def hint_publisher(self) -> HintPublisher | None:
@@ -159,7 +159,7 @@ async def open_runtime(
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
-        cluster = "" if broker is None else await startup_wait.until("store", store.cluster_id)
+        cluster = "" if broker is None else await startup_wait.until("store", store.upkeep.cluster_id)
         await stack.enter_async_context(
             open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
         )
@@ -204,14 +204,14 @@ async def _opened(store: Store, url: str) -> None:
 async def _open_searches(settings: Settings, store: Store, clock: SystemClock) -> AsyncIterator[Searches]:
     """The replica for searches; without one, or while it is away, the store itself."""
     if settings.search_database_url is None:
-        yield store
+        yield store.searches
         return
     from tickwise.adapters.store.postgres import PostgresStore
 
     replica = PostgresStore(
         settings.search_database_url, clock=clock, near_seconds=settings.horizon_seconds, reads_only=True
     )
-    searches = Replica(replica, store, clock, opens=replica.open)
+    searches = Replica(replica.searches, store.searches, clock, opens=replica.open)
     try:
         yield searches
     finally:
@@ -343,14 +343,14 @@ def make_executor(runtime: Runtime) -> Service:
     settings = runtime.settings
     beacon = LeaseBeacon()
     executor = Executor(
-        runs=runtime.store,
+        store=runtime.store,
         runner_configs=_runner_configs(runtime, lease_file=beacon.descriptor),
         watchers=beacon,
         signals=runtime.signals,
         clock=runtime.clock,
         telemetry=runtime.metrics,
         broker=runtime.broker,
-        records=runtime.store,
+        incidents=runtime.store.incidents,
         signing=None if runtime.broker is None else results_signing(runtime.cluster),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
@@ -395,7 +395,7 @@ def make_recorders(runtime: Runtime) -> list[Service]:
     if "results" in serve:
         recorders.append(
             ResultsRecorder(
-                runs=runtime.store,
+                store=runtime.store,
                 broker=broker,
                 signals=runtime.signals,
                 clock=runtime.clock,

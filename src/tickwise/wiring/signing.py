@@ -13,7 +13,7 @@ from tickwise.config import SETTINGS, Settings
 from tickwise.control.keys.secrets import check_strength
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.signing import Signer
-from tickwise.ports.store import Records
+from tickwise.ports.store import Store
 from tickwise.roles.shared.signatures import RequestCheck, ResultCheck, ResultsSigning, Unsigned
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def results_signing(cluster: str) -> ResultsSigning:
     return ResultsSigning(Ed25519Keys(), cluster)
 
 
-def result_check(settings: Settings, store: Records, cluster: str) -> ResultCheck:
+def result_check(settings: Settings, store: Store, cluster: str) -> ResultCheck:
     """The verifier of a recorder for results."""
     from tickwise.adapters.signing import Ed25519Keys
 
-    return ResultCheck(Ed25519Keys(), store, cluster=cluster, unsigned=Unsigned(settings.unsigned_messages))
+    return ResultCheck(Ed25519Keys(), store.executors, cluster=cluster, unsigned=Unsigned(settings.unsigned_messages))
 
 
 def _secrets(settings: Settings) -> SharedSecrets:

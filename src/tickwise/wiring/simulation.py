@@ -205,11 +205,11 @@ async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happen
     store = MemoryStore(clock, near_seconds=0.0)
     await store.open()
     for kind, name, text in simulation.rules:
-        await store.rule_put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=kind, name=name, body=text))
+        await store.rules.put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=kind, name=name, body=text))
     known = {rule.name for rule in simulation.rules if rule.kind is RuleKind.CALENDAR}
     jobs = [_new_job(subject, simulation.begin, known) for subject in simulation.subjects]
     for first in range(0, len(jobs), JOBS_AT_ONCE):
-        await store.jobs_add(jobs[first : first + JOBS_AT_ONCE])
+        await store.jobs.add(jobs[first : first + JOBS_AT_ONCE])
     watched = Watched(cast("Store", store))
 
     @cache

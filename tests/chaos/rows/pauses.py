@@ -24,7 +24,7 @@ from tests.chaos.scene import CLOCK, PATIENT, Player, Scene
 from tests.integration.processes.runtime import gone
 from tests.support.waiting import eventually
 
-LATE_WORDS: Final = ("attempts_finish:paused", "attempts_start:paused")
+LATE_WORDS: Final = ("attempts.finish:paused", "attempts.start:paused")
 REFUSED: Final = ("outcomes_refused", "attempt_stale")
 LASTING_SECONDS: Final = 0.5
 """Long enough that its start is recorded while it runs."""

@@ -22,19 +22,19 @@ DYING: Final = (sys.executable, "-m", "tests.chaos.dying")
 LASTING_SECONDS: Final = 0.5
 """Long enough that its start is recorded while it runs."""
 WORKING: Final = (
-    "executor_join:before", "executor_join:after", "executor_beat:before", "executor_beat:after",
-    "attempts_claim:before", "attempts_claim:after", "attempts_start:before", "attempts_start:after",
-    "attempts_finish:before", "attempts_finish:after",
+    "executors.join:before", "executors.join:after", "executors.beat:before", "executors.beat:after",
+    "attempts.claim:before", "attempts.claim:after", "attempts.start:before", "attempts.start:after",
+    "attempts.finish:before", "attempts.finish:after",
 )  # fmt: skip
-LEAVING: Final = ("executor_leave:before", "executor_leave:after")
+LEAVING: Final = ("executors.leave:before", "executors.leave:after")
 """When it is told to stop, and its task outlasts the drain."""
-GUARDED: Final = ("attempts_start:before", "attempts_start:after", "attempts_finish:after")
+GUARDED: Final = ("attempts.start:before", "attempts.start:after", "attempts.finish:after")
 """Again with a run that was lost once: its start is recorded before its task begins."""
-HEALING: Final = ("leases_expire:before", "sql/runs_free:before", "leases_expire:after")
+HEALING: Final = ("executors.expire:before", "sql/runs_free:before", "executors.expire:after")
 FIRING: Final = (
-    "timers_fire:before", "timers_fire:after", "timers_take:after", "timers_commit:before", "timers_commit:after",
+    "timers.fire:before", "timers.fire:after", "timers.take:after", "timers.commit:before", "timers.commit:after",
 )  # fmt: skip
-ANSWERING: Final = ("jobs_add:before", "jobs_add:after")
+ANSWERING: Final = ("jobs.add:before", "jobs.add:after")
 DEATH_SECONDS: Final = 80.0
 LEAVING_SECONDS: Final = 2.0
 BEYOND_HORIZON_SECONDS: Final = 3.5
@@ -87,7 +87,7 @@ async def _executors_die(scene: Scene, name: str) -> None:
         await scene.clients.submit(f"{name} {queue}", {**body, "queue": queue})
     victims = [start_at(scene, "executor", point, TICKWISE_QUEUES=f"w{place}") for place, point in enumerate(WORKING)]
     victims += [
-        start_at(scene, "executor", "attempts_claim:after", TICKWISE_QUEUES=f"g{place}")
+        start_at(scene, "executor", "attempts.claim:after", TICKWISE_QUEUES=f"g{place}")
         for place, _ in enumerate(GUARDED)
     ]
     leaving = [

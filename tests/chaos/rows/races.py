@@ -150,14 +150,14 @@ async def _stuck(scene: Scene, count_of: int) -> AsyncIterator[None]:
     await scene.clients.submit_many("stuck", [body] * count_of)
     store = PostgresStore(scene.server.url, clock=CLOCK)
     await store.open()
-    dead = await store.executor_join(
+    dead = await store.executors.join(
         NewExecutor(name="dead", queues=("stuck",), labels=(), functions=(), slots=1, lease_seconds=LONG_LEASE_SECONDS)
     )
     labels = ("task:function", "function:*", "function:chaos.brief")
     request = ClaimRequest(executor=dead, queues=("stuck",), labels=labels, limit=count_of, ahead_seconds=0.0)
     taken = 0
     for _ in range(50):
-        taken += len(await store.attempts_claim(request))
+        taken += len(await store.attempts.claim(request))
         if taken >= count_of:
             break
         await CLOCK.sleep(0.1)

@@ -73,11 +73,11 @@ async def _submit(store: PostgresStore, witness: Witness, begun: float) -> list[
         _job(f"cron {number}", witness, first, schedule_type="CRON", cron_expression="* * * * * *")
         for number in range(CRONS)
     ]
-    await store.jobs_add(crons)
+    await store.jobs.add(crons)
     for at in range(0, JOBS, 500):
         dues = [None if n % 3 == 0 else begun + 1 + n % 8000 / 8000 * SPREAD_SECONDS for n in range(at, at + 500)]
         kinds = ["IMMEDIATE" if due is None else "FUTURE" for due in dues]
-        await store.jobs_add(
+        await store.jobs.add(
             [_job("once", witness, due, schedule_type=kind) for due, kind in zip(dues, kinds, strict=True)]
         )
     return crons
@@ -113,7 +113,7 @@ async def test_no_run_is_lost_early_or_ended_twice_while_roles_are_killed(
         paused = CLOCK.now()
         for cron in crons:
             plan = Replan(recurring=True, timer=None)
-            await store.job_move(
+            await store.jobs.move(
                 JobMove(namespace="default", job_id=cron.job_id, action=JobAction.PAUSE, replan=plan, reason="the end")
             )
         await eventually(lambda: nothing_lives(connection), within_seconds=30, what="all has ended")

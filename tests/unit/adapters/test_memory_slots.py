@@ -28,28 +28,28 @@ class Rig:
 
     async def held(self, *lanes: Lane) -> list[Claimed]:
         """A run in each of these lanes, claimed, the earliest first."""
-        self.executor = await self.store.executor_join(executor(lease_seconds=LONG_SECONDS))
+        self.executor = await self.store.executors.join(executor(lease_seconds=LONG_SECONDS))
         jobs = [self.make.job(self.make.now - 100.0 + number, lane=lane) for number, lane in enumerate(lanes)]
-        assert await self.store.jobs_add(jobs) == [Added.CREATED] * len(jobs)
+        assert await self.store.jobs.add(jobs) == [Added.CREATED] * len(jobs)
         return sorted(await self.claim(), key=lambda claimed: claimed.due)
 
     async def claim(self) -> list[Claimed]:
         request = ClaimRequest(
             executor=self.executor, queues=("default", "still"), labels=(), limit=100, ahead_seconds=0.0
         )
-        return list(await self.store.attempts_claim(request))
+        return list(await self.store.attempts.claim(request))
 
     async def start(self, claimed: Claimed, gate: Gate | None = ONE) -> bool:
         began = Began(claimed.run_id, claimed.token, claimed.now, gate=gate)
-        return await self.store.attempts_start(self.executor, [began]) == []
+        return await self.store.attempts.start(self.executor, [began]) == []
 
     async def blocked(self, claimed: Claimed) -> bool:
-        row = await self.store.run_get("default", claimed.run_id)
+        row = await self.store.runs.get("default", claimed.run_id)
         assert row is not None
         return row.blocked
 
     async def finish(self, claimed: Claimed, **fields: Any) -> None:
-        assert await self.store.attempts_finish(self.executor, [outcome(claimed, **fields)]) == []
+        assert await self.store.attempts.finish(self.executor, [outcome(claimed, **fields)]) == []
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ async def test_a_slot_is_kept_for_a_moment_for_who_was_woken(rig: Rig) -> None:
     await rig.finish(first)
     assert (await rig.blocked(still), await rig.blocked(other)) == (False, True)
     await rig.clock.advance(CLAIM_SECONDS)
-    assert await rig.store.runs_unblock() == 0
+    assert await rig.store.runs.unblock() == 0
     await rig.clock.advance(0.001)
-    assert await rig.store.runs_unblock() == 1
+    assert await rig.store.runs.unblock() == 1
     assert await rig.blocked(other) is False
 
 
@@ -77,9 +77,9 @@ async def test_a_slot_is_kept_for_who_claimed_it_until_its_start_should_be_on_re
     await rig.finish(first)
     assert [claimed.run_id for claimed in await rig.claim()] == [second.run_id]
     await rig.clock.advance(START_SECONDS - 0.001)
-    assert await rig.store.runs_unblock() == 0
+    assert await rig.store.runs.unblock() == 0
     await rig.clock.advance(0.001)
-    assert await rig.store.runs_unblock() == 1
+    assert await rig.store.runs.unblock() == 1
     assert await rig.blocked(third) is False
 
 
@@ -87,9 +87,9 @@ async def test_a_run_that_waits_is_asked_anew_when_its_job_is_edited(rig: Rig) -
     """Its new definition may know no limit."""
     first, second = await rig.held(Lane(), Lane())
     assert [await rig.start(claimed) for claimed in (first, second)] == [True, False]
-    row = await rig.store.job_get("default", second.job_id)
+    row = await rig.store.jobs.get("default", second.job_id)
     assert row is not None
-    await rig.store.job_change(rig.make.change(row, definition='{"without": "limit"}'))
+    await rig.store.jobs.change(rig.make.change(row, definition='{"without": "limit"}'))
     [claimed] = await rig.claim()
     assert (claimed.run_id, claimed.spec) == (second.run_id, '{"without": "limit"}')
     assert await rig.start(claimed, gate=None) is True
@@ -102,7 +102,7 @@ async def test_a_start_without_a_gate_takes_no_slot_even_if_the_run_waited_for_o
     await rig.finish(first)
     [claimed] = await rig.claim()
     assert (claimed.run_id, await rig.start(claimed, gate=None)) == (second.run_id, True)
-    row = await rig.store.run_get("default", second.run_id)
+    row = await rig.store.runs.get("default", second.run_id)
     assert row is not None
     assert (row.state, row.limit_key) == (RunState.RUNNING, None)
     assert await rig.blocked(third) is False
@@ -129,7 +129,7 @@ async def test_nothing_is_kept_of_keys_that_nobody_uses(rig: Rig) -> None:
         [again] = await rig.claim()
         assert await rig.start(again, gate=gate) is True
         await rig.finish(again)
-    assert list(rig.store._state.slots.names()) == []
+    assert list(rig.store.state.slots.names()) == []
 
 
 async def test_nothing_is_kept_of_rates_whose_time_is_over(rig: Rig) -> None:
@@ -140,6 +140,6 @@ async def test_nothing_is_kept_of_rates_whose_time_is_over(rig: Rig) -> None:
     await rig.clock.advance(61.0)
     slow = Gate(rate_key="key:slow", rate_gap_seconds=60.0)
     assert await rig.start(claims[4], gate=slow) is True
-    await rig.store.maintain(Retention(runs_seconds=3600.0, failed_seconds=3600.0))
-    assert len(rig.store._state.slots._paces) == 1
+    await rig.store.upkeep.maintain(Retention(runs_seconds=3600.0, failed_seconds=3600.0))
+    assert len(rig.store.state.slots._paces) == 1
     assert await rig.start(claims[5], gate=slow) is False

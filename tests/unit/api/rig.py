@@ -50,7 +50,7 @@ async def post(here: World, path: str, status: int = 200, /, **body: Any) -> Any
 
 
 async def stored(here: World, job_id: str) -> JobRow:
-    row = await here.store.job_get("default", UUID(job_id))
+    row = await here.store.jobs.get("default", UUID(job_id))
     assert row is not None
     return row
 
@@ -61,7 +61,7 @@ async def calendar(here: World, name: str, *entries: Entry) -> None:
     resolved = written(found)
     said = CalendarBody(dates=resolved.dates, weekly=resolved.weekly, periods=resolved.periods)
     body = encode_calendar(StoredCalendar(found, said))
-    await here.store.rule_put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name=name, body=body))
+    await here.store.rules.put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name=name, body=body))
 
 
 WEEKENDS = Weekly(frozenset({5, 6}), 0, 86_400, "weekend")
@@ -84,12 +84,12 @@ async def plan_ahead(here: World, seconds: float) -> None:
 
 async def settled(here: World, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The runs, after an executor took and tried to start all of them."""
-    executor = await here.store.executor_join(
+    executor = await here.store.executors.join(
         NewExecutor(name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60)
     )
-    claimed = await here.store.attempts_claim(
+    claimed = await here.store.attempts.claim(
         ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=0)
     )
     for held in claimed:
-        await here.store.attempts_start(executor, [Began(held.run_id, held.token, await here.store.now())])
+        await here.store.attempts.start(executor, [Began(held.run_id, held.token, await here.store.now())])
     return [await get(here, f"/runs/{run['run_id']}") for run in runs]

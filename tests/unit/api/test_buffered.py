@@ -47,7 +47,7 @@ async def create(here: Buffered, *, once: str | None = None, **body: Any) -> Any
 
 
 async def stored(here: Buffered) -> list[JobRow]:
-    return list(await here.link.store.jobs_list(JobQuery(namespace="default", limit=500)))
+    return list(await here.link.store.searches.jobs(JobQuery(namespace="default", limit=500)))
 
 
 def share(here: Buffered, other: Buffered) -> None:
@@ -191,7 +191,7 @@ async def test_a_change_that_comes_again_is_not_made_over_what_came_after_it(her
     changed = await send(here, "PUT", f"/jobs/{made['job_id']}", 202, json={"name": "buffered"})
     await send(here, "DELETE", f"/jobs/{other['job_id']}", 202)
     batch = sorted(await here.batch(), key=lambda delivery: delivery.key == UUID(other["job_id"]).bytes)
-    here.link.failing = {"operations_record"}
+    here.link.failing = {"operations.record"}
     with pytest.raises(StoreUnavailable):
         await here.recorder.apply(batch)
     here.link.failing = set()
@@ -378,13 +378,13 @@ async def test_the_store_is_asked_for_a_key_only_where_it_keeps_the_answer(
 ) -> None:
     """A buffered request asks for no receipt, however often it comes. A batch for the store alone asks once a time."""
     asked: list[str] = []
-    find = here.link.store.receipt_find
+    find = here.link.store.receipts.find
 
     async def counting(principal: str, route: str, key: str) -> Any:
         asked.append(key)
         return await find(principal, route, key)
 
-    monkeypatch.setattr(here.link.store, "receipt_find", counting)
+    monkeypatch.setattr(here.link.store, "receipts.find", counting)
     first = await create(here, every="1h", once="buffered")
     assert first == await create(here, every="1h", once="buffered")
     batch = [{"name": "a", "task": SHELL, "every": "1h"}]

@@ -44,9 +44,9 @@ async def held(here: Scene, **body: Any) -> str:
     number = await here.join(lease_seconds=10)
     [claim] = await here.take(number)
     start = Began(claim.run_id, claim.token, here.clock.now(), OnUnknown.HOLD)
-    assert [] == list(await here.store.attempts_start(number, [start]))
+    assert [] == list(await here.store.attempts.start(number, [start]))
     await here.pass_time(11)
-    assert [claim.run_id] == list((await here.store.leases_expire(3)).unknown)
+    assert [claim.run_id] == list((await here.store.executors.expire(3)).unknown)
     return str(claim.run_id)
 
 
@@ -410,10 +410,10 @@ async def test_a_request_to_stop_is_told_with_its_times(here: Scene) -> None:
         asked[name] for name in ("asked_time", "heard_time", "ended_time")
     )
     await here.pass_time(1)
-    await here.store.executor_beat(number, 60.0)
+    await here.store.executors.beat(number, 60.0)
     await here.pass_time(1)
     end = outcome(claim, RunState.CANCELLED, started=claim.due, ended=here.clock.now(), reason="cancelled")
-    assert [] == list(await here.store.attempts_finish(number, [end]))
+    assert [] == list(await here.store.attempts.finish(number, [end]))
     told = (await here.ask("GET", f"/runs/{claim.run_id}"))["cancel"]
     assert ("2027-01-15T08:00:00Z", "2027-01-15T08:00:01Z", "2027-01-15T08:00:02Z") == tuple(
         told[name] for name in ("asked_time", "heard_time", "ended_time")

@@ -30,7 +30,7 @@ async def here() -> AsyncIterator[Scene]:
 async def gated(here: Scene, number: int, claims: list[Claimed], gate: Gate) -> int:
     """Begin them as an executor does whose jobs have limits; how many were let."""
     starts = [Began(each.run_id, each.token, here.clock.now(), gate=gate) for each in claims]
-    return len(claims) - len(await here.store.attempts_start(number, starts))
+    return len(claims) - len(await here.store.attempts.start(number, starts))
 
 
 async def ended(here: Scene, state: RunState, **more: Any) -> Any:
@@ -117,7 +117,7 @@ async def test_an_executor_gave_it_back_for_a_while(here: Scene) -> None:
     [claim] = await here.take(number)
     now = here.clock.now()
     end = outcome(claim, RunState.QUEUED, started=now, ended=now, retry_at=now + 30)
-    assert [] == list(await here.store.attempts_finish(number, [end]))
+    assert [] == list(await here.store.attempts.finish(number, [end]))
     await here.pass_time(2)
     found = await here.explain_run(claim.run_id)
     assert ("waiting_given_back", "2027-01-15T08:00:30Z") == (found["code"], found["data"]["ready_time"])
@@ -190,9 +190,9 @@ async def lost(here: Scene, rule: OnUnknown) -> Claimed:
     number = await here.join(lease_seconds=10)
     [claim] = await here.take(number)
     start = Began(claim.run_id, claim.token, here.clock.now(), rule)
-    assert [] == list(await here.store.attempts_start(number, [start]))
+    assert [] == list(await here.store.attempts.start(number, [start]))
     await here.pass_time(11)
-    assert 1 == len((await here.store.leases_expire(3)).unknown)
+    assert 1 == len((await here.store.executors.expire(3)).unknown)
     return claim
 
 
@@ -227,7 +227,7 @@ async def test_somebody_asked_to_stop_it(here: Scene) -> None:
     assert ["running", "asked_to_stop"] == codes(found)
     assert "has not heard of it yet" in found["sentence"]
     await here.pass_time(1)
-    await here.store.executor_beat(number, 60.0)
+    await here.store.executors.beat(number, 60.0)
     await here.finish(number, [claim], RunState.CANCELLED, reason="cancelled")
     found = await here.explain_run(claim.run_id)
     assert ("asked_to_stop", "2027-01-15T08:00:00Z", "2027-01-15T08:00:01Z") == (
@@ -360,7 +360,7 @@ async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene)
         await here.away("circuit_open", 0.0, 30.0, who=host)
     [claim] = await here.take(number)
     back = outcome(claim, RunState.QUEUED, started=0.0, reason="circuit_open", retry_at=claim.now + 30.0)
-    await here.store.attempts_finish(number, [back])
+    await here.store.attempts.finish(number, [back])
     await here.pass_time(1)
     found = await here.explain_run(claim.run_id)
     assert ("waiting_circuit", "shop.example:8443", "2027-01-15T08:00:30Z") == (

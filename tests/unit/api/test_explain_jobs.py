@@ -157,7 +157,7 @@ async def test_a_job_that_ran_once(here: Scene) -> None:
     other = await here.explain(job_id, "10:00:00")
     assert ("not_an_occurrence", {"nominal_time": "2027-01-15T09:00:00Z"}) == (other["code"], other["data"]["after"])
     await here.pass_time(HOUR)
-    await here.store.timers_fire(0.0, 10)
+    await here.store.timers.fire(0.0, 10)
     assert "waiting_no_executor" == (await here.explain(job_id))["code"]
     assert "waiting_no_executor" == (await here.explain(job_id, "11:00:00"))["code"]
     await here.work(await here.join())
@@ -247,7 +247,7 @@ async def test_a_time_that_is_longer_ago_than_runs_are_kept(here: Scene) -> None
     for _ in range(40):
         await here.schedule(DAY, step=DAY)
         await here.work(number, seconds=0.0)
-    await here.store.maintain(KEPT)
+    await here.store.upkeep.maintain(KEPT)
     assert "fired" == (await here.explain(job_id, "2027-02-20T08:00:00Z"))["code"]
     found = await here.explain(job_id, "2027-01-17T08:00:00Z")
     assert "forgotten" == found["code"]

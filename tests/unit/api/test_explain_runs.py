@@ -137,7 +137,7 @@ async def test_a_run_that_nobody_alive_could_take(here: Scene, job: Any, first: 
         waiting["data"]["labels"],
     )
     number = await here.join(**then)
-    claims = await here.store.attempts_claim(_all_of(number, then))
+    claims = await here.store.attempts.claim(_all_of(number, then))
     await here.begin(number, claims)
     found = await here.explain(job_id, "09:00:00")
     assert "running" == found["code"]
@@ -229,11 +229,11 @@ async def test_a_run_whose_first_executor_was_lost_before_it_began(here: Scene) 
     await here.join()
     dying = await here.join(lease_seconds=10.0)
     await here.schedule(HOUR - 5)
-    await here.store.executor_beat(dying, 10.0)
+    await here.store.executors.beat(dying, 10.0)
     await here.schedule(5)
     await here.take(dying)
     await here.pass_time(30)
-    await here.store.leases_expire(3)
+    await here.store.executors.expire(3)
     await here.work(await here.join())
     assert "late_executor_lost" == (await here.explain(job_id, "09:00:00"))["code"]
 
@@ -245,7 +245,7 @@ async def test_a_run_whose_executor_was_lost_while_it_ran(here: Scene) -> None:
     dying = await here.join(lease_seconds=10.0)
     await here.begin(dying, await here.take(dying))
     await here.pass_time(30)
-    await here.store.leases_expire(3)
+    await here.store.executors.expire(3)
     await here.work(await here.join())
     found = await here.explain(job_id, "09:00:00")
     assert ("executor_lost", [str(dying)]) == (found["code"], found["data"]["lost_executors"])
@@ -365,7 +365,7 @@ async def test_a_run_that_was_missed_and_made_up_for(here: Scene) -> None:
     await here.pass_time(2 * HOUR + 1800)
     await here.away("scheduler_away", HOUR, 2 * HOUR + 1800)
     await here.schedule(30)
-    run = await here.store.run_get("default", the_run(job_id, AT_NINE + HOUR))
+    run = await here.store.runs.get("default", the_run(job_id, AT_NINE + HOUR))
     assert run is not None
     await here.pass_time(run.due_at - here.clock.now())  # what is made up for is spread over some seconds
     await here.work(number)
@@ -500,14 +500,14 @@ async def test_an_occurrence_that_somebody_skipped(here: Scene) -> None:
 async def test_each_reason_of_a_record_has_its_code(here: Scene, reason: SkipReason) -> None:
     """`skipped_` and the reason, with what the record says."""
     job_id = await here.create(**HOURLY)
-    row = await here.store.job_get("default", UUID(job_id))
+    row = await here.store.jobs.get("default", UUID(job_id))
     assert row is not None
     assert row.timer is not None
     skip = NewSkip(the_run(job_id), AT_NINE, AT_NINE, 1, reason, "because of what the record says")
     move = OccurrenceMove(
         namespace="default", job_id=row.job_id, expected=row.timer, timer=TimerState(AT_NINE + HOUR), skip=skip
     )
-    await here.store.occurrence_move(move)
+    await here.store.jobs.move_occurrence(move)
     found = await here.explain(job_id, "09:00:00")
     assert f"skipped_{reason.value}" == found["code"]
     assert "because of what the record says" in found["sentence"]

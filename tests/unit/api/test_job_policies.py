@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -14,10 +14,11 @@ import pytest_asyncio
 
 from tests.support.app import API, World, world
 from tests.support.kinds import builtin_kinds
+from tests.support.overriding import override
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.memory.definitions import Definitions
+from tickwise.adapters.store.memory.definitions import JobCommands
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import OWN_KINDS, doubtful
 from tickwise.domain.retry import After
@@ -167,13 +168,13 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
 ) -> None:
     """Its size or its key, also where that goes with the queue; nothing else, or it would lose its place."""
     seen: list[bool] = []
-    keep = Definitions.job_change
+    keep = JobCommands.change
 
-    async def told(self: Definitions, change: JobChange) -> JobRow:
+    async def told(self: JobCommands, change: JobChange) -> JobRow:
         seen.append(change.repace)
         return await keep(self, change)
 
-    monkeypatch.setattr(Definitions, "job_change", told)
+    monkeypatch.setattr(JobCommands, "change", told)
     await put(here, await create(here, every="1h", rate={"limit": 1, "key": "queue"}), **change)
     assert [repace] == seen
 
@@ -383,13 +384,14 @@ async def test_two_changes_at_once_close_no_circle() -> None:
     """Each looks at what the other has kept, not at what it was before: one of them is refused."""
     clock = SystemClock()
 
-    class Slow(MemoryStore):
-        async def job_change(self, change: JobChange) -> JobRow:
-            for _ in range(20):  # turns in which the other could look at jobs that are as yet unchanged
-                await clock.sleep(0)
-            return await super().job_change(change)
+    async def slow(call: Callable[[JobChange], Awaitable[JobRow]], change: JobChange) -> JobRow:
+        for _ in range(20):  # turns in which the other could look at jobs that are as yet unchanged
+            await clock.sleep(0)
+        return await call(change)
 
-    async with world(store=Slow(clock)) as here:
+    store = MemoryStore(clock)
+    override(store, "jobs.change", slow)
+    async with world(store=store) as here:
         one = await create(here, schedule_type="ON_DEMAND")
         two = await create(here, schedule_type="ON_DEMAND")
         answers = await asyncio.gather(

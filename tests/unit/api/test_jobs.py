@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, Bell, World, world
+from tests.support.overriding import override
 from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.domain.errors import StoreUnavailable, VersionConflict
@@ -83,7 +84,7 @@ async def test_a_job_that_nobody_can_take_is_created_with_a_warning(
     task = {"name": "x", "cron": "0 0 * * *", "task": {"kind": "shell", "command": "true"}, **body}
     answer = await here.client.post(f"{API}/jobs", json=task)
     assert not answer.json().get("warnings")
-    await here.store.executor_join(
+    await here.store.executors.join(
         NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9e6)
     )
     await cast("VirtualClock", here.clock).advance(60.0)
@@ -322,14 +323,15 @@ class ChangedMeanwhile(MemoryStore):
         self.changes_left = 0
         self.change: Callable[[], Awaitable[Any]] | None = None
         self.moves: list[JobMove] = []
+        override(self, "jobs.move", self._move)
 
-    async def job_move(self, move: JobMove) -> JobRow:
+    async def _move(self, call: Callable[[JobMove], Awaitable[JobRow]], move: JobMove) -> JobRow:
         self.moves.append(move)
         if self.changes_left and self.change is not None:
             self.changes_left -= 1
             await self.change()
             raise VersionConflict("another version is stored")
-        return await super().job_move(move)
+        return await call(move)
 
 
 @pytest.mark.parametrize(("move", "due"), [("pause", "2027-01-15T12:30:00Z"), ("resume", "2027-01-15T08:30:00Z")])
@@ -436,10 +438,10 @@ async def test_a_log_is_read_piece_by_piece_and_its_end_is_told(here: World) -> 
 
 async def _claimed(here: World) -> None:
     """An executor takes what is there."""
-    executor = await here.store.executor_join(
+    executor = await here.store.executors.join(
         NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=60)
     )
-    claimed = await here.store.attempts_claim(
+    claimed = await here.store.attempts.claim(
         ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=10, ahead_seconds=0)
     )
     assert claimed
@@ -449,7 +451,7 @@ async def test_an_executor_that_offers_the_function_silences_the_warning(here: W
     """Within the two seconds that the list is kept; and its runs wait where only such executors look."""
     first = await here.client.post(f"{API}/jobs", json={"name": "clean", "every": "1h"})
     assert 2 == len(first.json()["warnings"])
-    await here.store.executor_join(
+    await here.store.executors.join(
         NewExecutor(name="e", queues=["default"], labels=[], functions=["clean"], slots=1, lease_seconds=60)
     )
     await cast(VirtualClock, here.clock).advance(2)
@@ -462,7 +464,7 @@ async def test_an_executor_that_offers_the_function_silences_the_warning(here: W
 
 
 async def _rows(here: World) -> Any:
-    return await here.store.jobs_list(JobQuery(namespace="default"))
+    return await here.store.searches.jobs(JobQuery(namespace="default"))
 
 
 # ------------------------------------------------------------------------------------------ tasks
@@ -671,29 +673,24 @@ class GoneAfterwards(MemoryStore):
         super().__init__(clock)
         self.clock = clock
         self.gone = False
+        for name in ("jobs.add", "jobs.move"):
+            override(self, name, self._commit)
+        for name in ("receipts.keep", "executors.all"):
+            override(self, name, self._ask)
 
-    async def jobs_add(self, *arguments: Any, **named: Any) -> Any:
-        return await self._committed(await super().jobs_add(*arguments, **named))
+    async def _commit(self, call: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
+        result = await call(*arguments, **named)
+        self.gone = True
+        await self.clock.advance(60)
+        return result
 
-    async def job_move(self, *arguments: Any, **named: Any) -> Any:
-        return await self._committed(await super().job_move(*arguments, **named))
-
-    async def receipt_keep(self, *arguments: Any, **named: Any) -> Any:
+    async def _ask(self, call: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
         self._look()
-        return await super().receipt_keep(*arguments, **named)
+        return await call(*arguments, **named)
 
     async def now(self) -> float:
         self._look()
         return await super().now()
-
-    async def executors_list(self, *arguments: Any, **named: Any) -> Any:
-        self._look()
-        return await super().executors_list(*arguments, **named)
-
-    async def _committed(self, result: Any) -> Any:
-        self.gone = True
-        await self.clock.advance(60)
-        return result
 
     def _look(self) -> None:
         if self.gone:
@@ -733,11 +730,12 @@ class HeldStore(MemoryStore):
         super().__init__(clock)
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
+        override(self, "jobs.add", self._add)
 
-    async def jobs_add(self, *arguments: Any, **named: Any) -> Any:
+    async def _add(self, call: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
         self.reached.set()
         await self.go_on.wait()
-        return await super().jobs_add(*arguments, **named)
+        return await call(*arguments, **named)
 
 
 async def test_a_request_whose_key_is_still_in_flight_is_refused() -> None:

@@ -116,7 +116,7 @@ async def test_a_key_that_cannot_be_is_refused_with_its_field(here: World, body:
     """And nothing is made."""
     answer = await here.client.post(f"{API}/keys", json={"name": "ci", "scopes": ["jobs:read"], **body})
     assert (422, pointer) == (answer.status_code, answer.json()["pointer"])
-    assert 1 == await here.store.keys_count()
+    assert 1 == await here.store.keys.count()
 
 
 async def test_only_keys_admin_sees_and_changes_keys(here: World) -> None:
@@ -143,7 +143,7 @@ async def test_a_secret_is_not_kept_for_a_repeat(here: World) -> None:
     assert (201, 201) == (first.status_code, second.status_code)
     assert first.json()["key"] != second.json()["key"]
     assert "no-store" == first.headers["cache-control"]
-    assert not here.store._state.receipts
+    assert not here.store.state.receipts
 
 
 async def test_what_becomes_of_keys_is_logged_without_their_secrets(here: World) -> None:
@@ -178,10 +178,10 @@ async def test_when_a_key_was_used_is_written_once_a_minute() -> None:
         for _ in range(20):
             assert 200 == (await ask(here, key["key"], "GET", "/jobs")).status_code
             await clock.advance(1.0)
-        assert {None} == {row.last_used_at for row in await here.store.keys_list("default", before=None, limit=9)}
+        assert {None} == {row.last_used_at for row in await here.store.keys.page("default", before=None, limit=9)}
         await clock.advance(60.0)
         used = {
-            str(row.key_id): row.last_used_at for row in await here.store.keys_list("default", before=None, limit=9)
+            str(row.key_id): row.last_used_at for row in await here.store.keys.page("default", before=None, limit=9)
         }
         assert used[key["key_id"]] is not None
 
@@ -189,11 +189,11 @@ async def test_when_a_key_was_used_is_written_once_a_minute() -> None:
 async def test_uses_that_wait_are_written_at_the_end(here: World) -> None:
     """An orderly stop loses none."""
     clock = VirtualClock()
-    uses = KeyUses(here.store, clock)
-    [row] = await here.store.keys_list("default", before=None, limit=1)
-    uses.note(await here.store.key_find(secret_digest(ADMIN_KEY.encode())))
+    uses = KeyUses(here.store.keys, clock)
+    [row] = await here.store.keys.page("default", before=None, limit=1)
+    uses.note(await here.store.keys.find(secret_digest(ADMIN_KEY.encode())))
     await uses.stop()
-    [after] = await here.store.keys_list("default", before=None, limit=1)
+    [after] = await here.store.keys.page("default", before=None, limit=1)
     assert (row.key_id, None, True) == (after.key_id, row.last_used_at, after.last_used_at is not None)
 
 
@@ -204,11 +204,11 @@ async def test_a_replaced_bootstrap_key_ends_the_old_one(here: World) -> None:
     """And a process that still has the old setting does not bring it back."""
     new = "0f8b6c1e5d2a4937b1c08e6f5a3d9274"
     with structlog.testing.capture_logs() as logs:
-        await admit_setting(here.store, here.clock, new)
-        await admit_setting(here.store, here.clock, ADMIN_KEY)
+        await admit_setting(here.store.keys, here.clock, new)
+        await admit_setting(here.store.keys, here.clock, ADMIN_KEY)
     assert ["bootstrap_key_replaced", "bootstrap_key_revoked"] == [line["event"] for line in logs]
-    assert await here.store.key_find(secret_digest(ADMIN_KEY.encode())) is None
-    assert await here.store.key_find(secret_digest(new.encode())) is not None
+    assert await here.store.keys.find(secret_digest(ADMIN_KEY.encode())) is None
+    assert await here.store.keys.find(secret_digest(new.encode())) is not None
     assert 401 == (await here.client.get(f"{API}/jobs")).status_code
 
 
@@ -228,7 +228,7 @@ async def test_a_replaced_bootstrap_key_ends_the_old_one(here: World) -> None:
 async def test_a_bootstrap_key_that_can_be_guessed_is_refused_with_advice(here: World, weak: str) -> None:
     """The message says how to make a good one, and does not repeat the bad one."""
     with pytest.raises(Misconfigured, match="openssl rand -hex 32") as refused:
-        await admit_setting(here.store, here.clock, weak)
+        await admit_setting(here.store.keys, here.clock, weak)
     assert weak not in refused.value.detail
 
 
@@ -243,8 +243,8 @@ async def test_a_bootstrap_key_that_can_be_guessed_is_refused_with_advice(here: 
 )
 async def test_a_bootstrap_key_that_cannot_be_guessed_is_taken(here: World, strong: str) -> None:
     """In any form of 32 characters or more."""
-    await admit_setting(here.store, here.clock, strong)
-    assert await here.store.key_find(secret_digest(strong.encode())) is not None
+    await admit_setting(here.store.keys, here.clock, strong)
+    assert await here.store.keys.find(secret_digest(strong.encode())) is not None
 
 
 def test_nothing_is_shown_of_a_secret_that_a_person_chose() -> None:

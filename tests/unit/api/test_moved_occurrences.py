@@ -86,7 +86,7 @@ async def test_a_move_whose_answer_was_lost_concerns_no_other_occurrence(
 ) -> None:
     """Though a scheduler has moved the timer on by the time of the repeat."""
     job_id = await create(here, cron="* * * * * *", overlap="allow")
-    real = here.store.occurrence_move
+    real = here.store.jobs.move_occurrence
     moves: list[OccurrenceMove] = []
 
     async def occurrence_move(move: OccurrenceMove) -> None:
@@ -96,7 +96,7 @@ async def test_a_move_whose_answer_was_lost_concerns_no_other_occurrence(
             await plan_ahead(here, 5.0)
             raise InDoubt("the link broke")
 
-    monkeypatch.setattr(here.store, "occurrence_move", occurrence_move)
+    monkeypatch.setattr(here.store.jobs, "move_occurrence", occurrence_move)
     monkeypatch.setattr("tickwise.control.context.surely", at_once)
     told = await post(here, f"/jobs/{job_id}/{action}", **body)
     assert "2027-01-15T08:00:01Z" == told["nominal_time"]
@@ -113,11 +113,11 @@ async def test_a_run_that_was_made_ahead_is_skipped(here: World) -> None:
     assert "SKIPPED" == (await get(here, f"/runs/{first['run_id']}"))["status"]
     await pass_time(here, 3_600)
     await plan_ahead(here, 2.0)
-    executor = await here.store.executor_join(
+    executor = await here.store.executors.join(
         NewExecutor(name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60)
     )
     claim = ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=5)
-    assert 1 == len(await here.store.attempts_claim(claim))
+    assert 1 == len(await here.store.attempts.claim(claim))
     held = await post(here, f"/jobs/{job_id}/skipNext", 202)
     assert ("2027-01-15T10:00:00Z", "DISPATCHED") == (held["nominal_time"], held["status"])
     snoozed = await here.client.post(f"{API}/jobs/{job_id}/snooze", json={"until": "2027-01-15T12:00:00Z"})

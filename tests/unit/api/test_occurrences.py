@@ -90,7 +90,7 @@ async def test_a_dense_past_is_told_from_its_beginning(here: Scene) -> None:
         )
         for number in range(3_000)
     ]
-    await here.store.runs_add("default", UUID(job_id), runs)
+    await here.store.runs.add("default", UUID(job_id), runs)
     assert [str(run.run_id) for run in runs] == [each["run_id"] for each in await line(here, job_id, "limit=800")]
     alike = await line(here, job_id, "from=2027-01-14T20:53:20Z&to=2027-01-14T20:53:20Z&limit=1")
     assert [str(run.run_id) for run in runs[:3]] == [each["run_id"] for each in alike]
@@ -225,7 +225,7 @@ async def test_a_job_that_runs_once_is_told_before_and_after(here: Scene) -> Non
     assert [("09:00", "future", "fire")] == short(await line(here, job_id))
     await here.pass_time(3700)
     assert [("09:00", "pending", "fire")] == short(await line(here, job_id))
-    await here.store.timers_fire(0.0, 10)
+    await here.store.timers.fire(0.0, 10)
     assert [("09:00", "past", "QUEUED")] == short(await line(here, job_id))
 
 

@@ -35,13 +35,13 @@ async def asked(here: Scene, path: str, **body: Any) -> str:
 
 
 async def taken(here: Scene) -> OperationRow:
-    operation = await here.store.operation_take(30.0)
+    operation = await here.store.operations.take(30.0)
     assert operation is not None
     return operation
 
 
 async def put_on_record(here: Scene, operation: OperationRow, done: OperationPage) -> bool:
-    return await here.store.operation_step(
+    return await here.store.operations.step(
         OperationStep(
             operation_id=operation.operation_id,
             expected_step=operation.step,
@@ -225,7 +225,7 @@ async def test_runs_that_came_to_match_later_are_left_alone(here: Scene) -> None
     assert 1 == await here.begin(number, await here.take(number))
     found = await carried_out(here, all_running)
     assert (1, 0) == (found["done"], found["refused"])
-    states = {run_id: (await here.store.run_get("default", UUID(run_id))) for run_id in (running, began_later)}
+    states = {run_id: (await here.store.runs.get("default", UUID(run_id))) for run_id in (running, began_later)}
     assert [True, False] == [row is not None and row.cancel is not None for row in states.values()]
     everything = await asked(here, "/runs:cancel")
     await here.pass_time(1)
@@ -333,7 +333,7 @@ async def test_what_somebody_settled_meanwhile_is_refused_one_by_one(here: Scene
     """The others are done; the answer says which could not be, and why."""
     runs = await failed(here, 3)
     operation_id = await asked(here, "/runs:retry", filter={"status": ["FAILED"]})
-    await here.store.letters_settle("default", [Settlement(UUID(runs[0]), LetterStatus.DISCARDED)], by="somebody else")
+    await here.store.letters.settle("default", [Settlement(UUID(runs[0]), LetterStatus.DISCARDED)], by="somebody else")
     found = await carried_out(here, operation_id)
     assert ("done", 2, 1) == (found["status"], found["done"], found["refused"])
     [problem] = found["problems"]
@@ -408,7 +408,7 @@ async def test_a_cancelled_operation_goes_no_further(here: Scene) -> None:
     for _ in range(2):
         found = await here.ask("POST", f"/operations/{operation_id}/cancel")
         assert ("cancelled", 2) == (found["status"], found["done"])
-    assert await here.store.operation_take(30.0) is None
+    assert await here.store.operations.take(30.0) is None
     assert {"CANCELLED": 2, "QUEUED": 4} == _counted(await here.ask("GET", "/runs"), "status")
 
 
@@ -424,7 +424,7 @@ async def test_an_operation_goes_on_where_it_was_when_the_store_comes_back(
         raise StoreUnavailable("the store is away")
 
     with monkeypatch.context() as during:
-        during.setattr(here.store, "runs_cancel", away)
+        during.setattr(here.store.runs, "cancel", away)
         with pytest.raises(StoreUnavailable):
             await OperationPages(here.world.control.context).page(operation, 10)
     await here.pass_time(31)
@@ -453,7 +453,7 @@ async def test_an_operation_whose_search_takes_too_long_ends_and_says_so(
     async def too_long(*_: Any) -> None:
         raise Invalid("narrow the search")
 
-    monkeypatch.setattr(here.store, "runs_list", too_long)
+    monkeypatch.setattr(here.store.searches, "runs", too_long)
     found = await carried_out(here, operation_id)
     assert (found["status"], found["done"], found["refused"]) == ("done", 3, 1)
     assert found["problems"] == [{"id": operation_id, "code": "invalid", "detail": "narrow the search"}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
+from tests.support.overriding import override
 from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.endpoint import Endpoint
@@ -297,17 +298,14 @@ class AwayStore(MemoryStore):
     broken = False
     failure: Exception | None = None
 
-    async def jobs_add(self, *arguments: Any, **named: Any) -> Any:
-        self._fail()
-        return await super().jobs_add(*arguments, **named)
+    def __init__(self, clock: SystemClock) -> None:
+        super().__init__(clock)
+        for name in ("jobs.add", "jobs.get", "upkeep.stats"):
+            override(self, name, self._ask)
 
-    async def job_get(self, *arguments: Any, **named: Any) -> Any:
+    async def _ask(self, call: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
         self._fail()
-        return await super().job_get(*arguments, **named)
-
-    async def stats(self) -> StoreStats:
-        self._fail()
-        return await super().stats()
+        return await call(*arguments, **named)
 
     def _fail(self) -> None:
         if self.failure is not None:
@@ -357,7 +355,11 @@ class FrozenStore(MemoryStore):
 
     looks = 0
 
-    async def stats(self) -> StoreStats:
+    def __init__(self, clock: SystemClock) -> None:
+        super().__init__(clock)
+        override(self, "upkeep.stats", self._stats)
+
+    async def _stats(self, _call: object) -> StoreStats:
         self.looks += 1
         never: asyncio.Future[StoreStats] = asyncio.get_running_loop().create_future()
         return await never
@@ -393,12 +395,16 @@ class LateStore(MemoryStore):
     """A store in which work waits."""
 
     run_seconds = timer_seconds = 0.0
-    executors = 0
+    active = 0
 
-    async def stats(self) -> StoreStats:
+    def __init__(self, clock: SystemClock) -> None:
+        super().__init__(clock)
+        override(self, "upkeep.stats", self._stats)
+
+    async def _stats(self, _call: object) -> StoreStats:
         return StoreStats(
             queued=1, held=0, retrying=0, oldest_ready_seconds=self.run_seconds, timers=1,
-            timers_late_seconds=self.timer_seconds, executors=self.executors,
+            timers_late_seconds=self.timer_seconds, executors=self.active,
         )  # fmt: skip
 
 
@@ -416,7 +422,7 @@ async def test_readiness_fails_when_nobody_works_on_what_is_due(
 ) -> None:
     """A minute by default; the reason is said. A run that active executors leave alone takes nothing from others."""
     store = LateStore(SystemClock())
-    store.run_seconds, store.timer_seconds, store.executors = run, timer, executors
+    store.run_seconds, store.timer_seconds, store.active = run, timer, executors
     async with world(store=store) as here:
         answer = await here.client.get("/readyz", headers={"Authorization": ""})
         if says is None:

@@ -31,7 +31,7 @@ async def test_a_request_is_one_line_that_says_who_asked_and_what_for() -> None:
             )
         assert 404 == answer.status_code
         (line,) = lines(logs)
-        principal = (await here.store.keys_list("team", before=None, limit=1))[0]
+        principal = (await here.store.keys.page("team", before=None, limit=1))[0]
         assert {
             "event": "request",
             "log_level": "info",

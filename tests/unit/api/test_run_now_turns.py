@@ -104,7 +104,7 @@ async def test_who_asks_may_choose_otherwise(here: Scene, overlap: str, first: s
     runs += await ask(here, job_id, 1, overlap=overlap)
     await here.begin(number, await here.take(number))
     if first == "CANCELLED":
-        beat = await here.store.executor_beat(number, 1e9)
+        beat = await here.store.executors.beat(number, 1e9)
         assert [going.run_id] == [request.run_id for request in beat.cancels]
         await here.finish(number, [going], RunState.CANCELLED)
     assert [first, second] == await states(here, runs)
@@ -129,7 +129,7 @@ async def test_what_is_asked_for_again_waits_its_turn_too(here: Scene, way: str)
     else:
         await here.pass_time(1.0)
         await here.ask("POST", "/runs:retry", 202, {"filter": {"job_id": job_id, "status": ["FAILED"]}})
-        operation = await here.store.operation_take(30.0)
+        operation = await here.store.operations.take(30.0)
         assert operation is not None
         await OperationPages(here.world.control.context).page(operation, 10)
     claims = await here.take(number)

@@ -194,10 +194,10 @@ async def test_a_calendar_that_a_job_names_cannot_be_deleted(here: World) -> Non
     job_id = await create(here, every="1h", calendars=[{"name": "off"}])
     for name in ("off", "other"):
         with pytest.raises(Exception, match="job"):
-            await here.store.rule_delete("default", RuleKind.CALENDAR, name)
+            await here.store.rules.delete("default", RuleKind.CALENDAR, name)
         await put(here, job_id, calendars=[{"name": "other"}])
     await put(here, job_id, calendars=None)
-    await here.store.rule_delete("default", RuleKind.CALENDAR, "other")
+    await here.store.rules.delete("default", RuleKind.CALENDAR, "other")
 
 
 async def test_the_zone_data_is_told_where_a_zone_matters(here: World) -> None:
@@ -290,9 +290,9 @@ async def test_a_policy_that_needs_a_decision_takes_a_one_time_job_from_the_quic
     job_id = await create(here, at="2027-01-15T09:00:00Z")
     await pass_time(here, 3_500)
     await put(here, job_id, jitter_seconds=50)
-    assert 0 == await here.store.timers_fire(200, 10)
+    assert 0 == await here.store.timers.fire(200, 10)
     await put(here, job_id, jitter_seconds=None)
-    assert 1 == await here.store.timers_fire(200, 10)
+    assert 1 == await here.store.timers.fire(200, 10)
 
 
 async def test_other_calendars_let_go_what_is_held_back(here: World) -> None:
@@ -506,7 +506,7 @@ async def test_a_preview_knows_the_maintenance_windows_that_concern_the_job(here
     when = Calendar("UTC", (WEEKENDS,))
     said = StoredCalendar(when, CalendarBody(weekly=written(when).weekly))
     body = encode_window(Window("move", when, {"site": "north"}, reason="we move"), said)
-    await here.store.rule_put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name="move", body=body))
+    await here.store.rules.put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name="move", body=body))
     for labels, decision in (({"site": "north"}, "skip"), ({"site": "south"}, "fire")):
         found = await post(here, "/jobs:preview", cron="0 12 * * SAT", count=1, labels=labels)
         assert decision == found["fires"][0]["decision"]

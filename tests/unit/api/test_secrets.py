@@ -78,7 +78,7 @@ async def test_a_stored_task_keeps_its_secrets_too(here: World) -> None:
     first = await post(here, "/tasks", 201, taskId="t", task=HTTP)
     assert first == await post(here, "/tasks", 201, taskId="t", task=first["task"])
     second = await post(here, "/tasks", 201, taskId="t", task={**first["task"], "method": "POST"})
-    row = await here.store.task_get("default", "t")
+    row = await here.store.tasks.get("default", "t")
     assert row is not None
     kept = json.loads(row.task)
     assert (2, URL, "POST") == (second["version"], kept["url"], kept["method"])

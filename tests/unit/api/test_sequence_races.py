@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
+from tests.support.overriding import override
 from tests.unit.api.rig import create, get
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
@@ -31,14 +32,15 @@ class Crossing(MemoryStore):
         self.before, self.after = Meeting(0), Meeting(0)
         self.meanwhile: Callable[[JobRow], Awaitable[None]] | None = None
         """Called once, after the next change."""
+        override(self, "jobs.change", self._change)
 
-    async def job_change(self, change: JobChange) -> JobRow:
+    async def _change(self, call: Callable[[JobChange], Awaitable[JobRow]], change: JobChange) -> JobRow:
         await self.before.wait()
-        row = await super().job_change(change)
+        row = await call(change)
         await self.after.wait()
         if self.meanwhile is not None:
-            call, self.meanwhile = self.meanwhile, None
-            await call(row)
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile(row)
         return row
 
 
@@ -104,9 +106,9 @@ async def test_a_circle_of_three_changes_does_not_stay_either(apis: list[World])
 
 async def closed_elsewhere(here: World, job_id: str, then: str) -> None:
     """Another process stores a step without having seen the one that makes it a circle."""
-    row = await here.store.job_get("default", UUID(job_id))
+    row = await here.store.jobs.get("default", UUID(job_id))
     assert row is not None
-    await here.store.job_change(with_steps(row, Steps((UUID(then),), ())))
+    await here.store.jobs.change(with_steps(row, Steps((UUID(then),), ())))
 
 
 async def test_nothing_of_a_change_stays_whose_steps_are_taken_back(apis: list[World]) -> None:
@@ -141,7 +143,7 @@ async def test_other_steps_that_somebody_gave_it_meanwhile_stay(apis: list[World
     async def meanwhile(row: JobRow) -> None:
         """The job goes on to another one."""
         await closed_elsewhere(apis[1], two, one)
-        await apis[1].store.job_change(with_steps(row, Steps((UUID(three),), ())))
+        await apis[1].store.jobs.change(with_steps(row, Steps((UUID(three),), ())))
 
     crossing(apis[0]).meanwhile = meanwhile
     assert REFUSED == await put(apis[0], one, then=two)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from tests.support.app import API, world
+from tests.support.overriding import override
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.endpoint import ApiService
@@ -79,10 +82,14 @@ class Away(MemoryStore):
 
     away = False
 
-    async def stats(self) -> StoreStats:
+    def __init__(self, clock: SystemClock) -> None:
+        super().__init__(clock)
+        override(self, "upkeep.stats", self._stats)
+
+    async def _stats(self, call: Callable[[], Awaitable[StoreStats]]) -> StoreStats:
         if self.away:
             raise StoreUnavailable("away")
-        return await super().stats()
+        return await call()
 
 
 class BrokerLink:

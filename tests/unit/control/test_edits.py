@@ -78,7 +78,7 @@ class House:
                 signals=bell,
                 clock=self.clock,
             ),
-            keys=self.store,
+            keys=self.store.keys,
             kinds=kinds,
             calendars=CalendarFiles(),
         )
@@ -93,11 +93,11 @@ class House:
 
     async def runs(self, job_id: UUID) -> list[RunRow]:
         """All that is on record of a job."""
-        return list(await self.store.runs_list(RunQuery(namespace="default", job_id=job_id, limit=100_000)))
+        return list(await self.store.searches.runs(RunQuery(namespace="default", job_id=job_id, limit=100_000)))
 
     async def plan(self, job_id: UUID) -> Plan:
         """As it is stored."""
-        row = await self.store.job_get("default", job_id)
+        row = await self.store.jobs.get("default", job_id)
         assert row is not None
         return decode_definition(row.definition)
 
@@ -203,7 +203,7 @@ async def test_an_edit_that_meets_a_pause_or_its_end_is_made_anew(
         job_id = UUID(await here.create(cron="* * * * *"))
         for action in before:
             await here.ask("POST", f"/jobs/{job_id}/{action}", body={})
-        real = here.store.job_change
+        real = here.store.jobs.change
         met: list[str] = []
 
         async def job_change(change: JobChange) -> JobRow:
@@ -212,11 +212,11 @@ async def test_an_edit_that_meets_a_pause_or_its_end_is_made_anew(
                 await here.ask("POST", f"/jobs/{job_id}/{between}", body={})
             return await real(change)
 
-        monkeypatch.setattr(here.store, "job_change", job_change)
+        monkeypatch.setattr(here.store.jobs, "change", job_change)
         await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "*/2 * * * *"})
         await here.schedule(300)
         runs = [
-            row for row in await here.store.runs_list(RunQuery(namespace="default")) if row.state == RunState.QUEUED
+            row for row in await here.store.searches.runs(RunQuery(namespace="default")) if row.state == RunState.QUEUED
         ]
         assert (between == "resume") == bool(runs)
 
@@ -231,7 +231,7 @@ async def test_what_was_skipped_while_it_was_held_back_stays_so_through_an_edit(
         await here.ask("POST", f"/jobs/{job_id}/skipNext", body={})
         await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "*/2 * * * *"})
         await here.schedule(3_600)
-        runs = await here.store.runs_list(RunQuery(namespace="default", limit=1_000))
+        runs = await here.store.searches.runs(RunQuery(namespace="default", limit=1_000))
         spans = sorted((run.nominal_at, run.nominal_at if run.until is None else run.until) for run in runs)
         assert (START + 60, START + 3_540) == spans[0]
         assert START + 3_600 == spans[1][0]
@@ -244,13 +244,13 @@ async def test_an_edit_between_a_run_that_was_made_ahead_and_a_pause_counts_noth
         job_id = UUID(await here.create(cron="* * * * * *", max_runs=10))
         await here.scheduler.fire_due()
         await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "0-59 * * * * *", "max_runs": 10})
-        row = await here.store.job_get("default", job_id)
+        row = await here.store.jobs.get("default", job_id)
         assert row is not None
         assert TimerState(START + 3, fired=2) == row.timer
         await here.ask("POST", f"/jobs/{job_id}/pause")
         await here.pass_time(4.5)
         await here.ask("POST", f"/jobs/{job_id}/resume", body={"missed": missed})
-        runs = await here.store.runs_list(RunQuery(namespace="default", limit=1_000))
+        runs = await here.store.searches.runs(RunQuery(namespace="default", limit=1_000))
         spans = sorted((run.nominal_at - START, run.occurrences) for run in runs)
         expected = [(1.0, 1), (2.0, 1), (3.0, 2)] if missed == "skip" else [(float(at), 1) for at in range(1, 5)]
         assert expected == spans

@@ -242,7 +242,7 @@ async def test_a_schedule_without_a_timer_names_no_further_time() -> None:
             never=True,
             definition='{"schedule_type":"CRON","cron_expression":"0 * * * *","task":{"kind":"shell"}}',
         )
-        await here.store.jobs_add([job])
+        await here.store.jobs.add([job])
         control = here.world.control
         assert Because.OVER_NO_TIME is (await control.explain.job(ADA, job.job_id)).code
 
@@ -254,7 +254,7 @@ async def test_an_occurrence_without_a_record_is_unknown() -> None:
             START + 10 * HOUR,
             definition='{"schedule_type":"CRON","cron_expression":"0 * * * *","task":{"kind":"shell"}}',
         )
-        await here.store.jobs_add([job])
+        await here.store.jobs.add([job])
         await here.pass_time(2 * HOUR)
         found = await here.world.control.explain.job(ADA, job.job_id, START + HOUR)
         assert Because.UNKNOWN is found.code

@@ -87,8 +87,8 @@ async def test_a_timer_that_the_schedule_names_no_more_is_told_as_it_stands() ->
         job = Factory(START).recurring(
             START + 1_234.0, definition='{"schedule_type":"CRON","cron_expression":"0 * * * *","task":{"kind":"shell"}}'
         )
-        await here.store.jobs_add([job])
-        row = await here.store.job_get("default", job.job_id)
+        await here.store.jobs.add([job])
+        row = await here.store.jobs.get("default", job.job_id)
         assert row is not None
         assert TimerState(START + 1_234.0) == row.timer
         line = await here.world.control.schedules.occurrences(ADA, job.job_id, Section(end=START + 3_600, limit=10))

@@ -81,7 +81,7 @@ async def forged(here: Buffered, request: Request) -> list[str]:
     """The jobs that are there after somebody with the right to write the topic sent this."""
     await here.broker.send(REQUESTS, [Message(encode(request), request.job_id.bytes)])
     await here.apply()
-    return [row.name for row in await here.link.store.jobs_list(JobQuery(namespace="default", limit=50))]
+    return [row.name for row in await here.link.store.searches.jobs(JobQuery(namespace="default", limit=50))]
 
 
 @pytest.mark.parametrize("said", BODIES.values(), ids=BODIES)
@@ -125,7 +125,7 @@ async def test_a_repeat_of_what_is_stored_is_not_judged_again() -> None:
         await here.world.control.requests._moves.cancel(WHO, request.job_id)
         assert 200 == (await here.world.client.delete(CALENDAR)).status_code
         await here.recorder.apply(sent)
-        assert await here.link.store.operation_get("default", request.operation_id) is None
+        assert await here.link.store.operations.get("default", request.operation_id) is None
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ async def test_a_job_that_no_api_would_have_taken_becomes_no_row(forgery: Forger
         assert request.job is not None
         wrong = msgspec.structs.replace(request, job=forgery.part(request.job))
         assert [] == await forged(here, wrong)
-        ended = await here.link.store.operation_get("default", request.operation_id)
+        ended = await here.link.store.operations.get("default", request.operation_id)
         assert ended is not None
         assert OperationStatus.FAILED is ended.status
         assert forgery.pointer == json.loads(ended.problems)[0].get("pointer", ""), ended.problems

@@ -15,6 +15,7 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow
+from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.roles.executor.capacity import RunnerConfig
 from tickwise.roles.executor.role import Executor
 from tickwise.roles.executor.settings import ExecutorSettings
@@ -136,38 +137,35 @@ class Silent:
     def unsigned(self, channel: str, count: int) -> None: ...
 
 
-class Flaky:
+class Flaky(WrappedStore):
     """A store whose named methods are away, fail otherwise, or lose their answer, as long as the test says."""
 
     def __init__(self, store: MemoryStore) -> None:
-        self._store = store
+        super().__init__(store)
         self.gone = False
         """All of it is away."""
         self.away: set[str] = set()
         self.broken: dict[str, Exception] = {}
         self.answers_lost: set[str] = set()
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self.broken:
+    def around(self, name: str, _call: Call) -> Call:
+        """As the test says when it is called."""
 
-            async def broken(*_: Any, **__: Any) -> Any:
+        part, _, method = name.rpartition(".")
+
+        async def flaky(*arguments: Any, **named: Any) -> Any:
+            # Looked up anew: a test may put something else in its place.
+            call = getattr(getattr(self._part, part) if part else self._part, method)
+            if name in self.broken:
                 raise self.broken[name]
-
-            return broken
-        if name in self.answers_lost:
-
-            async def unheard(*arguments: Any, **named: Any) -> Any:
-                await getattr(self._store, name)(*arguments, **named)
+            if name in self.answers_lost:
+                await call(*arguments, **named)
                 raise InDoubt(f"the answer to {name} is lost")
-
-            return unheard
-        if self.gone or name in self.away:
-
-            async def unreachable(*_: Any, **__: Any) -> Any:
+            if self.gone or name in self.away:
                 raise StoreUnavailable(f"{name} is away")
+            return await call(*arguments, **named)
 
-            return unreachable
-        return getattr(self._store, name)
+        return flaky
 
 
 class Rig:
@@ -192,7 +190,7 @@ class Rig:
         self.make = Factory(self.clock.now())
         self.signals = LocalSignals()
         self.executor = Executor(
-            runs=self.flaky,
+            store=self.flaky,
             runner_configs=[
                 RunnerConfig(self.runner, spare=(lambda: quick - len(self.runner.running)) if quick else None)
             ],
@@ -201,7 +199,7 @@ class Rig:
             settings=ExecutorSettings(name="under test", **settings),
             telemetry=Silent(),
             broker=self.broker,
-            records=self.store,
+            incidents=self.store.incidents,
             signing=signing,
         )
 
@@ -209,27 +207,27 @@ class Rig:
         """Store one job of the scripted kind."""
         body = {"schedule_type": "FUTURE", "task": {"kind": "scripted"}, **definition}
         job = self.make.job(due, definition=json.dumps(body), task_kind="scripted", lane=LANE)
-        await self.store.jobs_add([job])
+        await self.store.jobs.add([job])
         return job
 
     async def state(self, job: NewJob) -> str:
         """The state of its first run."""
         assert job.run_id is not None
-        row = await self.store.run_get("default", job.run_id)
+        row = await self.store.runs.get("default", job.run_id)
         assert row is not None
         return str(row.state)
 
     async def row(self, job: NewJob) -> RunRow:
         """Its first run."""
         assert job.run_id is not None
-        row = await self.store.run_get("default", job.run_id)
+        row = await self.store.runs.get("default", job.run_id)
         assert row is not None
         return row
 
     async def attempts(self, job: NewJob) -> list[tuple[int, str, str | None]]:
         """Number, state and reason of all attempts of its first run."""
         assert job.run_id is not None
-        return [(each.attempt, str(each.state), each.reason) for each in await self.store.run_attempts(job.run_id)]
+        return [(each.attempt, str(each.state), each.reason) for each in await self.store.runs.attempts(job.run_id)]
 
     async def tick(self, after_seconds: float = 0.0) -> None:
         """Let time pass, then one step of every loop, with whatever sleeps they take."""

@@ -48,12 +48,12 @@ class Rig:
         definition = {"schedule_type": "CRON", "cron_expression": expression, "task": {"kind": "scripted"}, **said}
         calendars = tuple(use["name"] for use in said.get("calendars", ()))
         job = self.make.recurring(due, definition=json.dumps(definition), namespace=namespace, calendars=calendars)
-        await self.store.jobs_add([job])
+        await self.store.jobs.add([job])
         return job
 
     async def rows(self, *states: RunState, namespace: str = "default") -> list[RunRow]:
         """The runs of these states, the earliest first; without states all."""
-        rows = await self.store.runs_list(RunQuery(namespace=namespace, states=states, limit=1000))
+        rows = await self.store.searches.runs(RunQuery(namespace=namespace, states=states, limit=1000))
         return sorted(rows, key=lambda row: row.nominal_at)
 
     async def dues(self) -> list[float]:
@@ -63,15 +63,15 @@ class Rig:
     async def decided(self, scheduler: Scheduler) -> Sequence[Fire]:
         """One tick, and what it told the store."""
         told: list[Fire] = []
-        real = self.store.timers_commit
+        real = self.store.timers.commit
 
         async def commit(batch_id: int, fires: Sequence[Fire]) -> int:
             told.extend(fires)
             return await real(batch_id, fires)
 
-        self.store.timers_commit = commit  # type: ignore[method-assign]  # to listen
+        self.store.timers.commit = commit  # type: ignore[method-assign]  # to listen
         try:
             await drive(self.clock, scheduler.tick())
         finally:
-            self.store.timers_commit = real  # type: ignore[method-assign]  # as it was
+            self.store.timers.commit = real  # type: ignore[method-assign]  # as it was
         return told

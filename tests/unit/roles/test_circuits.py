@@ -23,7 +23,7 @@ class Recorder:
         self.incidents: list[Incident] = []
         self.away = True
 
-    async def incident_add(self, incident: Incident) -> None:
+    async def add(self, incident: Incident) -> None:
         if self.away:
             raise StoreUnavailable("it is away")
         self.incidents.append(incident)
@@ -58,6 +58,6 @@ async def test_an_executor_tells_of_a_circuit_that_gives_its_runs_back() -> None
         run_id, Verdict.UNOFFERED, reason="circuit_open", retry_after_seconds=30.0, symptoms=("shop.example",)
     )
     await rig.clock.advance(1.0)
-    found = await rig.store.incidents_list(0.0, rig.clock.now() + 60.0)
+    found = await rig.store.incidents.between(0.0, rig.clock.now() + 60.0)
     assert ["shop.example"] == [each.who for each in found]
     await drive(rig.clock, rig.executor.stop())

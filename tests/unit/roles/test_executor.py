@@ -50,7 +50,7 @@ async def test_what_is_held_is_not_started_once_our_lease_may_have_run_out(rig: 
     """A silent executor must not run what somebody else may have by now."""
     await rig.submit(rig.clock.now() + 0.5)
     await rig.tick()
-    rig.flaky.away = {"executor_beat", "attempts_claim"}
+    rig.flaky.away = {"executors.beat", "attempts.claim"}
     await rig.clock.advance(11)
     await drive(rig.clock, rig.executor._starter.launch_due())
     assert [] == rig.runner.launched
@@ -100,7 +100,7 @@ async def test_results_wait_for_a_store_that_is_away(rig: Rig) -> None:
     job = await rig.submit()
     await rig.tick()
     rig.runner.end(rig.runner.launched[0])
-    rig.flaky.away = {"attempts_finish"}
+    rig.flaky.away = {"attempts.finish"}
     with pytest.raises(Exception, match="away"):
         await rig.tick()
     rig.flaky.away = set()
@@ -114,7 +114,7 @@ async def test_an_expired_executor_kills_its_tasks_reports_nothing_and_comes_bac
     await rig.tick()
     number = rig.executor._lease.number
     await rig.clock.advance(11)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     assert "QUEUED" == await rig.state(job)
     await drive(rig.clock, rig.executor._heartbeat.beat())
     assert rig.runner.stopped == rig.runner.launched
@@ -127,7 +127,7 @@ async def test_a_run_that_was_lost_once_is_recorded_before_it_starts_again(rig: 
     job = await rig.submit()
     await rig.tick()
     await rig.clock.advance(11)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.tick()
     await rig.clock.settle()
@@ -140,9 +140,9 @@ async def test_a_guarded_run_does_not_begin_while_its_start_cannot_be_recorded(r
     job = await rig.submit()
     await rig.tick()
     await rig.clock.advance(11)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     await drive(rig.clock, rig.executor._heartbeat.beat())
-    rig.flaky.away = {"attempts_start"}
+    rig.flaky.away = {"attempts.start"}
     await rig.tick()
     await rig.clock.advance(2)
     assert 1 == len(rig.runner.launched)
@@ -160,7 +160,7 @@ async def test_a_cancel_reaches_what_is_held_and_what_runs(rig: Rig) -> None:
     assert [running.run_id] == rig.runner.launched
     for job in (held, running):
         assert job.run_id is not None
-        await rig.store.runs_cancel("default", job.run_id, "ada")
+        await rig.store.runs.cancel("default", job.run_id, "ada")
     await rig.tick()
     await rig.tick(after_seconds=1.0)
     assert [running.run_id] == rig.runner.stopped
@@ -172,7 +172,7 @@ async def test_a_cancelled_job_takes_its_held_run_with_it(rig: Rig) -> None:
     """DELETE inside the horizon."""
     held = await rig.submit(rig.clock.now() + 0.5)
     await rig.tick()
-    await rig.store.job_move(rig.make.move(held.job_id, JobAction.CANCEL))
+    await rig.store.jobs.move(rig.make.move(held.job_id, JobAction.CANCEL))
     await rig.tick()
     await rig.tick(after_seconds=1.0)
     assert [] == rig.runner.launched
@@ -212,7 +212,7 @@ async def test_a_task_is_told_when_it_was_due_and_which_time_it_stands_for(rig: 
     job = await rig.submit()
     nominal = rig.clock.now() - 3600
     run = rig.make.scheduled(job.job_id, rig.clock.now(), nominal=nominal)
-    await rig.store.runs_add("default", job.job_id, [run])
+    await rig.store.runs.add("default", job.job_id, [run])
     await rig.tick()
     told = rig.runner.running[run.run_id]
     assert (nominal, run.due) == (told.nominal, told.due)
@@ -226,10 +226,10 @@ async def test_a_start_that_overlaps_an_earlier_run_leaves_nothing_here() -> Non
     await rig.tick()
     await rig.clock.advance(0.1)
     second = rig.make.scheduled(job.job_id, rig.clock.now(), overlap=Overlap.SKIP)
-    await rig.store.runs_add("default", job.job_id, [second])
+    await rig.store.runs.add("default", job.job_id, [second])
     await rig.tick()
     await rig.clock.settle()
-    row = await rig.store.run_get("default", second.run_id)
+    row = await rig.store.runs.get("default", second.run_id)
     assert row is not None
     assert (RunState.SKIPPED, "overlap") == (row.state, row.reason)
     other = await rig.submit()
@@ -244,7 +244,7 @@ async def test_a_start_that_has_to_wait_is_taken_again_when_the_earlier_run_has_
     await rig.tick()
     await rig.clock.advance(0.1)
     second = rig.make.scheduled(job.job_id, rig.clock.now(), overlap=Overlap.QUEUE_ALL)
-    await rig.store.runs_add("default", job.job_id, [second])
+    await rig.store.runs.add("default", job.job_id, [second])
     await rig.tick()
     await rig.clock.settle()
     assert [job.run_id] == rig.runner.launched
@@ -260,13 +260,13 @@ async def test_drain_does_not_wait_for_a_start_that_was_refused() -> None:
     rig = Rig(drain_seconds=3600.0)
     await drive(rig.clock, rig.executor.prepare())
     job = await rig.submit()
-    elsewhere = await rig.store.executor_join(executor())
+    elsewhere = await rig.store.executors.join(executor())
     claim = ClaimRequest(executor=elsewhere, queues=["default"], labels=["task:scripted"], limit=1, ahead_seconds=0)
-    assert [job.run_id] == [claimed.run_id for claimed in await rig.store.attempts_claim(claim)]
+    assert [job.run_id] == [claimed.run_id for claimed in await rig.store.attempts.claim(claim)]
     await rig.clock.advance(0.1)
     second = rig.make.scheduled(job.job_id, rig.clock.now(), overlap=Overlap.SKIP)
-    await rig.store.runs_add("default", job.job_id, [second])
-    rig.flaky.away = {"attempts_start"}
+    await rig.store.runs.add("default", job.job_id, [second])
+    rig.flaky.away = {"attempts.start"}
     await rig.tick()
     await rig.clock.settle()
     draining = asyncio.ensure_future(rig.executor.drain())
@@ -291,7 +291,7 @@ async def test_drain_gives_back_what_has_not_begun(rig: Rig) -> None:
 async def test_a_definition_that_cannot_be_read_fails_its_run_and_no_other(rig: Rig) -> None:
     """A defect does not come back for ever."""
     broken = rig.make.job(None, definition="{", task_kind="scripted")
-    await rig.store.jobs_add([broken])
+    await rig.store.jobs.add([broken])
     good = await rig.submit()
     await rig.tick()
     await rig.tick()
@@ -302,7 +302,7 @@ async def test_a_definition_that_cannot_be_read_fails_its_run_and_no_other(rig: 
 async def test_a_claim_whose_answer_was_lost_is_given_back(rig: Rig) -> None:
     """Nobody else could free it: its holder lives."""
     job = await rig.submit()
-    rig.flaky.answers_lost = {"attempts_claim"}
+    rig.flaky.answers_lost = {"attempts.claim"}
     with pytest.raises(InDoubt):
         await rig.tick()
     assert "DISPATCHED" == await rig.state(job)
@@ -313,7 +313,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back(rig: Rig) -> None:
 
 async def test_a_claim_that_is_carried_out_long_after_it_was_given_up_is_given_back(rig: Rig) -> None:
     """A server that stood still does what lies in its queue: after we have asked it what it gave us."""
-    rig.flaky.away = {"attempts_claim"}
+    rig.flaky.away = {"attempts.claim"}
     with pytest.raises(StoreUnavailable):
         await rig.tick()
     rig.flaky.away = set()
@@ -322,7 +322,7 @@ async def test_a_claim_that_is_carried_out_long_after_it_was_given_up_is_given_b
     late = ClaimRequest(
         executor=rig.executor._lease.number, queues=("default",), labels=LANE.requires, limit=1, ahead_seconds=0.0
     )
-    assert 1 == len(await rig.store.attempts_claim(late))
+    assert 1 == len(await rig.store.attempts.claim(late))
     for _ in range(5):
         await rig.tick(after_seconds=3.0)
     assert [job.run_id] == rig.runner.launched
@@ -336,7 +336,7 @@ async def test_what_is_known_is_kept_when_a_lost_claim_is_given_back(rig: Rig) -
     await rig.tick()
     assert ended.run_id is not None
     rig.runner.end(ended.run_id)
-    rig.flaky.answers_lost = {"attempts_claim"}
+    rig.flaky.answers_lost = {"attempts.claim"}
     with pytest.raises(InDoubt):
         await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost = set()
@@ -352,7 +352,7 @@ async def test_outcomes_outlive_any_failure_of_the_store(rig: Rig, failure: Exce
     job = await rig.submit()
     await rig.tick()
     rig.runner.end(rig.runner.launched[0])
-    rig.flaky.broken = {"attempts_finish": failure}
+    rig.flaky.broken = {"attempts.finish": failure}
     with pytest.raises(type(failure)):
         await rig.tick()
     rig.flaky.broken = {}
@@ -365,9 +365,9 @@ async def test_a_guarded_start_is_tried_again_after_any_failure(rig: Rig) -> Non
     await rig.submit()
     await rig.tick()
     await rig.clock.advance(11)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     await drive(rig.clock, rig.executor._heartbeat.beat())
-    rig.flaky.broken = {"attempts_start": Misconfigured("the password was changed")}
+    rig.flaky.broken = {"attempts.start": Misconfigured("the password was changed")}
     await rig.tick()
     rig.flaky.broken = {}
     await rig.clock.advance(2)
@@ -379,13 +379,13 @@ async def test_a_guarded_start_that_was_long_under_way_waits_for_the_lease(rig: 
     await rig.submit()
     await rig.tick()
     await rig.clock.advance(11)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     await drive(rig.clock, rig.executor._heartbeat.beat())
     rig.executor._lease._until = rig.clock.monotonic() + 0.5 + rig.executor._lease.margin_seconds
-    rig.flaky.away = {"executor_beat", "attempts_start"}
+    rig.flaky.away = {"executors.beat", "attempts.start"}
     await drive(rig.clock, rig.executor._claim_loop.step())
     await rig.clock.advance(1.0)
-    rig.flaky.away = {"executor_beat"}
+    rig.flaky.away = {"executors.beat"}
     await rig.clock.advance(1.0)
     assert 1 == len(rig.runner.launched)
     rig.flaky.away = set()
@@ -398,7 +398,7 @@ async def test_a_claim_under_way_when_the_end_is_asked_for_is_given_back(rig: Ri
     """Claim nothing more means: begin nothing more."""
     job = await rig.submit()
     rig.executor._held_runs.closed = True
-    claims = await rig.store.attempts_claim(
+    claims = await rig.store.attempts.claim(
         ClaimRequest(
             executor=rig.executor._lease.number,
             queues=["default"],

@@ -163,7 +163,7 @@ async def test_an_end_from_which_others_go_on_is_told_as_such(
     """Success by `then`, failure for good by `on_failure`; schedulers hear of it at once."""
     heard = rig.signals.listen(Topic.FOLLOWS)
     await fail_once(rig, definition, verdict)
-    assert followed == [follow.succeeded for follow in await rig.store.completions(10)]
+    assert followed == [follow.succeeded for follow in await rig.store.completions.pending(10)]
     assert bool(followed) == heard.is_set()
 
 
@@ -173,7 +173,7 @@ async def test_many_quick_ends_are_told_with_what_follows(rig: Rig) -> None:
     await rig.tick()
     rig.runner.end_many(list(rig.runner.running))
     await rig.tick()
-    assert [jobs[0].run_id] == [follow.run.run_id for follow in await rig.store.completions(10)]
+    assert [jobs[0].run_id] == [follow.run.run_id for follow in await rig.store.completions.pending(10)]
 
 
 # ------------------------------------------------------------------------------------------ guarded starts
@@ -182,13 +182,13 @@ async def test_many_quick_ends_are_told_with_what_follows(rig: Rig) -> None:
 def told_starts(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> list[Began]:
     """Every start that the store is told."""
     starts: list[Began] = []
-    real = rig.store.attempts_start
+    real = rig.store.attempts.start
 
     async def attempts_start(executor: int, batch: list[Began]) -> Any:
         starts.extend(batch)
         return await real(executor, batch)
 
-    monkeypatch.setattr(rig.store, "attempts_start", attempts_start)
+    monkeypatch.setattr(rig.store.attempts, "start", attempts_start)
     return starts
 
 
@@ -214,7 +214,7 @@ async def test_a_start_that_a_job_wants_guarded_is_recorded_first_with_all_that_
 ) -> None:
     """What becomes of it if it is lost, and what it has to pass."""
     starts = told_starts(rig, monkeypatch)
-    rig.flaky.away = {"attempts_start"}
+    rig.flaky.away = {"attempts.start"}
     job = await rig.submit(**definition)
     await rig.tick()
     await rig.clock.advance(GUARD_RETRY_SECONDS)
@@ -228,7 +228,7 @@ async def test_a_start_that_a_job_wants_guarded_is_recorded_first_with_all_that_
 async def test_a_guarded_start_whose_answer_was_lost_is_asked_again(rig: Rig) -> None:
     """It was recorded; saying it again is saying it once."""
     job = await rig.submit(on_unknown="hold")
-    rig.flaky.answers_lost = {"attempts_start"}
+    rig.flaky.answers_lost = {"attempts.start"}
     await rig.tick()
     await rig.clock.settle()
     assert ("RUNNING", []) == (await rig.state(job), rig.runner.launched)
@@ -262,7 +262,7 @@ async def test_what_is_asked_back_unbegun_goes_back_and_comes_again(rig: Rig) ->
     assert "DISPATCHED" == await rig.state(job)
     now = rig.clock.now()
     hold = QueueHold(namespace="default", queue="default", begin=None, until=now + 5.0, reason=None, by="ada")
-    await rig.store.queue_hold(hold)
+    await rig.store.queues.hold(hold)
     await rig.tick()
     assert "QUEUED" == await rig.state(job)
     await rig.clock.advance(5.0)
@@ -278,7 +278,7 @@ async def test_what_runs_goes_on_when_its_queue_is_held(rig: Rig) -> None:
     rig.runner.begin(job.run_id)
     await rig.tick()
     hold = QueueHold(namespace="default", queue="default", begin=None, until=None, reason=None, by="ada")
-    await rig.store.queue_hold(hold)
+    await rig.store.queues.hold(hold)
     await rig.tick()
     assert [] == rig.runner.stopped
     rig.runner.end(job.run_id)
@@ -302,7 +302,7 @@ async def test_a_guarded_attempt_that_never_began_is_no_attempt(rig: Rig, verdic
     job = await fail_once(rig, {"on_unknown": "fail"}, verdict, reason="circuit_open")
     assert job.run_id is not None
     assert ("QUEUED", 0) == (str((await rig.row(job)).state), (await rig.row(job)).attempt)
-    assert [] == list(await rig.store.run_attempts(job.run_id))
+    assert [] == list(await rig.store.runs.attempts(job.run_id))
 
 
 async def test_what_never_began_took_no_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,8 +320,8 @@ async def test_how_long_a_run_took_is_told_from_its_nominal_time(rig: Rig, monke
     job = await rig.submit()
     run = rig.make.scheduled(job.job_id, rig.clock.now(), nominal=rig.clock.now() - 90.0)
     assert job.run_id is not None
-    await rig.store.runs_cancel("default", job.run_id, "ada")
-    await rig.store.runs_add("default", job.job_id, [run])
+    await rig.store.runs.cancel("default", job.run_id, "ada")
+    await rig.store.runs.add("default", job.job_id, [run])
     await rig.tick()
     await fail(rig)
     assert [[]] == told

@@ -96,14 +96,14 @@ async def test_a_lease_that_is_renewed_stops_nothing(rig: Rig) -> None:
 
 async def test_a_lease_is_counted_from_when_it_was_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store may have answered at once, and the answer have been long under way."""
-    real = rig.store.executor_beat
+    real = rig.store.executors.beat
 
     async def executor_beat(*arguments: Any, **named: Any) -> Any:
         beat = await real(*arguments, **named)
         await rig.clock.sleep(LEASE)
         return beat
 
-    monkeypatch.setattr(rig.store, "executor_beat", executor_beat)
+    monkeypatch.setattr(rig.store.executors, "beat", executor_beat)
     await drive(rig.clock, rig.executor._heartbeat.beat())
     assert not rig.executor._lease.stands()
 
@@ -113,7 +113,7 @@ async def test_a_cancelled_task_with_a_long_grace_does_not_outlive_the_lease(rig
     job = await running(rig)
     rig.runner.stubborn = True
     assert job.run_id is not None
-    await rig.store.runs_cancel("default", job.run_id, "ada")
+    await rig.store.runs.cancel("default", job.run_id, "ada")
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await until_let_go(rig)
     first, second = rig.runner.graces
@@ -164,17 +164,17 @@ async def test_from_what_was_stopped_and_is_held_nothing_goes_on_before_it_is_de
     await until_let_go(rig)
     rig.flaky.gone = False
     told: list[Outcome] = []
-    real = rig.store.attempts_finish
+    real = rig.store.attempts.finish
 
     async def attempts_finish(executor: int, outcomes: Sequence[Outcome]) -> Any:
         told.extend(outcomes)
         return await real(executor, outcomes)
 
-    rig.store.attempts_finish = attempts_finish  # type: ignore[method-assign]  # to listen
+    rig.store.attempts.finish = attempts_finish  # type: ignore[method-assign]  # to listen
     await rig.tick()
     assert "FAILED" == await rig.state(job)
     assert [False] == [outcome.follow for outcome in told]
-    assert [] == list(await rig.store.completions(10))
+    assert [] == list(await rig.store.completions.pending(10))
 
 
 @pytest.mark.parametrize("reason", ["signal", "crashed"])
@@ -235,7 +235,7 @@ async def test_an_expired_executor_tells_nothing_of_what_it_stopped(rig: Rig) ->
     await until_let_go(rig)
     rig.flaky.gone = False
     await rig.clock.advance(1.0)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     before = rig.executor._lease.number
     await drive(rig.clock, rig.executor._heartbeat.beat())
     assert before < rig.executor._lease.number
@@ -252,7 +252,7 @@ async def test_after_a_pause_beyond_the_lease_the_first_thing_is_no_start(rig: R
     await rig.submit(rig.clock.now() + 0.5, on_unknown="fail")
     await rig.tick()
     late = await rig.submit()
-    claims = await rig.store.attempts_claim(any_claim(rig))
+    claims = await rig.store.attempts.claim(any_claim(rig))
     assert [late.run_id] == [claimed.run_id for claimed in claims]
     await rig.clock.advance(3600.0)
     rig.executor._admission.take(claims)
@@ -275,10 +275,10 @@ def any_claim(rig: Rig) -> ClaimRequest:
 async def test_a_guarded_start_that_was_accepted_begins_nothing_after_the_lease(rig: Rig) -> None:
     """The answer may be older than an expiry."""
     job = await rig.submit(on_unknown="hold")
-    rig.flaky.away = {"attempts_start"}
+    rig.flaky.away = {"attempts.start"}
     await rig.tick()
     await rig.clock.advance(LEASE)
-    rig.flaky.away = {"executor_beat"}
+    rig.flaky.away = {"executors.beat"}
     await rig.clock.advance(1.0)
     assert "RUNNING" == await rig.state(job)
     assert [] == rig.runner.launched
@@ -377,7 +377,7 @@ async def test_a_run_does_not_begin_here_while_an_older_attempt_of_it_still_dies
     job = await running(rig)
     assert job.run_id is not None
     rig.runner.stubborn = True
-    await rig.store.attempts_release_unknown(rig.executor._lease.number, [], rig.clock.now())
+    await rig.store.executors.release_unknown(rig.executor._lease.number, [], rig.clock.now())
     await rig.tick(after_seconds=1.0)
     await rig.tick(after_seconds=2.0)
     assert 1 == len(rig.runner.launched)
@@ -396,9 +396,9 @@ async def test_a_newer_claim_of_a_run_takes_the_place_of_the_older_and_of_its_sl
     await drive(rig.clock, rig.executor.prepare())
     job = await rig.submit(on_unknown="fail")
     assert job.run_id is not None
-    rig.flaky.away = {"attempts_start"}
+    rig.flaky.away = {"attempts.start"}
     await rig.tick()
-    await rig.store.attempts_release_unknown(rig.executor._lease.number, [], rig.clock.now())
+    await rig.store.executors.release_unknown(rig.executor._lease.number, [], rig.clock.now())
     await rig.tick()
     rig.flaky.away = set()
     await rig.clock.advance(2.0)
@@ -490,15 +490,15 @@ async def test_heartbeats_go_on_until_the_last_child_has_ended(monkeypatch: pyte
     rig = Rig()
     signals, runner = LocalSignals(), Closing()
     beats: list[float] = []
-    real = rig.store.executor_beat
+    real = rig.store.executors.beat
 
     async def executor_beat(*arguments: Any, **named: Any) -> Any:
         beats.append(rig.clock.monotonic())
         return await real(*arguments)
 
-    monkeypatch.setattr(rig.store, "executor_beat", executor_beat)
+    monkeypatch.setattr(rig.store.executors, "beat", executor_beat)
     dying = Executor(
-        runs=rig.store,
+        store=rig.store,
         runner_configs=[RunnerConfig(runner)],
         signals=signals,
         clock=rig.clock,
@@ -527,7 +527,7 @@ async def test_an_executor_ends_in_bounded_time_though_the_store_never_answers(m
     async def executor_leave(_number: int) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(rig.store, "executor_leave", executor_leave)
+    monkeypatch.setattr(rig.store.executors, "leave", executor_leave)
     async with asyncio.timeout(60):
         await rig.executor.stop()
     assert {} == rig.runner.running

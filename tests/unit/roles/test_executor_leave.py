@@ -41,7 +41,7 @@ async def test_what_began_and_is_killed_at_the_end_counts_as_an_attempt(rig: Rig
     await rig.tick()
     await drive(rig.clock, rig.executor.stop())
     assert job.run_id is not None
-    attempts = await rig.store.run_attempts(job.run_id)
+    attempts = await rig.store.runs.attempts(job.run_id)
     assert [(1, RunState.QUEUED)] == [(each.attempt, each.state) for each in attempts]
 
 
@@ -85,7 +85,7 @@ async def test_a_store_that_stays_away_is_not_waited_for_longer_than_that(rig: R
 
 async def test_a_start_on_record_that_never_came_to_be_is_no_unknown_outcome(rig: Rig) -> None:
     """Its task had not begun when the process was told to go, so nobody has to find out what it has done."""
-    rig.flaky.answers_lost = {"attempts_start"}
+    rig.flaky.answers_lost = {"attempts.start"}
     job = await rig.submit(on_unknown="hold")
     await rig.tick()
     await rig.clock.settle()

@@ -78,7 +78,7 @@ async def submitted(rig: Rig, **definition: Any) -> UUID:
     """A run that can be claimed, and that somebody was rung for."""
     run = cast(UUID, (await rig.submit(**definition)).run_id)
     rig.signals.send(Topic.RUNS)
-    await soon(rig, lambda: run in rig.runner.launched or rig.store._state.runs[run].blocked, "it is taken")
+    await soon(rig, lambda: run in rig.runner.launched or rig.store.state.runs[run].blocked, "it is taken")
     return run
 
 
@@ -102,7 +102,7 @@ async def test_an_end_that_later_runs_of_its_job_may_wait_for_is_told_at_once(ri
     ordinary, waited_for = await submitted(rig), await submitted(rig, overlap=overlap)
     rig.runner.end(ordinary)
     rig.runner.end_many([waited_for])
-    await soon(rig, lambda: not rig.store._state.runs, "both are told")
+    await soon(rig, lambda: not rig.store.state.runs, "both are told")
 
 
 async def test_an_end_that_nobody_can_wait_for_is_gathered_with_others(rig: Rig) -> None:
@@ -111,13 +111,13 @@ async def test_an_end_that_nobody_can_wait_for_is_gathered_with_others(rig: Rig)
     rig.runner.end(run)
     for _ in range(100):
         await rig.clock.advance(0.001)
-    assert run in rig.store._state.runs
+    assert run in rig.store.state.runs
 
 
 async def test_after_a_queue_went_on_the_next_claim_looks_at_all_of_it(rig: Rig) -> None:
     """What waits there has been ready for long, and lies behind where claims read. A claim that failed is no look."""
     asked: list[bool] = []
-    claim = rig.store.attempts_claim
+    claim = rig.store.attempts.claim
 
     async def attempts_claim(request: ClaimRequest) -> Any:
         asked.append(request.afresh)
@@ -125,7 +125,7 @@ async def test_after_a_queue_went_on_the_next_claim_looks_at_all_of_it(rig: Rig)
             raise StoreUnavailable("away")
         return await claim(request)
 
-    rig.store.attempts_claim = attempts_claim  # type: ignore[method-assign]  # to listen
+    rig.store.attempts.claim = attempts_claim  # type: ignore[method-assign]  # to listen
     rig.signals.send(Topic.QUEUES)
     await soon(rig, lambda: len(asked) >= 1, "it looks")
     rig.signals.send(Topic.RUNS)

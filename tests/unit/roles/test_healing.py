@@ -19,6 +19,7 @@ from tickwise.domain.model import Lane
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Check, Examined, JobAction, NewExecutor, NewJob, Violation
+from tickwise.ports.store.wrapping import WrappedStore
 from tickwise.roles.scheduler import invariant_repair
 from tickwise.roles.scheduler.invariant_repair import PAUSE_JITTER, Healing, timer_after
 
@@ -39,11 +40,12 @@ class Told(Silent):
         self.cured[invariant] += count
 
 
-class Sick:
+class Sick(WrappedStore):
     """A store with violations: as many subjects as the test says, of which some are wrong."""
 
     def __init__(self, store: Any, wrong: dict[Check, list[int]], subjects: int = 0) -> None:
-        self._store = store
+        super().__init__(store)
+        self.checks.violations, self.checks.heal = self._violations, self._heal
         self.wrong = wrong
         self.subjects = subjects
         self.asked: list[tuple[Check, int]] = []
@@ -51,10 +53,7 @@ class Sick:
         self.trouble: dict[str, Exception] = {}
         self.broken: set[Check] = set()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
+    async def _violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
         if "violations" in self.trouble and check in self.broken:
             raise self.trouble["violations"]
         begin = 1 if after is None else after.int + 1
@@ -63,7 +62,7 @@ class Sick:
         found = [Violation(UUID(int=n), f"{n} is wrong") for n in page if n in self.wrong.get(check, ())]
         return Examined(last=UUID(int=page[-1]) if len(page) == limit else None, found=found)
 
-    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+    async def _heal(self, check: Check, subjects: Sequence[UUID]) -> int:
         if "heal" in self.trouble:
             raise self.trouble["heal"]
         if not self.curable:
@@ -166,13 +165,13 @@ async def test_a_pass_takes_no_more_than_a_hundredth_of_the_time() -> None:
     assert [] == ward.store.asked
     short = await steps.step()
     assert 60.0 <= short <= 60.0 * (1.0 + PAUSE_JITTER)
-    real = ward.store.violations
+    real = ward.store._violations
 
     async def slowly(check: Check, **more: Any) -> Examined:
         await ward.rig.clock.sleep(1.0)
         return await real(check, **more)
 
-    ward.store.violations = slowly  # type: ignore[method-assign]  # for the test
+    ward.store.checks.violations = slowly
     pauses: list[float] = []
 
     async def step() -> None:
@@ -223,9 +222,9 @@ async def test_runs_that_no_executor_can_take_are_told_of_once_and_are_no_violat
     rig = ward.rig
     for queue in ("reports",) * 50 + ("default",):
         job = rig.make.job(rig.clock.now(), lane=Lane(queue))
-        await rig.store.jobs_add([job])
+        await rig.store.jobs.add([job])
     named = NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9 * HOUR)
-    await rig.store.executor_join(named)
+    await rig.store.executors.join(named)
     await rig.clock.advance(120.0)
     steps = ward.healing(rig.store)
     for first in (True, False):
@@ -242,7 +241,7 @@ async def test_runs_that_no_executor_can_take_are_told_of_once_and_are_no_violat
 
 async def without_timer(ward: Ward, job: NewJob) -> None:
     """What should never happen."""
-    state = ward.rig.store._state
+    state = ward.rig.store.state
     state.drop_timer(state.jobs[job.job_id])
 
 
@@ -271,7 +270,7 @@ async def test_a_job_that_never_ran_begins_where_it_was_planned() -> None:
     job = await ward.rig.cron("0 * * * *", first)
     await without_timer(ward, job)
     await ward.healing(ward.rig.store).look()
-    row = await ward.rig.store.job_get("default", job.job_id)
+    row = await ward.rig.store.jobs.get("default", job.job_id)
     assert row is not None
     assert row.timer is not None
     assert first == row.timer.due
@@ -282,11 +281,11 @@ async def test_a_job_that_is_not_to_run_gets_no_timer(action: JobAction) -> None
     """And it is no violation."""
     ward = Ward()
     job = await ward.rig.cron("0 * * * *", ward.rig.clock.now() + HOUR)
-    await ward.rig.store.job_move(ward.rig.make.move(job.job_id, action))
+    await ward.rig.store.jobs.move(ward.rig.make.move(job.job_id, action))
     await without_timer(ward, job)
     await ward.healing(ward.rig.store).look()
     assert 0 == ward.told.left["planned"]
-    row = await ward.rig.store.job_get("default", job.job_id)
+    row = await ward.rig.store.jobs.get("default", job.job_id)
     assert row is not None
     assert row.timer is None
 
@@ -302,13 +301,13 @@ async def test_a_schedule_that_is_over_is_no_violation_and_is_not_looked_into_ea
     await drive(rig.clock, rig.scheduler().tick())
     assert [RunState.QUEUED] == [row.state for row in await rig.rows()]
     looked: list[UUID] = []
-    real = rig.store.job_get
+    real = rig.store.jobs.get
 
     async def job_get(namespace: str, job_id: UUID) -> Any:
         looked.append(job_id)
         return await real(namespace, job_id)
 
-    monkeypatch.setattr(rig.store, "job_get", job_get)
+    monkeypatch.setattr(rig.store.jobs, "get", job_get)
     steps = ward.healing(rig.store)
     for _ in range(3):
         await steps.look()
@@ -320,7 +319,7 @@ async def test_a_job_whose_plan_cannot_be_read_holds_up_no_other() -> None:
     ward = Ward()
     rig = ward.rig
     broken = rig.make.recurring(rig.clock.now() + HOUR, definition='{"schedule_type":"CRON"}')
-    await rig.store.jobs_add([broken])
+    await rig.store.jobs.add([broken])
     fine = await rig.cron("0 * * * *", rig.clock.now() + HOUR)
     for job in (broken, fine):
         await without_timer(ward, job)

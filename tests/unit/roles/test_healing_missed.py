@@ -23,7 +23,7 @@ async def test_what_was_made_up_for_after_a_pause_is_not_planned_again() -> None
         await here.ask("POST", f"/jobs/{job_id}/resume", body={"missed": "run_all"})
         healing = Healing(here.store, signals=here.world.bell, clock=here.clock, telemetry=Silent())
         await healing.look()
-        job = await here.store.job_get("default", UUID(job_id))
+        job = await here.store.jobs.get("default", UUID(job_id))
         assert job is not None
         assert job.timer is None
 
@@ -41,6 +41,6 @@ async def test_a_record_of_many_skips_counts_as_far_as_it_reaches() -> None:
             await batch.commit([Fire(timer.job_id, timer.pending.due, None, (), skips)])
         healing = Healing(here.store, signals=here.world.bell, clock=here.clock, telemetry=Silent())
         await healing.look()
-        job = await here.store.job_get("default", UUID(job_id))
+        job = await here.store.jobs.get("default", UUID(job_id))
         assert job is not None
         assert job.timer is None

@@ -83,7 +83,7 @@ async def control(rig: Rig, ear: Ear) -> AsyncIterator[Control]:
             clock=rig.clock,
             hint_publisher=ear.hint_publisher,
         ),
-        keys=rig.store,
+        keys=rig.store.keys,
         kinds={kind.name: kind for kind in builtin_kinds()},
         calendars=CalendarFiles(),
         group_commit=GroupCommit(seconds=0.0),
@@ -113,10 +113,10 @@ async def active(rig: Rig) -> set[UUID]:
 
 async def failed(rig: Rig, job_id: UUID) -> UUID:
     """Its only queued run ends FAILED."""
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     request = ClaimRequest(executor=number, queues=["default"], labels=["task:shell"], limit=10, ahead_seconds=0.0)
-    claims = [each for each in await rig.store.attempts_claim(request) if each.job_id == job_id]
-    await rig.store.attempts_finish(number, [outcome(claim, RunState.FAILED) for claim in claims])
+    claims = [each for each in await rig.store.attempts.claim(request) if each.job_id == job_id]
+    await rig.store.attempts.finish(number, [outcome(claim, RunState.FAILED) for claim in claims])
     return claims[0].run_id
 
 
@@ -165,14 +165,14 @@ async def test_a_hint_that_cannot_be_made_harms_nothing_that_is_stored(rig: Rig,
     """The run is made, and that is what is answered."""
     job = await submitted(control, schedule_type="IMMEDIATE")
     await ear.hints()
-    real = rig.store.runs_add
+    real = rig.store.runs.add
 
     async def and_then_away(*arguments: object, **named: object) -> object:
         made = await real(*arguments, **named)  # type: ignore[arg-type]  # as they were asked
-        rig.flaky.away = {"job_get"}
+        rig.flaky.away = {"jobs.get"}
         return made
 
-    rig.flaky.runs_add = and_then_away  # type: ignore[attr-defined]  # to listen
+    rig.flaky.runs.add = and_then_away
     run = await control.jobs.run_now(WHO, job, RunNowBody())
     assert run in await active(rig)
     assert set() == await ear.runs()
@@ -182,7 +182,7 @@ async def test_what_schedulers_make_is_told_of(rig: Rig, ear: Ear) -> None:
     """Of one-time jobs and of those with a schedule, each in its lane."""
     due = rig.clock.now() + 60.0
     once = rig.make.job(due, lane=LANE._replace(priority=1))
-    await rig.store.jobs_add([once])
+    await rig.store.jobs.add([once])
     cron = await rig.cron("* * * * *", due)
     await rig.clock.advance(59.0)
     await drive(rig.clock, rig.scheduler(hint_publisher=ear.hint_publisher).fire_due())
@@ -201,11 +201,11 @@ async def test_what_follows_an_end_is_told_of(rig: Rig, ear: Ear) -> None:
     second = rig.make.job(None, definition=definition(), lane=LANE._replace(priority=7))
     second = second._replace(schedule_type="ON_DEMAND", recurring=True, never=True, run_id=None)
     first = rig.make.job(None, definition=definition(then=[str(second.job_id)]), lane=LANE)
-    await rig.store.jobs_add([first, second])
-    number = await rig.store.executor_join(executor())
+    await rig.store.jobs.add([first, second])
+    number = await rig.store.executors.join(executor())
     request = ClaimRequest(executor=number, queues=["default"], labels=["task:scripted"], limit=10, ahead_seconds=0.0)
-    claims = await rig.store.attempts_claim(request)
-    await rig.store.attempts_finish(number, [outcome(claim, follow=True) for claim in claims])
+    claims = await rig.store.attempts.claim(request)
+    await rig.store.attempts.finish(number, [outcome(claim, follow=True) for claim in claims])
     sequences = Sequences(
         rig.store, signals=rig.signals, clock=rig.clock, telemetry=Silent(), hint_publisher=ear.hint_publisher
     )
@@ -216,7 +216,7 @@ async def test_what_follows_an_end_is_told_of(rig: Rig, ear: Ear) -> None:
 
 async def test_what_stays_queued_is_told_of_again_the_more_seldom_the_longer(rig: Rig, ear: Ear) -> None:
     """By any scheduler, none of which remembers anything: a scheduler that dies costs nothing."""
-    await rig.store.jobs_add([job := rig.make.job(None, lane=LANE)])
+    await rig.store.jobs.add([job := rig.make.job(None, lane=LANE)])
     told = []
     for number in range(40):
         if job.run_id in {run for hints in await ear.hints() for run in hints.ids()}:
@@ -228,10 +228,10 @@ async def test_what_stays_queued_is_told_of_again_the_more_seldom_the_longer(rig
 
 async def test_what_is_held_or_has_ended_is_not_told_of_again(rig: Rig, ear: Ear) -> None:
     """Somebody has it."""
-    await rig.store.jobs_add([rig.make.job(None, lane=LANE)])
-    number = await rig.store.executor_join(executor())
+    await rig.store.jobs.add([rig.make.job(None, lane=LANE)])
+    number = await rig.store.executors.join(executor())
     request = ClaimRequest(executor=number, queues=["default"], labels=["task:scripted"], limit=10, ahead_seconds=0.0)
-    assert 1 == len(await rig.store.attempts_claim(request))
+    assert 1 == len(await rig.store.attempts.claim(request))
     for _ in range(6):
         await rig.clock.advance(0.5)
         await drive(rig.clock, HintSweep(rig.flaky, ear.hint_publisher).step())
@@ -240,7 +240,7 @@ async def test_what_is_held_or_has_ended_is_not_told_of_again(rig: Rig, ear: Ear
 
 async def test_without_a_broker_nobody_sweeps(rig: Rig) -> None:
     """The store is not even asked."""
-    rig.flaky.away = {"runs_waiting"}
+    rig.flaky.away = {"runs.waiting"}
     await drive(rig.clock, rig.scheduler().tick())
     with pytest.raises(StoreUnavailable):
         await drive(rig.clock, rig.scheduler(hint_publisher=Ear(rig.clock).hint_publisher).tick())

@@ -29,14 +29,14 @@ class Watched:
         self.looks = 0
         self.named: list[int] = []
         self._store = rig.store
-        rig.flaky.attempts_claim = self.attempts_claim  # type: ignore[attr-defined]  # to listen
+        rig.flaky.attempts.claim = self.claim
 
-    async def attempts_claim(self, request: ClaimRequest) -> Any:
+    async def claim(self, request: ClaimRequest) -> Any:
         if request.runs is None:
             self.looks += 1
         else:
             self.named.append(len(request.runs))
-        return await self._store.attempts_claim(request)
+        return await self._store.attempts.claim(request)
 
 
 async def register(**settings: Any) -> Rig:
@@ -154,7 +154,7 @@ async def test_the_more_urgent_of_two_hints_is_claimed_first() -> None:
     low, high = rig.make.job(lane=LANE._replace(priority=2)), rig.make.job(lane=LANE._replace(priority=8))
     body = '{"schedule_type":"IMMEDIATE","task":{"kind":"scripted"}}'
     jobs = [job._replace(definition=body, task_kind="scripted") for job in (low, high)]
-    await rig.store.jobs_add(jobs)
+    await rig.store.jobs.add(jobs)
     announce(rig, *jobs)
     await rig.tick()
     assert blocking.run_id is not None
@@ -270,7 +270,7 @@ async def test_a_named_claim_that_failed_is_made_again() -> None:
     rig = await register(poll_seconds=1000.0, quick=2, slots=2)
     job = await rig.submit()
     announce(rig, job)
-    rig.flaky.away = {"attempts_claim"}
+    rig.flaky.away = {"attempts.claim"}
     with pytest.raises(Unavailable, match="away"):
         await rig.tick()
     assert 1 == lag(rig)
@@ -284,7 +284,7 @@ async def test_what_a_named_claim_took_whose_answer_was_lost_is_given_back() -> 
     rig = await register(poll_seconds=1000.0)
     job = await rig.submit()
     announce(rig, job)
-    rig.flaky.answers_lost = {"attempts_claim"}
+    rig.flaky.answers_lost = {"attempts.claim"}
     with pytest.raises(Unavailable, match="lost"):
         await rig.tick()
     assert "DISPATCHED" == await rig.state(job)

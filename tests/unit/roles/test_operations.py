@@ -61,7 +61,7 @@ class Rig:
     def operations(self, work: Work | None = None) -> Operations:
         """Those of one more scheduler."""
         carry_out = (work or self.work).carry_out
-        return Operations(self.flaky, carry_out, clock=self.clock, telemetry=Silent())
+        return Operations(self.flaky.operations, carry_out, clock=self.clock, telemetry=Silent())
 
     async def ask(self, kind: str = "runs:cancel") -> OperationRow:
         """Something to be done to many."""
@@ -73,13 +73,13 @@ class Rig:
             created_by="ada",
             matched=None,
         )
-        row = await self.store.operation_add(operation)
+        row = await self.store.operations.add(operation)
         assert isinstance(row, OperationRow)
         return row
 
     async def row(self, operation: OperationRow) -> OperationRow:
         """As it is now."""
-        row = await self.store.operation_get("default", operation.operation_id)
+        row = await self.store.operations.get("default", operation.operation_id)
         assert row is not None
         return row
 
@@ -129,7 +129,7 @@ async def test_operations_have_their_turns(rig: Rig) -> None:
         await rig.clock.sleep(0.1)
         return await (Work(5) if operation.operation_id == short.operation_id else rig.work).carry_out(operation, size)
 
-    operations = Operations(rig.store, carry_out, clock=rig.clock, telemetry=Silent())
+    operations = Operations(rig.store.operations, carry_out, clock=rig.clock, telemetry=Silent())
     await rig.steps(operations, 3)
     assert short.operation_id in taken[:2]
     assert OperationStatus.DONE == (await rig.row(short)).status
@@ -140,9 +140,9 @@ async def test_a_page_whose_scheduler_died_is_gone_on_from_by_another(rig: Rig, 
     """Whether or not the page was put on record before; each subject is done once and counted once."""
     asked = await rig.ask()
     await rig.steps(rig.operations(), 1)
-    rig.flaky.broken = {"operation_step": Bug("the process is dead")}
+    rig.flaky.broken = {"operations.step": Bug("the process is dead")}
     if lost:
-        rig.flaky.broken, rig.flaky.answers_lost = {}, {"operation_step"}
+        rig.flaky.broken, rig.flaky.answers_lost = {}, {"operations.step"}
     with pytest.raises(Exception, match="dead|lost"):
         await rig.steps(rig.operations(), 1)
     rig.flaky.broken, rig.flaky.answers_lost = {}, set()
@@ -157,7 +157,7 @@ async def test_a_page_whose_record_is_in_doubt_is_recorded_again_at_once(
 ) -> None:
     """The same step twice is one."""
     asked = await rig.ask()
-    real, calls = rig.store.operation_step, []
+    real, calls = rig.store.operations.step, []
 
     async def operation_step(step: OperationStep) -> bool:
         calls.append(step)
@@ -166,7 +166,7 @@ async def test_a_page_whose_record_is_in_doubt_is_recorded_again_at_once(
             raise InDoubt("the answer is lost")
         return answer
 
-    monkeypatch.setattr(rig.store, "operation_step", operation_step)
+    monkeypatch.setattr(rig.store.operations, "step", operation_step)
     assert [0.0] == await rig.steps(rig.operations(), 1)
     assert (2, PAGE) == (len(calls), sum(counts(await rig.row(asked))[1:]))
 
@@ -174,7 +174,7 @@ async def test_a_page_whose_record_is_in_doubt_is_recorded_again_at_once(
 async def test_nobody_else_has_an_operation_that_is_in_hand(rig: Rig) -> None:
     """Until its scheduler has been silent for too long."""
     await rig.ask()
-    assert await rig.store.operation_take(HOLD_SECONDS) is not None
+    assert await rig.store.operations.take(HOLD_SECONDS) is not None
     assert [LOOK_SECONDS] == await rig.steps(rig.operations(), 1)
     await rig.clock.advance(HOLD_SECONDS)
     assert [0.0] == await rig.steps(rig.operations(), 1)
@@ -191,7 +191,7 @@ async def test_a_scheduler_that_was_overtaken_counts_nothing(rig: Rig) -> None:
         await rig.steps(other, 2)
         return page
 
-    slow = Operations(rig.store, carry_out, clock=rig.clock, telemetry=Silent())
+    slow = Operations(rig.store.operations, carry_out, clock=rig.clock, telemetry=Silent())
     assert 0.0 == await slow.step()
     await rig.steps(other, 4)
     assert EVERYTHING == counts(await rig.row(asked))
@@ -201,7 +201,7 @@ async def test_a_cancelled_operation_does_not_go_on(rig: Rig) -> None:
     """What is done stays done."""
     asked = await rig.ask()
     await rig.steps(rig.operations(), 1)
-    await rig.store.operation_cancel("default", asked.operation_id)
+    await rig.store.operations.cancel("default", asked.operation_id)
     assert [LOOK_SECONDS] == await rig.steps(rig.operations(), 1)
     assert (OperationStatus.CANCELLED, PAGE - 2, 2) == counts(await rig.row(asked))
 
@@ -220,7 +220,7 @@ async def test_a_page_that_fails_holds_up_no_other_operation(rig: Rig) -> None:
     assert EVERYTHING == counts(await rig.row(broken))
 
 
-@pytest.mark.parametrize("where", ["operation_take", "page"])
+@pytest.mark.parametrize("where", ["operations.take", "page"])
 async def test_a_store_that_is_away_is_waited_for_as_everywhere(rig: Rig, where: str) -> None:
     """The loop that steps knows how."""
     await rig.ask()

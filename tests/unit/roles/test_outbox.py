@@ -30,7 +30,7 @@ class Refusing:
         self.token = token
         self.asked: list[list[int]] = []
 
-    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+    async def start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         self.asked.append([began.token for began in starts])
         if len(self.asked) == 1:
             raise InDoubt("the answer is lost")
@@ -42,7 +42,7 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_active_one_its_ri
     to be recorded: the store refuses by run, so that the old start must not be sent with the new one."""
     clock, store = VirtualClock(), Refusing(token=2)
     lease, held_runs = Lease(clock, 10.0, doubted=asyncio.Event()), HeldRuns()
-    starts = StartRecords(runs=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
+    starts = StartRecords(attempts=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
     older, newer = held(clock, 1), held(clock, 2)
 
     async def fails() -> None:
@@ -65,7 +65,7 @@ async def test_an_attempt_whose_start_is_refused_as_stale_is_killed_here() -> No
     clock, store = VirtualClock(), Refusing(token=2)
     store.asked.append([])  # so that the first answer is not lost
     lease, held_runs = Lease(clock, 10.0, doubted=asyncio.Event()), HeldRuns()
-    starts = StartRecords(runs=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
+    starts = StartRecords(attempts=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
     for token, is_kept in ((2, True), (1, False)):
         attempt = held_runs.live[RUN] = held(clock, token)
         starts.add(Began(RUN, token, clock.now()))
@@ -87,7 +87,7 @@ class Picky:
     def __init__(self) -> None:
         self.kept: list[Outcome] = []
 
-    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         if any(outcome.state == CODES[RunState.SUCCESS] for outcome in outcomes):
             raise Bug("a result that cannot be kept")
         self.kept += outcomes

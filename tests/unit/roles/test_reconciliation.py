@@ -56,14 +56,14 @@ async def ended(rig: Rig, job: NewJob, verdict: Verdict = Verdict.OK, **more: An
 
 def set_back_silently(store: MemoryStore, snapshot: Any) -> None:
     """Writes are lost, and no epoch tells of it."""
-    epoch, before, tokens = store._state.epoch, store._state.epochs_before, store._state.tokens
+    epoch, before, tokens = store.state.epoch, store.state.epochs_before, store.state.tokens
     store.set_back(snapshot)
-    store._state.epoch, store._state.epochs_before, store._state.tokens = epoch, before, tokens
+    store.state.epoch, store.state.epochs_before, store.state.tokens = epoch, before, tokens
 
 
 async def executor_row(rig: Rig) -> ExecutorRow:
     """The active one."""
-    [row] = [row for row in await rig.store.executors_list() if row.gone_at is None]
+    [row] = [row for row in await rig.store.executors.all() if row.gone_at is None]
     return row
 
 
@@ -137,7 +137,7 @@ async def test_the_cancel_of_a_run_that_nobody_holds_is_carried_out(rig: Rig, mo
     await ended(rig, await running(rig))
     set_back_silently(rig.store, snapshot)
     rig.executor._reconciliation._upto = 0  # digests would not have found it
-    await rig.store.runs_cancel("default", _id(job), "ada")
+    await rig.store.runs.cancel("default", _id(job), "ada")
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await drive(rig.clock, rig.executor._reconciliation.compare())
     await drive(rig.clock, rig.executor._outbox.send())
@@ -148,8 +148,8 @@ async def test_a_cancel_of_what_is_on_its_way_asks_for_nothing(rig: Rig, monkeyp
     """The store hears of its end with the next batch."""
     job = await running(rig)
     rig.runner.end(_id(job), Verdict.OK)
-    await rig.store.runs_cancel("default", _id(job), "ada")
-    asked = counted(rig, monkeypatch, "held_list")
+    await rig.store.runs.cancel("default", _id(job), "ada")
+    asked = counted(rig, monkeypatch, "held.tokens")
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await drive(rig.clock, rig.executor._reconciliation.compare())
     assert [] == asked
@@ -161,8 +161,8 @@ async def test_a_claim_that_was_never_answered_is_given_back_unused(rig: Rig) ->
     """Nothing of it can have begun here: no attempt is counted, whatever its job says of unknown outcomes."""
     await running(rig)
     job = await rig.submit(on_unknown="fail")
-    rig.flaky.answers_lost.add("attempts_claim")
-    rig.flaky.away.add("attempts_release_unknown")
+    rig.flaky.answers_lost.add("attempts.claim")
+    rig.flaky.away.add("executors.release_unknown")
     with pytest.raises(Exception, match="lost"):
         await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost.clear()
@@ -184,7 +184,7 @@ async def test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss(
 ) -> None:
     """A server that stood still carries it out when the executor has already given back what was in doubt, and a later
     claim is answered. Its run goes back unused, and nobody says that the store lost anything."""
-    job, real = await rig.submit(on_unknown="fail"), rig.store.attempts_claim
+    job, real = await rig.submit(on_unknown="fail"), rig.store.attempts.claim
     late: list[ClaimRequest] = []
 
     async def stands_still(request: ClaimRequest) -> Sequence[Claimed]:
@@ -197,7 +197,7 @@ async def test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss(
             await rig.submit()
         return await real(request)
 
-    monkeypatch.setattr(rig.store, "attempts_claim", stands_still)
+    monkeypatch.setattr(rig.store.attempts, "claim", stands_still)
     with pytest.raises(InDoubt):
         await drive(rig.clock, rig.executor._claim_loop.step())
     await rig.tick()
@@ -207,7 +207,7 @@ async def test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss(
         await rig.tick(BEAT)
         await rig.tick(BEAT)
         await rig.tick(BEAT)
-    row, [epoch] = await rig.row(job), await rig.store.epochs_list()
+    row, [epoch] = await rig.row(job), await rig.store.epochs.all()
     assert ("QUEUED", 0, []) == (str(row.state), row.attempt, await rig.attempts(job))
     assert [("claim_given_back", 1)] == [(line["event"], line["count"]) for line in told]
     assert (0, False, 0) == (epoch.differed, epoch.lost_writes, (await executor_row(rig)).differs)
@@ -217,7 +217,7 @@ async def test_a_give_back_that_the_store_lost_is_a_loss(rig: Rig) -> None:
     """Though its claim was never answered: the store had acknowledged the give-back."""
     await running(rig)
     job = await rig.submit()
-    rig.flaky.answers_lost.add("attempts_claim")
+    rig.flaky.answers_lost.add("attempts.claim")
     with pytest.raises(InDoubt):
         await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost.clear()
@@ -233,7 +233,7 @@ async def test_a_give_back_that_the_store_lost_is_a_loss(rig: Rig) -> None:
     await rig.tick(BEAT)
     await rig.tick(BEAT)
     assert "QUEUED" == await rig.state(job)
-    assert 1 == (await rig.store.epochs_list())[0].differed
+    assert 1 == (await rig.store.epochs.all())[0].differed
 
 
 # ------------------------------------------------------------------------------------------ the store lost a claim
@@ -279,7 +279,7 @@ async def test_what_ends_while_the_store_answers_is_no_difference(rig: Rig, monk
     """Neither before its effect nor after it, however long the answer takes."""
     jobs = [await running(rig) for _ in range(3)]
     await rig.tick(SOON)
-    real = rig.store.held_list
+    real = rig.store.held.tokens
     seen: list[Any] = []
 
     async def slowly(executor: int, token: int) -> Any:
@@ -290,13 +290,13 @@ async def test_what_ends_while_the_store_answers_is_no_difference(rig: Rig, monk
         seen.append(before)
         return before
 
-    monkeypatch.setattr(rig.store, "held_list", slowly)
+    monkeypatch.setattr(rig.store.held, "tokens", slowly)
     rig.executor._reconciliation.doubt()
     await drive(rig.clock, rig.executor._reconciliation.compare())
     assert 1 <= len(seen) <= 2
     assert 0 == rig.executor._reconciliation.differs
     assert [] == rig.runner.stopped
-    assert 0 == (await rig.store.epochs_list())[0].differed
+    assert 0 == (await rig.store.epochs.all())[0].differed
 
 
 async def test_what_is_told_while_digests_are_compared_is_looked_at_later(
@@ -305,7 +305,7 @@ async def test_what_is_told_while_digests_are_compared_is_looked_at_later(
     """The list is not asked for each time that a run ends at this moment."""
     jobs = [await running(rig) for _ in range(2)]
     await rig.tick(SOON)
-    real = rig.store.held_digest
+    real = rig.store.held.digest
 
     async def slowly(executor: int, token: int) -> Any:
         answer = await real(executor, token)
@@ -315,8 +315,8 @@ async def test_what_is_told_while_digests_are_compared_is_looked_at_later(
             return await real(executor, token)
         return answer
 
-    monkeypatch.setattr(rig.store, "held_digest", slowly)
-    asked = counted(rig, monkeypatch, "held_list")
+    monkeypatch.setattr(rig.store.held, "digest", slowly)
+    asked = counted(rig, monkeypatch, "held.tokens")
     await rig.tick(BEAT)
     await rig.tick(BEAT)
     assert [] == asked
@@ -328,7 +328,7 @@ async def test_a_start_that_is_being_recorded_is_left_to_the_stores_answer(rig: 
     gate: dict[str, Any] = {"concurrency": {"limit": 1}, "limit_key": "key:one"}
     await running(rig, **gate)
     waits = await rig.submit(**gate)
-    rig.flaky.answers_lost.add("attempts_start")
+    rig.flaky.answers_lost.add("attempts.start")
     await drive(rig.clock, rig.executor._claim_loop.step())
     assert "QUEUED" == await rig.state(waits)  # its start was refused, and the answer is lost
     rig.executor._reconciliation.doubt()
@@ -339,7 +339,7 @@ async def test_a_start_that_is_being_recorded_is_left_to_the_stores_answer(rig: 
 
 async def test_an_ordinary_day_never_asks_for_lists(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs come, go on for long, and end."""
-    asked = counted(rig, monkeypatch, "held_list")
+    asked = counted(rig, monkeypatch, "held.tokens")
     for _ in range(30):
         job = await running(rig)
         await rig.tick(BEAT)
@@ -364,7 +364,7 @@ async def test_what_is_found_is_told_with_the_heartbeat_and_counted_once(rig: Ri
     await rig.tick(BEAT)
     await rig.tick(BEAT)
     assert 0 == (await executor_row(rig)).differs
-    epoch, before = await rig.store.epochs_list()
+    epoch, before = await rig.store.epochs.all()
     assert (1, True, 0) == (epoch.differed, epoch.lost_writes, before.differed)
 
 
@@ -372,14 +372,14 @@ async def test_comparing_takes_a_hundredth_of_the_time(rig: Rig, monkeypatch: py
     """A store that reads for a second to answer is asked again after a hundred."""
     await running(rig)
     await rig.tick(SOON)
-    real, asked = rig.store.held_digest, []
+    real, asked = rig.store.held.digest, []
 
     async def slowly(executor: int, token: int) -> Any:
         asked.append(rig.clock.monotonic())
         await rig.clock.sleep(1.0)
         return await real(executor, token)
 
-    monkeypatch.setattr(rig.store, "held_digest", slowly)
+    monkeypatch.setattr(rig.store.held, "digest", slowly)
     for _ in range(80):
         await rig.tick(BEAT)
     gaps = [later - sooner for sooner, later in pairwise(asked)]
@@ -393,9 +393,9 @@ async def test_a_comparison_that_fails_is_made_again(rig: Rig) -> None:
     snapshot = rig.store.snapshot()
     await ended(rig, job)
     rig.store.set_back(snapshot)
-    rig.flaky.away.add("held_list")
+    rig.flaky.away.add("held.tokens")
     await drive(rig.clock, rig.executor._heartbeat.beat())
-    with pytest.raises(Exception, match="held_list is away"):
+    with pytest.raises(Exception, match="held.tokens is away"):
         await drive(rig.clock, rig.executor._reconciliation.compare())
     rig.flaky.away.clear()
     await drive(rig.clock, rig.executor._reconciliation.compare())
@@ -466,11 +466,12 @@ def _id(job: NewJob) -> Any:
 
 def counted(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
     """The calls of this method of the store from now on."""
-    real, calls = getattr(rig.store, name), []
+    part, method = name.split(".")
+    real, calls = getattr(getattr(rig.store, part), method), []
 
     async def call(*arguments: Any) -> Any:
         calls.append(arguments)
         return await real(*arguments)
 
-    monkeypatch.setattr(rig.store, name, call)
+    monkeypatch.setattr(getattr(rig.store, part), method, call)
     return calls

@@ -74,7 +74,7 @@ async def directly(here: Buffered, delivery: Delivery) -> None:
 
 
 async def jobs_of(here: Buffered) -> list[tuple[Any, ...]]:
-    rows = await here.link.store.jobs_list(JobQuery(namespace="default", limit=50))
+    rows = await here.link.store.searches.jobs(JobQuery(namespace="default", limit=50))
     return sorted((row.job_id, row.name, row.key, str(row.status)) for row in rows)
 
 

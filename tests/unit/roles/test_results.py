@@ -16,6 +16,7 @@ from tickwise.domain.model import Outcome
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import NewJob
+from tickwise.ports.store.wrapping import WrappedStore
 from tickwise.roles.executor import result_publisher
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.shared.messages import Results, encode
@@ -31,12 +32,12 @@ async def register(**settings: Any) -> Rig:
     return rig
 
 
-async def recorder(rig: Rig, *, runs: Any = None) -> ResultsRecorder:
+async def recorder(rig: Rig, *, store: Any = None) -> ResultsRecorder:
     """One more recorder of results, at work as far as the test lets it."""
     assert rig.broker is not None
     exchange = rig.broker._exchange
     made = ResultsRecorder(
-        runs=runs or rig.flaky,
+        store=store or rig.flaky,
         broker=MemoryBroker(exchange, rig.clock),
         signals=rig.signals,
         clock=rig.clock,
@@ -81,7 +82,7 @@ async def test_what_is_on_its_way_counts_as_known_when_a_claim_is_in_doubt() -> 
     """Else the store would give it to somebody else, and its task would run twice."""
     rig = await register()
     (job,) = await ended(rig)
-    rig.flaky.away = {"attempts_claim"}
+    rig.flaky.away = {"attempts.claim"}
     with pytest.raises(Unavailable):
         await rig.tick(after_seconds=0.2)
     rig.flaky.away = set()
@@ -143,7 +144,7 @@ async def test_a_store_that_is_away_for_long_does_not_park_a_message_again_and_a
     await rig.broker.send(RESULTS, [Message(NOISE, b"1")])
     (job,) = await ended(rig)
     recording = await recorder(rig)
-    rig.flaky.away = {"attempts_finish"}
+    rig.flaky.away = {"attempts.finish"}
     for _ in range(5):
         with pytest.raises(StoreUnavailable):
             await recording.step(0.0)
@@ -162,7 +163,7 @@ async def test_a_recorder_that_has_a_partition_again_goes_on_from_what_another_o
     told: list[int] = []
     for number, recording in ((1, first), (2, second), (3, first)):
         await recording.apply([delivery(message(1, number))])
-        told.append(await rig.store.results_marked(1))
+        told.append(await rig.store.marks.get(1))
     assert [1, 2, 3] == told
 
 
@@ -196,7 +197,7 @@ async def test_what_an_executor_published_before_it_died_is_recorded_all_the_sam
     recording = await recorder(rig)
     await recording.step(0.0)
     await rig.clock.advance(60.0)
-    await rig.store.leases_expire(3)
+    await rig.store.executors.expire(3)
     assert "SUCCESS" == await rig.state(job)
 
 
@@ -205,7 +206,7 @@ async def test_what_comes_after_its_executor_was_expired_is_refused() -> None:
     rig = await register()
     (job,) = await ended(rig)
     await rig.clock.advance(60.0)
-    await rig.store.leases_expire(3)
+    await rig.store.executors.expire(3)
     await (await recorder(rig)).step(0.0)
     assert "QUEUED" == await rig.state(job)
 
@@ -215,7 +216,7 @@ async def test_an_expired_executor_forgets_what_it_published_and_counts_anew() -
     rig = await register(lease_seconds=2.0)
     await ended(rig)
     await rig.clock.advance(3.0)
-    await rig.store.leases_expire(3)
+    await rig.store.executors.expire(3)
     await rig.tick()
     assert 0 == len(rig.executor._outbox)
     recording = await recorder(rig)
@@ -266,21 +267,20 @@ async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
     assert rig.broker is not None
     told: list[tuple[int, int]] = []
 
-    class Counting:
-        async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
-            told.append((executor, len(outcomes)))
-            return []
+    async def finish(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        told.append((executor, len(outcomes)))
+        return []
 
-        async def results_mark(self, marks: dict[int, int]) -> None:
-            told.append((0, len(marks)))
+    async def put(marks: dict[int, int]) -> None:
+        told.append((0, len(marks)))
 
-        async def results_marked(self, executor: int) -> int:
-            return 0
+    counting = WrappedStore(rig.store)
+    counting.attempts.finish, counting.marks.put = finish, put
 
     for number in (1, 2, 3):
         for executor in (7, 8):
             await rig.broker.send(RESULTS, [message(executor, number, outcome(number))])
-    await (await recorder(rig, runs=Counting())).step(0.0)
+    await (await recorder(rig, store=counting)).step(0.0)
     assert [(7, 3), (8, 3), (0, 2)] == sorted(told[:2]) + told[2:]
 
 
@@ -289,7 +289,7 @@ async def test_recorders_wait_for_a_store_that_is_away_and_lose_nothing() -> Non
     rig = await register()
     (job,) = await ended(rig)
     recording = await recorder(rig)
-    rig.flaky.away = {"attempts_finish"}
+    rig.flaky.away = {"attempts.finish"}
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
             await recording.step(0.0)
@@ -305,7 +305,7 @@ async def test_a_recorder_that_stood_still_and_one_that_took_over_record_once() 
     rig = await register()
     (job,) = await ended(rig)
     stalled = await recorder(rig)
-    rig.flaky.away = {"results_mark"}
+    rig.flaky.away = {"marks.put"}
     with pytest.raises(StoreUnavailable):
         await stalled.step(0.0)
     stalled_broker = stalled._parking._broker
@@ -351,16 +351,14 @@ async def test_one_outcome_that_cannot_be_stored_ends_plainly_and_harms_no_other
     rig = await register()
     first, second, third = await ended(rig, 3)
 
-    class Picky:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(rig.store, name)
+    async def finish(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        if any(each.run_id == second.run_id and each.state == CODES[RunState.SUCCESS] for each in outcomes):
+            raise Bug("a result that cannot be kept")
+        return await rig.store.attempts.finish(executor, outcomes)
 
-        async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
-            if any(each.run_id == second.run_id and each.state == CODES[RunState.SUCCESS] for each in outcomes):
-                raise Bug("a result that cannot be kept")
-            return await rig.store.attempts_finish(executor, outcomes)
-
-    await (await recorder(rig, runs=Picky())).step(0.0)
+    picky = WrappedStore(rig.store)
+    picky.attempts.finish = finish
+    await (await recorder(rig, store=picky)).step(0.0)
     assert ["SUCCESS", "FAILED", "SUCCESS"] == [await rig.state(job) for job in (first, second, third)]
 
 

@@ -32,7 +32,7 @@ async def test_fires_within_the_horizon_become_runs_with_their_names(rig: Rig) -
     job = await rig.cron("* * * * * *", first)
     await drive(rig.clock, rig.scheduler().tick())
     assert [first, first + 1] == await rig.dues()
-    assert await rig.store.run_get("default", run_id(job.job_id, first)) is not None
+    assert await rig.store.runs.get("default", run_id(job.job_id, first)) is not None
 
 
 async def test_two_schedulers_make_each_run_once(rig: Rig) -> None:
@@ -60,7 +60,7 @@ async def test_after_downtime_the_latest_missed_fire_runs_once_and_the_next_is_a
     (skip,) = await rig.rows(RunState.SKIPPED)
     assert ("misfire", 24) == (skip.reason, skip.occurrences)
     assert "after its time, and the grace is 60 s" in (skip.error or "")
-    row = await rig.store.job_get("default", job.job_id)
+    row = await rig.store.jobs.get("default", job.job_id)
     assert row is not None
     assert row.timer is not None
     assert rig.clock.now() < row.timer.due
@@ -71,7 +71,7 @@ async def test_a_run_bears_the_time_that_it_stands_for_and_what_its_job_says_of_
     first = rig.clock.now() + 1
     job = await rig.cron("* * * * *", first, jitter_seconds=50.0, overlap="queue_one")
     await drive(rig.clock, rig.scheduler().tick())
-    row = await rig.store.run_get("default", run_id(job.job_id, first))
+    row = await rig.store.runs.get("default", run_id(job.job_id, first))
     assert row is not None
     assert first == row.nominal_at
     assert first < row.due_at < first + 50
@@ -140,7 +140,7 @@ def test_looks_come_between_whole_seconds_and_never_too_late(longest: float, gap
 async def test_a_timer_that_cannot_be_decided_blocks_no_other(rig: Rig) -> None:
     """It is parked, and said."""
     broken = rig.make.recurring(rig.clock.now() + 0.5, definition='{"schedule_type":"CRON"}')
-    await rig.store.jobs_add([broken])
+    await rig.store.jobs.add([broken])
     await rig.cron("* * * * * *", rig.clock.now() + 1)
     await drive(rig.clock, rig.scheduler().tick())
     assert 2 == len(await rig.dues())
@@ -150,9 +150,9 @@ async def test_a_timer_that_cannot_be_decided_keeps_its_time(rig: Rig) -> None:
     """It is looked at again later, and what it stands for is not lost by that."""
     due = rig.clock.now() + 0.5
     broken = rig.make.recurring(due, definition='{"schedule_type":"CRON"}')
-    await rig.store.jobs_add([broken])
+    await rig.store.jobs.add([broken])
     await drive(rig.clock, rig.scheduler().tick())
-    row = await rig.store.job_get("default", broken.job_id)
+    row = await rig.store.jobs.get("default", broken.job_id)
     assert row is not None
     assert row.timer is not None
     assert (due, Hold.CALENDAR) == (row.timer.since, row.timer.hold)
@@ -168,7 +168,7 @@ async def test_a_job_that_blows_its_fuse_is_paused_with_the_reason(rig: Rig) -> 
         await rig.clock.advance(1)
     assert 2 == len(await rig.rows(RunState.QUEUED))
     assert ["fuse"] == [row.reason for row in await rig.rows(RunState.SKIPPED)]
-    row = await rig.store.job_get("default", job.job_id)
+    row = await rig.store.jobs.get("default", job.job_id)
     assert row is not None
     assert ("PAUSED", "fuse") == (str(row.status), row.paused_by)
     assert "more than 2 runs in one minute" in (row.pause_reason or "")
@@ -182,7 +182,7 @@ async def test_what_waits_for_a_run_that_is_gone_is_freed_by_any_scheduler(rig: 
     async def runs_unblock() -> int:
         return freed.pop() if freed else 0
 
-    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # the memory store frees them at once
+    rig.store.runs.unblock = runs_unblock  # type: ignore[method-assign]  # the memory store frees them at once
     await drive(rig.clock, rig.scheduler()._lease_expiry.step())
     assert [] == freed
     assert woken.is_set()
@@ -198,7 +198,7 @@ async def test_a_look_at_very_many_that_wait_is_not_made_all_the_time(rig: Rig) 
         await rig.clock.sleep(lasts)
         return 0
 
-    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # to listen
+    rig.store.runs.unblock = runs_unblock  # type: ignore[method-assign]  # to listen
     scheduler = rig.scheduler()
     for _ in range(3):
         await drive(rig.clock, scheduler._lease_expiry.step())
@@ -216,12 +216,12 @@ async def test_a_look_at_very_many_that_wait_is_not_made_all_the_time(rig: Rig) 
 async def test_dead_executors_are_expired(rig: Rig) -> None:
     """A lease that ran out frees what it held."""
     scheduler = rig.scheduler()
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     await drive(rig.clock, scheduler._lease_expiry.step())
     for _ in range(11):
         await rig.clock.advance(1)
         await drive(rig.clock, scheduler._lease_expiry.step())
-    assert not (await rig.store.executor_beat(number, 10.0)).alive
+    assert not (await rig.store.executors.beat(number, 10.0)).alive
 
 
 async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_failed(
@@ -231,12 +231,12 @@ async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_fa
     scheduler = rig.scheduler()
     told: list[Mapping[str, int]] = []
     monkeypatch.setattr(scheduler._lease_expiry._telemetry, "failed", told.append)
-    number = await rig.store.executor_join(executor(slots=3))
+    number = await rig.store.executors.join(executor(slots=3))
     unknown = [OnUnknown.FAIL, OnUnknown.HOLD, OnUnknown.HOLD]
-    await rig.store.jobs_add([rig.make.job(rig.clock.now()) for _ in unknown])
+    await rig.store.jobs.add([rig.make.job(rig.clock.now()) for _ in unknown])
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=3, ahead_seconds=0.0)
-    claims = await rig.store.attempts_claim(request)
-    await rig.store.attempts_start(
+    claims = await rig.store.attempts.claim(request)
+    await rig.store.attempts.start(
         number,
         [Began(claim.run_id, claim.token, rig.clock.now(), on) for claim, on in zip(claims, unknown, strict=True)],
     )
@@ -253,9 +253,9 @@ async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_fa
 async def test_after_the_store_was_away_executors_first_get_one_lease_to_be_heard(rig: Rig) -> None:
     """Nobody could renew a lease meanwhile, so nobody is expired for that."""
     scheduler = rig.scheduler()
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     await drive(rig.clock, scheduler._lease_expiry.step())
-    rig.flaky.away = {"now", "leases_expire"}
+    rig.flaky.away = {"now", "executors.expire"}
     for _ in range(20):
         await rig.clock.advance(1)
         with pytest.raises(StoreUnavailable):
@@ -264,12 +264,12 @@ async def test_after_the_store_was_away_executors_first_get_one_lease_to_be_hear
     await drive(rig.clock, scheduler._lease_expiry.step())
     await rig.clock.advance(5)
     await drive(rig.clock, scheduler._lease_expiry.step())
-    assert (await rig.store.executor_beat(number, 10.0)).alive
+    assert (await rig.store.executors.beat(number, 10.0)).alive
 
 
 async def test_a_scheduler_that_found_the_store_away_when_it_began_gives_executors_their_time_too(rig: Rig) -> None:
     """It does not know how long they could not be heard."""
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     rig.flaky.gone = True
     scheduler = rig.scheduler()
     for _ in range(15):
@@ -280,12 +280,12 @@ async def test_a_scheduler_that_found_the_store_away_when_it_began_gives_executo
     await drive(rig.clock, scheduler._lease_expiry.step())
     await rig.clock.advance(5)
     await drive(rig.clock, scheduler._lease_expiry.step())
-    assert (await rig.store.executor_beat(number, 10.0)).alive
+    assert (await rig.store.executors.beat(number, 10.0)).alive
 
 
 async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once(rig: Rig) -> None:
     """Nobody else was answered either."""
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     scheduler = rig.scheduler()
     await drive(rig.clock, scheduler._lease_expiry.step())
     real = rig.store.now
@@ -297,12 +297,12 @@ async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once
     rig.store.now = now  # type: ignore[method-assign]  # for one call
     await drive(rig.clock, scheduler._lease_expiry.step())
     rig.store.now = real  # type: ignore[method-assign]  # as it was
-    assert (await rig.store.executor_beat(number, 10.0)).alive
+    assert (await rig.store.executors.beat(number, 10.0)).alive
 
 
 async def test_a_store_that_stood_still_while_it_looked_at_what_waits_buries_nobody_at_once(rig: Rig) -> None:
     """Nobody was answered meanwhile, and whoever expires afterwards has to know that."""
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     scheduler = rig.scheduler()
     await drive(rig.clock, scheduler._lease_expiry.step())
 
@@ -310,23 +310,23 @@ async def test_a_store_that_stood_still_while_it_looked_at_what_waits_buries_nob
         await rig.clock.sleep(30.0)
         return 0
 
-    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # as a frozen server answers
+    rig.store.runs.unblock = runs_unblock  # type: ignore[method-assign]  # as a frozen server answers
     await drive(rig.clock, scheduler._lease_expiry.step())
     await drive(rig.clock, scheduler._lease_expiry.step())
-    assert (await rig.store.executor_beat(number, 10.0)).alive
+    assert (await rig.store.executors.beat(number, 10.0)).alive
 
 
 async def test_the_dead_are_expired_though_what_waits_cannot_be_freed(rig: Rig) -> None:
     """One defect does not bring another."""
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     scheduler = rig.scheduler()
     await drive(rig.clock, scheduler._lease_expiry.step())
-    rig.flaky.broken = {"runs_unblock": ValueError("a defect")}
+    rig.flaky.broken = {"runs.unblock": ValueError("a defect")}
     for _ in range(11):
         await rig.clock.advance(1)
         with pytest.raises(ValueError, match="a defect"):
             await drive(rig.clock, scheduler._lease_expiry.step())
-    assert not (await rig.store.executor_beat(number, 10.0)).alive
+    assert not (await rig.store.executors.beat(number, 10.0)).alive
 
 
 async def test_what_waits_goes_on_though_the_dead_cannot_be_expired(rig: Rig) -> None:
@@ -337,8 +337,8 @@ async def test_what_waits_goes_on_though_the_dead_cannot_be_expired(rig: Rig) ->
         looks.append(rig.clock.now())
         return 0
 
-    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # to listen
-    rig.flaky.broken = {"leases_expire": ValueError("a defect")}
+    rig.store.runs.unblock = runs_unblock  # type: ignore[method-assign]  # to listen
+    rig.flaky.broken = {"executors.expire": ValueError("a defect")}
     with pytest.raises(ValueError, match="a defect"):
         await drive(rig.clock, rig.scheduler()._lease_expiry.step())
     assert 1 == len(looks)

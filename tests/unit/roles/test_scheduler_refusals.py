@@ -23,15 +23,15 @@ def rig() -> Rig:
 
 
 class Refusing:
-    """In place of a store's `timers_commit`: a batch with runs of one job is refused whole, while the test says so."""
+    """In place of a store's `timers.commit`: a batch with runs of one job is refused whole, while the test says so."""
 
     def __init__(self, rig: Rig, job_id: UUID, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
         self.error: Exception | None = error
         self.batches: list[int] = []
         """How many fires each batch had that was handed over."""
-        self._commit = rig.store.timers_commit
+        self._commit = rig.store.timers.commit
         self._job_id = job_id
-        monkeypatch.setattr(rig.store, "timers_commit", self.commit)
+        monkeypatch.setattr(rig.store.timers, "commit", self.commit)
 
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         self.batches.append(len(fires))
@@ -57,7 +57,7 @@ async def test_a_fire_that_the_store_refuses_stops_no_other_job(
     assert [(str(bad.job_id), now + 60)] == [
         (line["job_id"], line["due"]) for line in told if line["event"] == "schedule_unrecordable"
     ]
-    row = await rig.store.job_get("default", bad.job_id)
+    row = await rig.store.jobs.get("default", bad.job_id)
     assert row is not None
     assert row.timer is not None
     assert (now + 120, now + 60, Hold.CALENDAR) == (row.timer.due, row.timer.since, row.timer.hold)

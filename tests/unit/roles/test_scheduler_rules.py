@@ -50,7 +50,7 @@ def _text(instant: float) -> str:
 async def put_calendar(rig: Rig, *spans: tuple[float, float], name: str = "quiet") -> None:
     """Create or replace it."""
     body = encode_calendar(stored(*spans))
-    await rig.store.rule_put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name=name, body=body))
+    await rig.store.rules.put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name=name, body=body))
 
 
 async def put_window(rig: Rig, begin: float, end: float, **fields: object) -> None:
@@ -58,7 +58,7 @@ async def put_window(rig: Rig, begin: float, end: float, **fields: object) -> No
     when = stored((begin, end))
     window = Window("upgrade", when.calendar, **fields)  # type: ignore[arg-type]  # as the test says
     body = encode_window(window, when)
-    await rig.store.rule_put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name="upgrade", body=body))
+    await rig.store.rules.put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name="upgrade", body=body))
 
 
 async def tick_for(rig: Rig, scheduler: Scheduler, seconds: int) -> None:
@@ -116,7 +116,7 @@ async def test_what_a_calendar_defers_runs_when_it_opens(rig: Rig) -> None:
     job = await rig.cron("* * * * *", now + 60, calendars=[{"name": "quiet", "otherwise": "defer"}])
     await rig.clock.advance(59)
     await drive(rig.clock, scheduler.tick())
-    row = await rig.store.job_get("default", job.job_id)
+    row = await rig.store.jobs.get("default", job.job_id)
     assert row is not None
     assert row.timer is not None
     assert (now + 3600, now + 60, Hold.CALENDAR) == (row.timer.due, row.timer.since, row.timer.hold)
@@ -136,7 +136,7 @@ async def test_a_window_concerns_jobs_by_their_labels_one_time_jobs_too(rig: Rig
     await put_window(rig, now + 20, now + 30, labels={"team": "data"}, action=Otherwise.DEFER, reason="new disks")
     concerned = rig.make.job(now + 25.0, labels={"team": "data"}, definition=FUTURE)
     other = rig.make.job(now + 25.0, definition=FUTURE)
-    await rig.store.jobs_add([concerned, other])
+    await rig.store.jobs.add([concerned, other])
     await rig.clock.advance(22)
     await tick_for(rig, rig.scheduler(), 3)
     assert [other.run_id] == [row.run_id for row in await rig.rows()]
@@ -156,7 +156,7 @@ async def test_a_one_time_job_in_a_window_that_skips_is_on_record_under_its_own_
     now = rig.clock.now()
     await put_window(rig, now + 20, now + 30, reason="new disks")
     job = rig.make.job(now + 25.0, definition=FUTURE)
-    await rig.store.jobs_add([job])
+    await rig.store.jobs.add([job])
     await rig.clock.advance(24)
     await tick_for(rig, rig.scheduler(), 1)
     (row,) = await rig.rows()
@@ -170,8 +170,8 @@ async def test_whether_a_window_is_near_is_known_at_every_moment(rig: Rig, monke
     for number, span in enumerate(spans):
         when = stored(span)
         text = encode_window(Window(f"window {number}", when.calendar), when)
-        await rig.store.rule_put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name=str(number), body=text))
-    book = Rulebook(rig.store)
+        await rig.store.rules.put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name=str(number), body=text))
+    book = Rulebook(rig.store.rules)
     await book.load()
     looks = 0
     real = next_cover
@@ -195,7 +195,7 @@ async def test_a_window_that_is_new_counts_where_there_are_one_time_jobs_alone(r
     await drive(rig.clock, scheduler.tick())
     await put_window(rig, now + 20, now + 30)
     job = rig.make.job(now + 25.0, definition=FUTURE)
-    await rig.store.jobs_add([job])
+    await rig.store.jobs.add([job])
     await tick_for(rig, scheduler, 26)
     (row,) = await rig.rows()
     assert (job.run_id, RunState.SKIPPED, "maintenance") == (row.run_id, row.state, row.reason)
@@ -214,7 +214,7 @@ async def test_what_people_call_things_stops_no_schedule(rig: Rig) -> None:
 async def test_a_job_whose_calendar_cannot_be_read_waits(rig: Rig) -> None:
     """Running in a time that is closed would be worse. When the calendar can be read, what waited is decided."""
     now = rig.clock.now()
-    await rig.store.rule_put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name="quiet", body='{"said":7}'))
+    await rig.store.rules.put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name="quiet", body='{"said":7}'))
     await rig.cron("* * * * *", now + 60, calendars=USES)
     await rig.clock.advance(60)
     scheduler = rig.scheduler()
@@ -239,7 +239,7 @@ async def test_a_job_whose_calendar_is_gone_waits(rig: Rig) -> None:
         (line["namespace"], line["calendar"]) for line in told if line["event"] == "calendar_gone"
     ]
     for job in jobs:
-        row = await rig.store.job_get("default", job.job_id)
+        row = await rig.store.jobs.get("default", job.job_id)
         assert row is not None
         assert row.timer is not None
         assert (now + 60, Hold.CALENDAR) == (row.timer.since, row.timer.hold)
@@ -256,7 +256,7 @@ WAITED = [(60.0, RunState.SKIPPED), (120.0, RunState.QUEUED)]
 async def test_a_window_that_cannot_be_read_closes_nothing(rig: Rig) -> None:
     """Else every job of its namespace would stand still."""
     now = rig.clock.now()
-    await rig.store.rule_put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name="upgrade", body="[]"))
+    await rig.store.rules.put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name="upgrade", body="[]"))
     await rig.cron("* * * * * *", now + 1)
     await drive(rig.clock, rig.scheduler().tick())
     assert [now + 1, now + 2] == await rig.dues()
@@ -272,14 +272,14 @@ async def test_over_a_namespaces_limit_the_jobs_that_fire_most_often_are_parked(
     often = await rig.cron("* * * * * *", now + 1)
     elsewhere = await rig.cron("* * * * * *", now + 1, namespace="other")
     await tick_for(rig, rig.scheduler(fires_per_minute_most=10), 62)
-    parked = await rig.store.job_get("default", often.job_id)
+    parked = await rig.store.jobs.get("default", often.job_id)
     assert parked is not None
     assert ("PAUSED", "fuse") == (str(parked.status), parked.paused_by)
     assert "its namespace made more than 10 runs" in (parked.pause_reason or "")
     assert 10 == len([row for row in await rig.rows(RunState.QUEUED) if row.job_id == often.job_id])
     assert {"fuse"} == {row.reason for row in await rig.rows(RunState.SKIPPED)}
     assert [slow.job_id] == [row.job_id for row in await rig.rows(RunState.QUEUED) if row.job_id != often.job_id]
-    other = await rig.store.job_get("other", elsewhere.job_id)
+    other = await rig.store.jobs.get("other", elsewhere.job_id)
     assert other is not None
     assert "PAUSED" == str(other.status)
 
@@ -291,7 +291,7 @@ async def test_what_a_namespaces_limit_stopped_is_on_record_and_held_from_there(
     await tick_for(rig, rig.scheduler(fires_per_minute_most=3), 8)
     rows = await rig.rows()
     assert [now + 1 + number for number in range(len(rows))] == [row.nominal_at for row in rows]
-    found = await rig.store.job_get("default", job.job_id)
+    found = await rig.store.jobs.get("default", job.job_id)
     assert found is not None
     assert found.timer is not None
     assert (rows[-1].nominal_at + 1, Hold.PAUSED) == (found.timer.since, found.timer.hold)
@@ -304,7 +304,7 @@ async def test_one_time_jobs_are_not_parked(rig: Rig) -> None:
     now = rig.clock.now()
     await put_window(rig, now, now + 60, labels={"nobody": "has"})
     jobs = [rig.make.job(now + 25.0, definition=FUTURE) for _ in range(5)]
-    await rig.store.jobs_add(jobs)
+    await rig.store.jobs.add(jobs)
     await rig.clock.advance(24)
     await tick_for(rig, rig.scheduler(fires_per_minute_most=2), 1)
     assert 5 == len(await rig.rows(RunState.QUEUED))
@@ -325,7 +325,7 @@ async def test_a_store_that_was_away_is_on_record_once_it_is_back(rig: Rig) -> N
             await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.away = set()
     await drive(rig.clock, scheduler._lease_expiry.step())
-    found = await rig.store.incidents_list(0, 4e9)
+    found = await rig.store.incidents.between(0, 4e9)
     assert [("store_away", begin, rig.clock.now(), "host:7")] == [(i.kind, i.begin, i.end, i.who) for i in found]
 
 
@@ -339,7 +339,7 @@ async def test_a_moment_of_absence_is_not_worth_a_record(rig: Rig) -> None:
     rig.flaky.away = set()
     await rig.clock.advance(2)
     await drive(rig.clock, scheduler._lease_expiry.step())
-    assert [] == list(await rig.store.incidents_list(0, 4e9))
+    assert [] == list(await rig.store.incidents.between(0, 4e9))
 
 
 async def test_what_was_noticed_is_kept_until_it_is_recorded(rig: Rig) -> None:
@@ -348,12 +348,12 @@ async def test_what_was_noticed_is_kept_until_it_is_recorded(rig: Rig) -> None:
     due = rig.clock.now() + 1
     await rig.cron("0 * * * *", due)
     await rig.clock.advance(5000)
-    rig.flaky.away = {"incident_add"}
+    rig.flaky.away = {"incidents.add"}
     with pytest.raises(StoreUnavailable):
         await drive(rig.clock, scheduler.tick())
     rig.flaky.away = set()
     await drive(rig.clock, scheduler._lease_expiry.step())
-    (incident,) = await rig.store.incidents_list(0, 4e9)
+    (incident,) = await rig.store.incidents.between(0, 4e9)
     assert ("scheduler_away", due) == (incident.kind, incident.begin)
 
 
@@ -366,7 +366,7 @@ async def test_a_scheduler_that_finds_overdue_timers_at_its_start_knows_that_non
     scheduler = rig.scheduler(name="host:7")
     await drive(rig.clock, scheduler.tick())
     await drive(rig.clock, scheduler.tick())
-    (incident,) = await rig.store.incidents_list(0, 4e9)
+    (incident,) = await rig.store.incidents.between(0, 4e9)
     assert ("scheduler_away", due, now, "host:7") == (incident.kind, incident.begin, incident.end, incident.who)
 
 
@@ -377,15 +377,15 @@ async def test_a_scheduler_that_was_stopped_for_a_while_notices_it(rig: Rig) -> 
     await drive(rig.clock, scheduler.tick())
     await rig.clock.advance(300)
     await drive(rig.clock, scheduler.tick())
-    assert ["scheduler_away"] == [each.kind for each in await rig.store.incidents_list(0, 4e9)]
-    rig.flaky.away = {"timers_fire", "timers_take", "stats"}
+    assert ["scheduler_away"] == [each.kind for each in await rig.store.incidents.between(0, 4e9)]
+    rig.flaky.away = {"timers.fire", "timers.take", "stats"}
     for _ in range(60):
         await rig.clock.advance(2)
         with pytest.raises(StoreUnavailable):
             await drive(rig.clock, scheduler._fire_loop.step())
     rig.flaky.away = set()
     await drive(rig.clock, scheduler.tick())
-    assert 1 == len(await rig.store.incidents_list(0, 4e9))
+    assert 1 == len(await rig.store.incidents.between(0, 4e9))
 
 
 # ----------------------------------------------------------------------------------------------------- zone data
@@ -427,11 +427,11 @@ async def test_other_zone_data_moves_the_times_that_were_computed_with_the_old(r
     old = 1_813_464_000.0  # 06:00 in summer time, 2027-06-19
     definition = '{"schedule_type":"CRON","cron_expression":"0 6 * * *","timezone":"Europe/Berlin"}'
     job = rig.make.recurring(old, definition=definition, zone_data="2031a")
-    await rig.store.jobs_add([job])
+    await rig.store.jobs.add([job])
     await drive(rig.clock, scheduler.tick())
     install(zone_folder, "2031b", "CET-1")
     await drive(rig.clock, scheduler.tick())
-    row = await rig.store.job_get("default", job.job_id)
+    row = await rig.store.jobs.get("default", job.job_id)
     assert row is not None
     assert row.timer is not None
     assert old + 3600 == row.timer.due
@@ -461,7 +461,7 @@ async def test_calendars_that_cost_much_hold_up_their_own_namespace_alone(
     now = rig.clock.now()
     body = encode_calendar(stored((now + 3_600.0, now + 7_200.0)))
     for namespace in ("greedy", "modest"):
-        await rig.store.rule_put(RuleRow(namespace=namespace, kind=RuleKind.CALENDAR, name="quiet", body=body))
+        await rig.store.rules.put(RuleRow(namespace=namespace, kind=RuleKind.CALENDAR, name="quiet", body=body))
     for namespace, count in (("greedy", 5), ("modest", 1)):
         for _ in range(count):
             await rig.cron("* * * * *", now + 60.0, namespace=namespace, calendars=USES, misfire={"grace_seconds": 300})
@@ -486,7 +486,7 @@ async def test_what_waits_for_its_share_keeps_all_of_its_occurrences(
     monkeypatch.setattr(rule_budget, "LOOKS_PER_SECOND", 0.05)
     now = rig.clock.now()
     body = encode_calendar(stored((now + closed[0], now + closed[1])))
-    await rig.store.rule_put(RuleRow(namespace="greedy", kind=RuleKind.CALENDAR, name="quiet", body=body))
+    await rig.store.rules.put(RuleRow(namespace="greedy", kind=RuleKind.CALENDAR, name="quiet", body=body))
     grace = {"grace_seconds": 300}
     jobs = [
         await rig.cron("*/10 * * * * *", now + 60.0, namespace="greedy", calendars=USES, misfire=grace)

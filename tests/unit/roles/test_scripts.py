@@ -19,7 +19,7 @@ DIGEST = hashlib.sha256(SOURCE).hexdigest()
 async def stored(rig: Rig, namespace: str, digest: str = DIGEST) -> None:
     """A namespace has a task with this script."""
     text = json.dumps({"kind": "python", "file": f"sha256:{digest}"})
-    await rig.store.task_put(rig.make.task(namespace=namespace, task=text))
+    await rig.store.tasks.put(rig.make.task(namespace=namespace, task=text))
 
 
 async def keys(rig: Rig) -> set[str]:
@@ -35,7 +35,7 @@ async def test_a_script_goes_to_each_namespace_that_has_stored_it() -> None:
     await rig.blobs.put(shared_script_key(DIGEST), SOURCE)
     written_at = (await rig.blobs.list(SCRIPTS))[0].written_at
     rig.clock = VirtualClock(written_at)
-    mover = ScriptMover(rig.store, rig.blobs, rig.clock)
+    mover = ScriptMover(rig.store.tasks, rig.blobs, rig.clock)
     wanted = {script_key("one", DIGEST), script_key("two/three", DIGEST)}
     for _ in range(2):
         await mover.step()
@@ -52,6 +52,6 @@ async def test_a_script_that_was_changed_is_moved_nowhere() -> None:
     await stored(rig, "one")
     await rig.blobs.put(shared_script_key(DIGEST), b"print(2)")
     with structlog.testing.capture_logs() as logs:
-        await ScriptMover(rig.store, rig.blobs, rig.clock).step()
+        await ScriptMover(rig.store.tasks, rig.blobs, rig.clock).step()
     assert {shared_script_key(DIGEST)} == await keys(rig)
     assert [("script_changed", DIGEST)] == [(line["event"], line["digest"]) for line in logs]

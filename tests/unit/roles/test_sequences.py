@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from tickwise.ports.store import (
     RunRow,
     Settlement,
 )
+from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.roles.scheduler import sequences
 from tickwise.roles.scheduler.sequences import MAX_CHAIN, PUT_OFF_SECONDS, Sequences
 from tickwise.testing.factories import Factory, executor, outcome
@@ -36,29 +37,29 @@ from tickwise.testing.factories import Factory, executor, outcome
 FOREVER = 1e9
 
 
-class Failing:
+class Failing(WrappedStore):
     """A store whose n-th call of one method fails: before it takes effect, or after."""
 
     def __init__(self, store: MemoryStore, method: str, number: int, *, after: bool) -> None:
-        self._store = store
         self._method = method
         self._left = number
         self._after = after
+        super().__init__(store)
 
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(self._store, name)
-        return self._wrapped(real) if name == self._method else real
+    def around(self, name: str, call: Call) -> Call:
+        """Only the one method fails."""
+        if name != self._method:
+            return call
 
-    def _wrapped(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def call(*arguments: Any, **named: Any) -> Any:
+        async def failing(*arguments: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left or self._after:
-                answer = await real(*arguments, **named)
+                answer = await call(*arguments, **named)
             if not self._left:
                 raise InDoubt("the answer is lost") if self._after else StoreUnavailable("it is away")
             return answer
 
-        return call
+        return failing
 
 
 class Rig:
@@ -89,25 +90,25 @@ class Rig:
         if not first:
             given |= {"schedule_type": "ON_DEMAND", "recurring": True, "never": True, "run_id": None}
         job = self.make.job(None, **given)
-        await self.store.jobs_add([job])
+        await self.store.jobs.add([job])
         return job
 
     async def work(self, state: RunState = RunState.SUCCESS, *, follow: bool = True, **more: Any) -> int:
         """Whatever is ready runs and ends; how many there were."""
         if self._number is None:
-            self._number = await self.store.executor_join(executor(lease_seconds=FOREVER))
+            self._number = await self.store.executors.join(executor(lease_seconds=FOREVER))
         request = ClaimRequest(
             executor=self._number, queues=["default"], labels=["task:scripted"], limit=100, ahead_seconds=0.0
         )
-        claims = await self.store.attempts_claim(request)
+        claims = await self.store.attempts.claim(request)
         await self.clock.advance(1.0)
         ends = [outcome(each, state, ended=self.clock.now(), follow=follow, **more) for each in claims]
-        assert [] == list(await self.store.attempts_finish(self._number, ends))
+        assert [] == list(await self.store.attempts.finish(self._number, ends))
         return len(claims)
 
     async def runs(self, job: NewJob) -> list[RunRow]:
         """All that it has made, the oldest first."""
-        rows = await self.store.runs_list(RunQuery(namespace=job.namespace, job_id=job.job_id))
+        rows = await self.store.searches.runs(RunQuery(namespace=job.namespace, job_id=job.job_id))
         return sorted(rows, key=lambda row: row.run_id)
 
     async def definition(self, job: NewJob) -> Any:
@@ -185,7 +186,7 @@ async def test_executors_hear_of_what_was_started(rig: Rig) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-@pytest.mark.parametrize("method", ["completions", "job_get", "run_get", "completions_commit"])
+@pytest.mark.parametrize("method", ["completions.pending", "jobs.get", "runs.get", "completions.commit"])
 async def test_three_jobs_in_a_row_run_once_each_wherever_the_scheduler_dies(
     rig: Rig, method: str, number: int, after: bool
 ) -> None:
@@ -213,13 +214,13 @@ async def test_a_page_of_ends_is_one_step_of_the_store(rig: Rig, monkeypatch: py
     for _ in range(5):
         await rig.job(first=True, then=[str(second.job_id)])
     await rig.work()
-    real, asked = rig.store.completions_commit, []
+    real, asked = rig.store.completions.commit, []
 
     async def completions_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
         asked.append((namespace, len(ends)))
         return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "completions_commit", completions_commit)
+    monkeypatch.setattr(rig.store.completions, "commit", completions_commit)
     await rig.sequences().step()
     assert [("default", 5)] == asked
     assert 5 == len(await rig.runs(second))
@@ -232,13 +233,13 @@ async def test_a_transaction_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatc
     for _ in range(5):
         await rig.job(first=True, then=[str(second.job_id)])
     await rig.work(result='{"of": "the first"}')
-    real, asked = rig.store.completions_commit, []
+    real, asked = rig.store.completions.commit, []
 
     async def completions_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
         asked.append(len(ends))
         return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "completions_commit", completions_commit)
+    monkeypatch.setattr(rig.store.completions, "commit", completions_commit)
     monkeypatch.setattr(sequences, bound, 2 if bound == "MAX_STARTS" else 1)
     await rig.sequences().step()
     assert ([2, 2, 1] if bound == "MAX_STARTS" else [1] * 5) == asked
@@ -249,13 +250,13 @@ async def test_a_paused_successor_leaves_a_record_and_a_cancelled_one_nothing(ri
     """The record says why it did not run."""
     paused, cancelled = await rig.job(), await rig.job()
     await rig.job(first=True, then=[str(paused.job_id), str(cancelled.job_id)])
-    await rig.store.job_move(rig.make.move(paused.job_id, JobAction.PAUSE))
-    await rig.store.job_move(rig.make.move(cancelled.job_id, JobAction.CANCEL))
+    await rig.store.jobs.move(rig.make.move(paused.job_id, JobAction.PAUSE))
+    await rig.store.jobs.move(rig.make.move(cancelled.job_id, JobAction.CANCEL))
     await rig.work()
     await rig.sequences().step()
     assert [(RunState.SKIPPED, "paused")] == [(run.state, run.reason) for run in await rig.runs(paused)]
     assert [] == await rig.runs(cancelled)
-    assert [] == list(await rig.store.completions(10))
+    assert [] == list(await rig.store.completions.pending(10))
 
 
 async def test_a_job_of_another_namespace_is_not_started(rig: Rig) -> None:
@@ -272,14 +273,14 @@ async def test_a_poisonous_run_is_a_failure_to_its_sequence(rig: Rig) -> None:
     after = await rig.job()
     await rig.job(first=True, on_failure=[str(after.job_id)])
     for _ in range(CRASHES_MAX):
-        number = await rig.store.executor_join(executor())
+        number = await rig.store.executors.join(executor())
         request = ClaimRequest(
             executor=number, queues=["default"], labels=["task:scripted"], limit=1, ahead_seconds=0.0
         )
-        (claimed,) = await rig.store.attempts_claim(request)
-        await rig.store.attempts_start(number, [Began(claimed.run_id, claimed.token, rig.clock.now())])
+        (claimed,) = await rig.store.attempts.claim(request)
+        await rig.store.attempts.start(number, [Began(claimed.run_id, claimed.token, rig.clock.now())])
         await rig.clock.advance(11.0)
-        await rig.store.leases_expire(CRASHES_MAX)
+        await rig.store.executors.expire(CRASHES_MAX)
     await rig.sequences().step()
     assert "poison" == (await rig.definition(after))["payload"]["reason"]
 
@@ -291,19 +292,19 @@ async def test_from_an_unknown_outcome_nothing_goes_on_before_a_person_has_decid
     """Then as they decided; and what is started then is due then."""
     then, failed = await rig.job(), await rig.job()
     first = await rig.job(first=True, then=[str(then.job_id)], on_failure=[str(failed.job_id)])
-    number = await rig.store.executor_join(executor())
+    number = await rig.store.executors.join(executor())
     request = ClaimRequest(executor=number, queues=["default"], labels=["task:scripted"], limit=1, ahead_seconds=0.0)
-    (claimed,) = await rig.store.attempts_claim(request)
+    (claimed,) = await rig.store.attempts.claim(request)
     began = Began(claimed.run_id, claimed.token, rig.clock.now(), OnUnknown.HOLD)
-    await rig.store.attempts_start(number, [began])
+    await rig.store.attempts.start(number, [began])
     await rig.clock.advance(11.0)
-    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.store.executors.expire(CRASHES_MAX)
     await rig.sequences().step()
     assert ([], []) == (await rig.runs(then), await rig.runs(failed))
     await rig.clock.advance(86_400.0)
     (held,) = await rig.runs(first)
     decided = Settlement(held.run_id, LetterStatus.RESOLVED, resolution=resolution)
-    await rig.store.letters_settle("default", [decided], by="ada")
+    await rig.store.letters.settle("default", [decided], by="ada")
     await rig.sequences().step()
     started, other = (then, failed) if resolution is LetterResolution.SUCCEEDED else (failed, then)
     (run,) = await rig.runs(started)
@@ -333,14 +334,14 @@ async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, m
     await rig.job(first=True, then=[str(second.job_id)])
     await rig.work()
     names = {job.run_id for job in broken}
-    real = rig.store.completions_commit
+    real = rig.store.completions.commit
 
     async def completions_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
         if names.intersection(ends):
             raise ValueError("a defect")
         return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "completions_commit", completions_commit)
+    monkeypatch.setattr(rig.store.completions, "commit", completions_commit)
     follower = rig.sequences()
     while await follower.step() == 0:
         pass

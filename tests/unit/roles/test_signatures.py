@@ -53,7 +53,7 @@ def body(name: str = "a", **said: Any) -> JobBody:
 
 
 async def names(here: Buffered) -> list[str]:
-    return sorted(row.name for row in await here.link.store.jobs_list(JobQuery(namespace="default", limit=50)))
+    return sorted(row.name for row in await here.link.store.searches.jobs(JobQuery(namespace="default", limit=50)))
 
 
 async def dead(here: Buffered) -> Sequence[Delivery]:
@@ -87,7 +87,7 @@ async def test_a_mark_needs_no_signature() -> None:
         await here.ingest.accept(WHO, body("mine"))
         await here.mark()
         assert ["mine"] == await names(here)
-        assert await here.link.store.requests_marked(3) is not None
+        assert await here.link.store.marks.get_requests(3) is not None
         assert [] == list(await dead(here))
 
 
@@ -200,11 +200,11 @@ async def test_a_request_that_is_sent_again_changes_nothing() -> None:
         )
         sent = await here.batch()
         await here.recorder.apply(sent)
-        before = await here.link.store.job_get("default", job)
+        before = await here.link.store.jobs.get("default", job)
         copies = [Message(each.value, each.key, each.headers, each.partition) for each in reversed(sent)]
         await here.broker.send(REQUESTS, copies)
         await here.apply()
-        assert before == await here.link.store.job_get("default", job)
+        assert before == await here.link.store.jobs.get("default", job)
         assert [] == list(await dead(here))
 
 
@@ -328,12 +328,12 @@ async def staged(*, signing: bool = True, unsigned: Unsigned = Unsigned.OLDER) -
     )
     await drive(rig.clock, rig.executor.prepare())
     recorder = ResultsRecorder(
-        runs=rig.store,
+        store=rig.store,
         broker=MemoryBroker(exchange, rig.clock),
         signals=rig.signals,
         clock=rig.clock,
         telemetry=Silent(),
-        check=ResultCheck(keys, rig.store, cluster=CLUSTER, unsigned=unsigned),
+        check=ResultCheck(keys, rig.store.executors, cluster=CLUSTER, unsigned=unsigned),
     )
     await recorder._consumer.start()
     yield Stage(rig, recorder)
@@ -397,7 +397,7 @@ async def test_an_executor_cannot_speak_for_another_one() -> None:
         job = await running(rig)
         outcome, mine = await success_of(rig, job), Ed25519Key()
         terms = NewExecutor(name="two", queues=(), labels=(), functions=(), slots=1, lease_seconds=600.0)
-        two = await rig.store.executor_join(replace(terms, results_key=mine.public))
+        two = await rig.store.executors.join(replace(terms, results_key=mine.public))
         for message in (
             invented(1, outcome),
             invented(two, outcome),
@@ -460,9 +460,9 @@ async def test_nobody_speaks_for_an_executor_that_tells_the_store_directly() -> 
     await drive(rig.clock, rig.executor.prepare())
     async with staged() as other:
         job = await running(rig)
-        check = ResultCheck(Ed25519Keys(), rig.store, cluster=CLUSTER, unsigned=Unsigned.OLDER)
+        check = ResultCheck(Ed25519Keys(), rig.store.executors, cluster=CLUSTER, unsigned=Unsigned.OLDER)
         recorder = ResultsRecorder(
-            runs=rig.store,
+            store=rig.store,
             broker=MemoryBroker(exchange, rig.clock),
             signals=other.rig.signals,
             clock=rig.clock,
@@ -480,11 +480,11 @@ async def test_an_executor_that_joins_again_signs_with_another_key() -> None:
     """Its numbers are never used again, and neither are its keys; both lives are verified by their own."""
     async with staged() as stage:
         rig = stage.rig
-        first = (await rig.store.results_keys([1]))[1]
+        first = (await rig.store.executors.keys([1]))[1]
         await rig.clock.advance(60.0)
-        await rig.store.leases_expire(3)
+        await rig.store.executors.expire(3)
         await rig.tick()
-        second = (await rig.store.results_keys([2]))[2]
+        second = (await rig.store.executors.keys([2]))[2]
         assert first
         assert second
         assert first != second
@@ -497,13 +497,13 @@ async def test_the_store_is_asked_for_the_key_of_an_executor_once() -> None:
     """And not again with each of its messages."""
     async with staged() as stage:
         asked: list[Sequence[int]] = []
-        known = stage.rig.store.results_keys
+        known = stage.rig.store.executors.keys
 
         async def counted(executors: Sequence[int]) -> Any:
             asked.append(executors)
             return await known(executors)
 
-        stage.rig.store.results_keys = counted  # type: ignore[method-assign]  # to count
+        stage.rig.store.executors.keys = counted  # type: ignore[method-assign]  # to count
         for _ in range(3):
             await finished(stage.rig)
             await stage.recorder.step(0.0)

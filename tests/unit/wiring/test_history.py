@@ -16,6 +16,7 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.domain.history.checker import FindingKind, HistoryVerdict, Status
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import AttemptRow, ExecutorRow, RunQuery, RunRow
+from tickwise.ports.store.wrapping import WrappedStore
 from tickwise.testing.clock import VirtualClock
 from tickwise.wiring import history
 from tickwise.wiring.history import HistoryPeriod, judge_database, judge_records
@@ -23,34 +24,35 @@ from tickwise.wiring.history import HistoryPeriod, judge_database, judge_records
 DAY = 86_400.0
 
 
-class Distorted:
+class Distorted(WrappedStore):
     """A store whose records are told otherwise."""
 
     def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
         self._store = store
-        self.runs: dict[UUID, dict[str, Any]] = {}
+        self.searches.runs = self._runs
+        self.runs.attempts = self._attempts
+        self.executors.all = self._executors
+        self.told_runs: dict[UUID, dict[str, Any]] = {}
         """By job: what its runs are told as."""
         self.hidden: set[UUID] = set()
         """Jobs whose runs are not told."""
-        self.attempts: dict[int, dict[str, Any]] = {}
+        self.told_attempts: dict[int, dict[str, Any]] = {}
         """By attempt number: what these are told as."""
         self.gone_earlier_seconds = 0.0
         self.asked: list[RunQuery] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+    async def _runs(self, query: RunQuery) -> Sequence[RunRow]:
         self.asked.append(query)
-        rows = await self._store.runs_list(query)
-        return [replace(row, **self.runs.get(row.job_id, {})) for row in rows if row.job_id not in self.hidden]
+        rows = await self._store.searches.runs(query)
+        return [replace(row, **self.told_runs.get(row.job_id, {})) for row in rows if row.job_id not in self.hidden]
 
-    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
-        rows = await self._store.run_attempts(run_id)
-        return [replace(row, **self.attempts.get(row.attempt, {})) for row in rows]
+    async def _attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+        rows = await self._store.runs.attempts(run_id)
+        return [replace(row, **self.told_attempts.get(row.attempt, {})) for row in rows]
 
-    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
-        rows = await self._store.executors_list(between)
+    async def _executors(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+        rows = await self._store.executors.all(between)
         return [
             row if row.gone_at is None else replace(row, gone_at=row.gone_at - self.gone_earlier_seconds)
             for row in rows
@@ -107,7 +109,7 @@ async def test_nothing_on_record_is_unknown(archive: Distorted, recorded: Record
 async def test_what_lives_is_no_history(archive: Distorted, clock: VirtualClock, recorded: Recorded) -> None:
     """Runs that have not ended show nothing yet."""
     archive.hidden = {*recorded.plain, recorded.retried, recorded.lost}
-    archive.runs = {recorded.alive: {"state": RunState.RUNNING}}
+    archive.told_runs = {recorded.alive: {"state": RunState.RUNNING}}
     verdict = await judged(archive)
     assert 1 < verdict.counts["runs"]
     assert FindingKind.NOT_TERMINAL not in verdict.kinds()
@@ -123,7 +125,7 @@ async def test_a_one_time_job_without_a_run_is_lost(archive: Distorted, recorded
 
 async def test_a_run_outside_of_the_time_is_no_loss(archive: Distorted, recorded: Recorded) -> None:
     """Jobs of this time whose runs are of another are asked for by themselves."""
-    archive.runs = {recorded.plain[0]: {"nominal_at": 0.0}}
+    archive.told_runs = {recorded.plain[0]: {"nominal_at": 0.0}}
     assert (await judged(archive)).valid
 
 
@@ -138,7 +140,7 @@ async def test_a_wrong_record_is_found(
     archive: Distorted, recorded: Recorded, kind: FindingKind, wrong: dict[str, Any]
 ) -> None:
     """By the run alone."""
-    archive.runs = {recorded.plain[1]: wrong}
+    archive.told_runs = {recorded.plain[1]: wrong}
     verdict = await judged(archive)
     assert kind in verdict.kinds(), verdict.as_text()
     assert not verdict.valid
@@ -158,7 +160,7 @@ async def test_wrong_attempts_are_found(
     archive: Distorted, recorded: Recorded, kind: FindingKind, wrong: dict[int, dict[str, Any]]
 ) -> None:
     """An ended run's attempts are told as a walk, and the walk is judged as a journal is."""
-    archive.attempts = wrong
+    archive.told_attempts = wrong
     archive.gone_earlier_seconds = 5.0
     verdict = await judged(archive)
     assert kind in verdict.kinds(), verdict.as_text()
@@ -166,7 +168,7 @@ async def test_wrong_attempts_are_found(
 
 async def test_more_attempts_than_are_counted_are_found(archive: Distorted, recorded: Recorded) -> None:
     """The count and the list are kept apart, so they can be held against each other."""
-    archive.runs = {recorded.lost: {"attempt": 1, "crashes": 1}}
+    archive.told_runs = {recorded.lost: {"attempt": 1, "crashes": 1}}
     assert {FindingKind.TOO_MANY_ATTEMPTS} == (await judged(archive)).kinds()
 
 

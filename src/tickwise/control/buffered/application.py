@@ -206,12 +206,12 @@ class RequestApplier:
         """Whether it was carried out, or refused, before."""
         if any(ended.operation_id == request.operation_id for ended in turn.ended):
             return True
-        return await self._store.operation_get(request.namespace, request.operation_id) is not None
+        return await self._store.operations.get(request.namespace, request.operation_id) is not None
 
     async def _record(self, turn: _Turn) -> None:
         ended, turn.ended, turn.ended_jobs, turn.refused = turn.ended, [], set(), False
         if ended:
-            await self._store.operations_record(ended)
+            await self._store.operations.record(ended)
 
 
 def _asker(request: Request) -> Principal:

@@ -202,7 +202,7 @@ class BufferedIngest:
         """Refuse a key that another job has, if the store can be asked; else the recorder refuses it. A repeat finds
         its own job under the key."""
         try:
-            row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, key))
+            row = await self._breaker.ask(lambda: self._context.store.jobs.get(who.namespace, key))
         except StoreUnavailable:
             return
         if row is not None and row.job_id != job_id:
@@ -212,7 +212,7 @@ class BufferedIngest:
         """Whether it could not be applied, as far as that can be asked."""
         try:
             row = await self._breaker.ask(
-                lambda: self._context.store.operation_get(request.namespace, request.operation_id)
+                lambda: self._context.store.operations.get(request.namespace, request.operation_id)
             )
         except StoreUnavailable:
             return False
@@ -246,7 +246,7 @@ class BufferedIngest:
         """Take a cancel in. Raises and answers as `accept`."""
         if not self._is_foreseen(who.namespace, job_id):
             try:
-                row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, job_id))
+                row = await self._breaker.ask(lambda: self._context.store.jobs.get(who.namespace, job_id))
             except StoreUnavailable:
                 pass
             else:
@@ -295,7 +295,7 @@ class BufferedIngest:
             return True
         if made > now + CLOCKS_SECONDS:
             return False
-        marked = await self._breaker.ask(lambda: self._context.store.requests_marked(broker.partitions(REQUESTS)))
+        marked = await self._breaker.ask(lambda: self._context.store.marks.get_requests(broker.partitions(REQUESTS)))
         return marked is not None and made < marked - CLOCKS_SECONDS - MAX_SENDING_SECONDS
 
     # ------------------------------------------------------------------------------------------ what is known
@@ -356,7 +356,7 @@ class BufferedIngest:
     async def _cluster_name(self) -> str:
         """The name of the store. Raises `StoreUnavailable` if it was never heard."""
         if self._cluster is None:
-            self._cluster = await self._breaker.ask(self._context.store.cluster_id)
+            self._cluster = await self._breaker.ask(self._context.store.upkeep.cluster_id)
         return self._cluster
 
     async def _first_message(self, request: Request) -> Message:

@@ -50,7 +50,7 @@ class PendingReads:
         told = await self._pendings.of_job(who.namespace, job_id, "create")
         operation = job_id if told is None else told.operation_id
         try:
-            row = await self._breaker.ask(lambda: self._context.store.operation_get(who.namespace, operation))
+            row = await self._breaker.ask(lambda: self._context.store.operations.get(who.namespace, operation))
             if row is not None and row.status is OperationStatus.FAILED:
                 raise NotFound(_why(row, job_id))
             if told is None and await self._may_come(job_id):
@@ -64,7 +64,7 @@ class PendingReads:
         told = await self._pendings.of_job(row.namespace, row.job_id, "change")
         if told is None:
             return False
-        if await self._context.store.operation_get(row.namespace, told.operation_id) is None:
+        if await self._context.store.operations.get(row.namespace, told.operation_id) is None:
             return True
         self._pendings.applied(told)
         return False
@@ -88,7 +88,7 @@ class PendingReads:
         try:
             if told is None or told.kind == "create":
                 job_id = operation if told is None or told.job_id is None else told.job_id
-                row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, job_id))
+                row = await self._breaker.ask(lambda: self._context.store.jobs.get(who.namespace, job_id))
                 if row is not None:
                     return _created(row, operation)
             if told is None and await self._may_come(operation):

@@ -38,7 +38,7 @@ def check_kind(who: Principal, kind: str, *actions: Action) -> None:
 
 async def find_operation(context: ControlContext, who: Principal, operation: UUID, *actions: Action) -> OperationRow:
     """One operation that the principal may do one of these with. Raises `NotFound`, `Forbidden`."""
-    found = await context.store.operation_get(who.namespace, operation)
+    found = await context.store.operations.get(who.namespace, operation)
     if found is None:
         raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
     check_kind(who, found.kind, *actions)

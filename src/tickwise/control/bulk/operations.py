@@ -162,26 +162,28 @@ class OperationService:
     async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
         """Newest first, of those that this key may look at."""
         kinds = [kind for kind in KINDS if may(who, kind, "read", "write")]
-        return await self._context.searches.operations_list(who.namespace, before, limit, kinds=kinds)
+        return await self._context.searches.operations(who.namespace, before, limit, kinds=kinds)
 
     @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE)
     async def cancel(self, who: Principal, operation: UUID) -> OperationRow:
         """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
         await find_operation(self._context, who, operation, "write")
-        return await self._context.surely(lambda: self._context.store.operation_cancel(who.namespace, operation))
+        return await self._context.surely(lambda: self._context.store.operations.cancel(who.namespace, operation))
 
     # ------------------------------------------------------------------------------------------ what it is about
 
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
         query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1)
-        sample = await self._context.store.runs_list(replace(query, limit=SAMPLE))
-        return _matches(await self._context.store.count(query) if len(sample) == SAMPLE else len(sample), sample)
+        sample = await self._context.store.searches.runs(replace(query, limit=SAMPLE))
+        return _matches(
+            await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample), sample
+        )
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
         query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1)
         query, store = replace(query, statuses=statuses), self._context.store
-        sample = await store.jobs_list(replace(query, limit=SAMPLE))
-        return _matches(await store.count(query) if len(sample) == SAMPLE else len(sample), sample)
+        sample = await store.searches.jobs(replace(query, limit=SAMPLE))
+        return _matches(await store.searches.count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
         query = letters_query(
@@ -191,8 +193,10 @@ class OperationService:
             statuses=(LetterStatus.OPEN,),
             limit=MAX_COUNTED + 1,
         )
-        sample = await self._context.store.letters_list(replace(query, limit=SAMPLE))
-        return _matches(await self._context.store.count(query) if len(sample) == SAMPLE else len(sample), sample)
+        sample = await self._context.store.searches.letters(replace(query, limit=SAMPLE))
+        return _matches(
+            await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample), sample
+        )
 
     async def _asked(self, who: Principal, kind: str, asked: OperationRequest) -> Accepted | Replay:
         """A stored operation."""
@@ -210,7 +214,7 @@ class OperationService:
             matched=accepted.matched,
         )
         receipt: Receipt | None = None if asked.receipt_for is None else asked.receipt_for(accepted)
-        stored = await self._context.surely(lambda: self._context.store.operation_add(operation, receipt=receipt))
+        stored = await self._context.surely(lambda: self._context.store.operations.add(operation, receipt=receipt))
         if isinstance(stored, Replay):
             return stored
         self._context.signals.send(Topic.OPERATIONS)

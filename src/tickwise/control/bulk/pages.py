@@ -1,7 +1,7 @@
 """One page of an operation over many things: what is found is carried out, what cannot be is told.
 
     OperationRow(kind, request, cursor) ──page──► Page(cursor, done, refused, problems)
-                                                    └─► the caller puts it on record (`operation_step`), or does not
+                                                    └─► the caller puts it on record (`operations.step`), or does not
 
 Invariants. A page that is carried out twice is carried out once: ids of new runs follow from the operation's and the
 subject's, all else is idempotent by itself. The filter is a snapshot: what came to match after the operation was asked
@@ -214,19 +214,19 @@ class OperationPages:
     async def _runs_cancel(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
         query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_CANCEL], limit=tally.size)
-        rows = await self._context.store.runs_list(replace(query, before=tally.before))
+        rows = await self._context.store.searches.runs(replace(query, before=tally.before))
         last = tally.turn([row.run_id for row in rows])
         # What this very page ended before it was cut off is not found again, and was done all the same.
         ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
         since = tally.operation.created_at
-        tally.done += sum((row.ended_at or 0.0) >= since for row in await self._context.store.runs_list(ended))
+        tally.done += sum((row.ended_at or 0.0) >= since for row in await self._context.store.searches.runs(ended))
         meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
         await _each(tally, meant, lambda run: cancel_run(self._context, tally.who, run))
 
     async def _runs_retry(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
         query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_RETRY], limit=tally.size)
-        rows = await self._context.store.runs_list(replace(query, before=tally.was_there))
+        rows = await self._context.store.searches.runs(replace(query, before=tally.was_there))
         tally.turn([row.run_id for row in rows])
         # What goes on, or failed only after the operation was asked for, is not what was meant.
         meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
@@ -298,9 +298,9 @@ class OperationPages:
             statuses=(LetterStatus.OPEN,),
             limit=tally.size,
         )
-        rows = await self._context.store.letters_list(replace(query, before=tally.was_there))
+        rows = await self._context.store.searches.letters(replace(query, before=tally.was_there))
         last = tally.turn([row.run.run_id for row in rows])
-        for row in await self._context.store.letters_list(
+        for row in await self._context.store.searches.letters(
             replace(query, statuses=(settled,), before=tally.was_there, limit=tally.recalled)
         ):
             own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
@@ -350,12 +350,12 @@ class OperationPages:
         created = tally.operation.created_at
         usual = STATUSES[tally.operation.kind]
         query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
-        rows = await self._context.store.jobs_list(replace(query, before=tally.before))
+        rows = await self._context.store.searches.jobs(replace(query, before=tally.before))
         last = tally.turn([row.listed for row in rows])
         if moved is not None and moved not in statuses:
             before = rows
             if query.statuses:
-                before = await self._context.store.jobs_list(
+                before = await self._context.store.searches.jobs(
                     replace(query, statuses=(moved,), before=tally.before, limit=tally.recalled)
                 )
                 before = [row for row in before if last is None or row.listed > last]

@@ -100,7 +100,7 @@ class JobExplanations:
     async def _records_near(self, standing: Standing, at: float) -> list[RunRow]:
         """The records of occurrences of this time, within `EXACT_SECONDS`."""
         row = standing.row
-        rows = await self._context.store.runs_list(
+        rows = await self._context.store.searches.runs(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -152,7 +152,7 @@ class JobExplanations:
         if here:
             # What made up for it tells more than that it was skipped.
             return sorted(here, key=lambda each: (each.state is RunState.SKIPPED, each.trigger))
-        earlier = await self._context.store.runs_list(
+        earlier = await self._context.store.searches.runs(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -176,7 +176,7 @@ class JobExplanations:
         return await self._overdue(standing, each)
 
     async def _overdue(self, standing: Standing, each: Occurrence) -> Explanation:
-        noticed = await self._context.store.incidents_list(each.nominal, standing.now)
+        noticed = await self._context.store.incidents.between(each.nominal, standing.now)
         incidents = [found for found in noticed if found.kind != CIRCUIT_OPEN]
         late = standing.now - each.nominal
         words = (
@@ -193,7 +193,7 @@ class JobExplanations:
         """The present state of the job."""
         row, now = standing.row, standing.now
         query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=UNFINISHED, limit=2 * RUNS_LOOKED_AT)
-        runs = await self._context.store.runs_list(query)
+        runs = await self._context.store.searches.runs(query)
         begun = [each for each in runs if each.state is not RunState.QUEUED and each.due_at <= now]
         overdue = [each for each in runs if each.due_at <= now]
         for some in ([each for each in begun if each.state is RunState.RUNNING], begun, overdue):
@@ -223,7 +223,7 @@ class JobExplanations:
         """The next event; and if the last run of the job failed, that and why."""
         row = standing.row
         query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=ENDED, limit=1)
-        last = next(iter(await self._context.store.runs_list(query)), None)
+        last = next(iter(await self._context.store.searches.runs(query)), None)
         if last is None or last.state is not RunState.FAILED:
             return found
         why = await self._runs.explained(last, standing)
@@ -234,7 +234,7 @@ class JobExplanations:
     async def _once(self, standing: Standing) -> Explanation:
         """A job that runs once, at present or at another time than its own: what became, or becomes, of its run."""
         row = standing.row
-        runs = await self._context.store.runs_list(
+        runs = await self._context.store.searches.runs(
             RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT)
         )
         latest = max(runs, key=lambda each: each.queued_at, default=None)
@@ -260,7 +260,7 @@ class JobExplanations:
     async def _demanded(self, standing: Standing, at: float) -> Explanation:
         """A job without a schedule: whatever ran then was asked for."""
         row = standing.row
-        runs = await self._context.store.runs_list(
+        runs = await self._context.store.searches.runs(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -275,7 +275,7 @@ class JobExplanations:
     async def _between(self, standing: Standing, at: float) -> Explanation:
         """The schedule does not name this time: what came before it, and what after."""
         row, schedule = standing.row, standing.schedule
-        rows = await self._context.store.runs_list(
+        rows = await self._context.store.searches.runs(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,

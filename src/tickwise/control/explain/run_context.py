@@ -31,17 +31,17 @@ class RunContext:
         found: dict[str, Any] = {}
         namespace = run.namespace
         if run.trigger == Trigger.SEQUENCE and run.origin is not None:
-            before = await self._context.store.run_get(namespace, run.origin)
+            before = await self._context.store.runs.get(namespace, run.origin)
             if before is not None:
                 found["origin"] = (before, await self._job_name(namespace, before.job_id))
         if run.state is RunState.FAILED:
-            found["letter"] = await self._context.store.letter_get(
+            found["letter"] = await self._context.store.letters.get(
                 namespace, run.run_id, self._context.dead_letter_seconds
             )
         if job is None:
             return found
         if run.state in (RunState.QUEUED, RunState.RETRYING):
-            rows = await self._context.store.queues_list(namespace)
+            rows = await self._context.store.queues.all(namespace)
             found["queue"] = next((row for row in rows if row.queue == job[0].lane.queue), None)
             if run.blocked and run.limit_key is not None:
                 found["holders"] = await self._holders(namespace, run.limit_key)
@@ -52,11 +52,11 @@ class RunContext:
     async def _holders(self, namespace: str, key: str) -> list[tuple[RunRow, str]]:
         """The runs that have the slots of a concurrency limit."""
         query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT)
-        rows = [row for row in await self._context.store.runs_list(query) if row.limit_key == key]
+        rows = [row for row in await self._context.store.searches.runs(query) if row.limit_key == key]
         return [(row, await self._job_name(namespace, row.job_id)) for row in rows[:MAX_HOLDERS]]
 
     async def _job_name(self, namespace: str, job_id: UUID) -> str:
-        row = await self._context.store.job_get(namespace, job_id)
+        row = await self._context.store.jobs.get(namespace, job_id)
         return str(job_id) if row is None else row.name
 
     async def _followed(self, run: RunRow, own: Definition, letter: LetterRow | None) -> list[Followed]:
@@ -70,8 +70,8 @@ class RunContext:
         field = "then" if succeeded else "on_failure"
         found: list[Followed] = []
         for job_id in getattr(plan, field):
-            job = await self._context.store.job_get(run.namespace, job_id)
-            runs = await self._context.store.runs_list(
+            job = await self._context.store.jobs.get(run.namespace, job_id)
+            runs = await self._context.store.searches.runs(
                 RunQuery(
                     namespace=run.namespace, job_id=job_id, origin=run.run_id, triggers=(Trigger.SEQUENCE,), limit=1
                 )

@@ -43,11 +43,11 @@ class RunExplanations:
     async def explained(self, run: RunRow, standing: Standing | None) -> Explanation:
         """A run, judged by all that can be known of it."""
         now = await self._context.store.now()
-        attempts = await self._context.store.run_attempts(run.run_id)
+        attempts = await self._context.store.runs.attempts(run.run_id)
         facts = RunFacts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
         flow = await self._around.facts(run, None if standing is None else (standing.row, standing.plan))
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
-        noticed = await self._context.store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
+        noticed = await self._context.store.incidents.between(min(run.nominal_at, run.due_at), max(until, run.due_at))
         incidents = [each for each in noticed if each.kind != CIRCUIT_OPEN]
         if standing is None:
             return judged(replace(facts, incidents=incidents, **flow))
@@ -66,7 +66,7 @@ class RunExplanations:
                 function=_function(standing.row, standing.plan),
                 incidents=incidents,
                 circuits=_circuits(noticed, standing),
-                executors=await self._context.store.executors_list(between=(run.due_at, until)) if late else (),
+                executors=await self._context.store.executors.all(between=(run.due_at, until)) if late else (),
                 active=await self._active(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
                 earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
                 favoured=await self._favoured(run, standing, until) if late else (),
@@ -75,12 +75,12 @@ class RunExplanations:
         )
 
     async def _active(self, now: float) -> list[ExecutorRow]:
-        rows = await self._context.store.executors_list()
+        rows = await self._context.store.executors.all()
         return [row for row in rows if row.gone_at is None and row.lease_until > now]
 
     async def _others(self, run: RunRow, until: float) -> list[RunRow]:
         """Runs of the job that this one may have had to do with."""
-        rows = await self._context.store.runs_list(
+        rows = await self._context.store.searches.runs(
             RunQuery(
                 namespace=run.namespace,
                 job_id=run.job_id,
@@ -93,7 +93,7 @@ class RunExplanations:
 
     async def _favoured(self, run: RunRow, standing: Standing, until: float) -> list[tuple[RunRow, JobRow]]:
         """Runs of a higher priority that were taken from the same queue while this one waited."""
-        rows = await self._context.store.runs_list(
+        rows = await self._context.store.searches.runs(
             RunQuery(namespace=run.namespace, states=TAKEN, before=name_from(until + 1.0), limit=2 * RUNS_LOOKED_AT)
         )
         found: list[tuple[RunRow, JobRow]] = []
@@ -104,7 +104,7 @@ class RunExplanations:
             if row.job_id not in jobs:
                 if len(jobs) > MAX_FAVOURED_JOBS:
                     continue
-                jobs[row.job_id] = await self._context.store.job_get(run.namespace, row.job_id)
+                jobs[row.job_id] = await self._context.store.jobs.get(run.namespace, row.job_id)
             job, own = jobs[row.job_id], standing.row.lane
             if job is not None and job.lane.queue == own.queue and job.lane.priority > own.priority:
                 found.append((row, job))

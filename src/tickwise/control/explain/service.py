@@ -25,7 +25,7 @@ class ExplainService:
     async def run(self, who: Principal, run: UUID) -> Explanation:
         """Why a run is where it is. Raises `NotFound`."""
         row = await self._context.run(who, run)
-        job = await self._context.store.job_get(who.namespace, row.job_id)
+        job = await self._context.store.jobs.get(who.namespace, row.job_id)
         return await self._runs.explained(row, None if job is None else await self._jobs.standing(job))
 
     @requires(Permission.RUNS_READ)

@@ -133,7 +133,7 @@ class JobChanges:
             raise Invalid("the key in the body is not the one in the path; leave it out", pointer="/key")
         body = msgspec.structs.replace(body, key=key)
         for _ in range(RACES_MAX):
-            row = await self._context.store.job_get(who.namespace, key) if found is None else found.row
+            row = await self._context.store.jobs.get(who.namespace, key) if found is None else found.row
             if row is not None:
                 version = None if found is None else row.version
                 return await self.change(who, row.job_id, body, if_version=version)
@@ -227,11 +227,11 @@ class JobChanges:
             after=here,
             limit=MAX_AHEAD,
         )
-        runs = list(await self._context.store.runs_list(query))
+        runs = list(await self._context.store.searches.runs(query))
         made = frozenset(round(run.nominal_at, 6) for run in runs if run.state is not RunState.SKIPPED)
         # One record of many that began before may last until after now.
         before = replace(query, states=(RunState.SKIPPED,), after=None, before=here, limit=MAX_RANGES)
-        runs += await self._context.store.runs_list(before)
+        runs += await self._context.store.searches.runs(before)
         spans = (
             (run.nominal_at, run.nominal_at if run.until is None else run.until)
             for run in runs

@@ -50,7 +50,7 @@ class JobComposer:
         for task_id in {body.task_id for body in bodies if body.task_id}:
             found = None
             if "\0" not in task_id:
-                found = await self._context.store.task_get(who.namespace, task_id)
+                found = await self._context.store.tasks.get(who.namespace, task_id)
             if found is not None:
                 tasks[task_id] = found
         named = {use.name for body in bodies if body.calendars for use in body.calendars}
@@ -61,7 +61,7 @@ class JobComposer:
             if body.then or body.on_failure
             for name in (*listed(body.then), *listed(body.on_failure))
         ]
-        following = await look(self._context.store, who.namespace, names) if names else NOTHING
+        following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
         now, offered = await self._context.time.now(), await self._context.executors.functions()
         return Scene(now, tasks, offered, calendars, following, serving=self._context.executors.serving())
 
@@ -89,7 +89,7 @@ class JobComposer:
         """
         at = body.schedule_time or body.at
         if body.job_id and at and refusal.pointer in ("/schedule_time", "/at"):
-            row = await self._context.store.job_get(who.namespace, body.job_id)
+            row = await self._context.store.jobs.get(who.namespace, body.job_id)
             if row is not None:
                 then = scene._replace(now=row.created_at)
                 return self.compose_now(who, body, then)
@@ -109,7 +109,7 @@ class JobComposer:
                 scene = await self._scene_named(job.namespace, names, accepted)
             return rechecked(job, definition, scene, self.check)
         except Invalid:
-            if await self._context.store.job_get(job.namespace, job.job_id) is not None:
+            if await self._context.store.jobs.get(job.namespace, job.job_id) is not None:
                 return job
             raise
 
@@ -117,8 +117,8 @@ class JobComposer:
         """The objects that a definition names, as far as they exist."""
         tasks: dict[str, StoredTask] = {}
         if names.task is not None:
-            found = await self._context.store.task_get(namespace, *names.task) if "\0" not in names.task[0] else None
+            found = await self._context.store.tasks.get(namespace, *names.task) if "\0" not in names.task[0] else None
             tasks = {} if found is None else {found.task_id: found}
         calendars = await calendars_known(self._context, namespace, names.calendars) if names.calendars else frozenset()
-        following = await look(self._context.store, namespace, names.successors) if names.successors else NOTHING
+        following = await look(self._context.store.jobs, namespace, names.successors) if names.successors else NOTHING
         return Scene(accepted, tasks, frozenset(), calendars, following)

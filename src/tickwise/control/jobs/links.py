@@ -49,21 +49,21 @@ class SequenceLinks:
         the store refuses; then nothing of it stays."""
         old, new = _steps(row.definition), _steps(change.definition)
         if new == old or not any(new):
-            return await self._context.surely(lambda: self._context.store.job_change(change))
-        linked = await self._context.surely(lambda: self._context.store.job_change(with_steps(row, new)))
+            return await self._context.surely(lambda: self._context.store.jobs.change(change))
+        linked = await self._context.surely(lambda: self._context.store.jobs.change(with_steps(row, new)))
         try:
             await self._check_no_circle(linked, new)
             rest = replace(change, expected_version=linked.version)
             if rest == with_steps(linked, new):
                 return linked
-            return await self._context.surely(lambda: self._context.store.job_change(rest))
+            return await self._context.surely(lambda: self._context.store.jobs.change(rest))
         except Refused:
             await self._take_back(linked, old, new)
             raise
 
     async def _check_no_circle(self, row: JobRow, steps: Steps) -> None:
         """Walk what follows the job, as it is stored by now. Raises `Invalid` if that leads back, or on and on."""
-        graph = await look(self._context.store, row.namespace, [str(job_id) for ids in steps for job_id in ids])
+        graph = await look(self._context.store.jobs, row.namespace, [str(job_id) for ids in steps for job_id in ids])
         check_sequence(row.job_id, row.name, fields=steps._asdict(), graph=graph)
 
     async def _take_back(self, row: JobRow, old: Steps, new: Steps) -> None:
@@ -71,9 +71,9 @@ class SequenceLinks:
         for _ in range(RACES_MAX):
             change = with_steps(row, old)
             try:
-                await self._context.surely(lambda: self._context.store.job_change(change))  # noqa: B023 - awaited within the turn
+                await self._context.surely(lambda: self._context.store.jobs.change(change))  # noqa: B023 - awaited within the turn
             except VersionConflict:
-                found = await self._context.store.job_get(row.namespace, row.job_id)
+                found = await self._context.store.jobs.get(row.namespace, row.job_id)
                 if found is None or found.status is JobStatus.CANCELLED or _steps(found.definition) != new:
                     return
                 row = found

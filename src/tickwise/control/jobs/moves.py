@@ -79,7 +79,7 @@ class JobMoves:
             if move is None:
                 return row
             try:
-                row = await self._context.surely(lambda: self._context.store.job_move(move))  # noqa: B023 - awaited within the turn
+                row = await self._context.surely(lambda: self._context.store.jobs.move(move))  # noqa: B023 - awaited within the turn
             except VersionConflict:
                 continue
             wake_all(self._context)

@@ -83,7 +83,7 @@ class JobService:
     async def search(self, who: Principal, query: JobQuery) -> Sequence[JobRow]:
         """Newest first, for people: a replica may be asked. Raises `Forbidden` for a query about another namespace."""
         check_namespace(who, query.namespace)
-        return await self._context.searches.jobs_list(query)
+        return await self._context.searches.jobs(query)
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ class JobService:
         `NotFound`."""
         await self._context.job(who, job_id)
         latest = RunQuery(namespace=who.namespace, job_id=job_id, limit=1)
-        runs = list(await self._context.store.runs_list(latest))
+        runs = list(await self._context.store.searches.runs(latest))
         now = await self._context.time.now()
         if runs and runs[0].state is RunState.SKIPPED and runs[0].nominal_at > now:
             by_now = replace(latest, before=name_from(now + 0.001))
             coming = replace(latest, states=tuple(state for state in RunState if state is not RunState.SKIPPED))
-            runs = [run for query in (by_now, coming) for run in await self._context.store.runs_list(query)]
+            runs = [run for query in (by_now, coming) for run in await self._context.store.searches.runs(query)]
         return max(runs, key=lambda run: run.run_id, default=None)
 
     @requires(Permission.RUNS_WRITE)
@@ -137,4 +137,4 @@ class JobService:
         return run.run_id if replay is None else replay
 
     async def _named(self, who: Principal, key: str) -> JobRow | None:
-        return None if "\0" in key else await self._context.store.job_get(who.namespace, key)
+        return None if "\0" in key else await self._context.store.jobs.get(who.namespace, key)

@@ -115,7 +115,7 @@ class Submissions:
         else:
             receipt = receipt_for(submitted)
             with self._gatherer.room.taken((job,)):
-                results = await self._context.surely(lambda: self._context.store.jobs_add((job,), receipt, whole=True))
+                results = await self._context.surely(lambda: self._context.store.jobs.add((job,), receipt, whole=True))
             if isinstance(results, Replay):
                 return results
             added = results[0]
@@ -147,7 +147,7 @@ class Submissions:
         if places:
             chosen = [jobs[place] for place in places]
             with self._gatherer.room.taken(chosen):
-                results = await self._context.surely(lambda: self._context.store.jobs_add(chosen))
+                results = await self._context.surely(lambda: self._context.store.jobs.add(chosen))
             if not isinstance(results, Replay):
                 _tell(verdicts, jobs, zip(places, results, strict=True))
             self._stored(chosen)
@@ -190,7 +190,7 @@ class Submissions:
             chosen = list(jobs.values())
             receipt = receipt_for(verdicts) if receipt_for is not None else None
             with self._gatherer.room.taken(chosen):
-                results = await self._context.surely(lambda: self._context.store.jobs_add(chosen, receipt, whole=True))  # noqa: B023 - awaited within the turn
+                results = await self._context.surely(lambda: self._context.store.jobs.add(chosen, receipt, whole=True))  # noqa: B023 - awaited within the turn
             if isinstance(results, Replay):
                 return results
             taken = {place for place, result in zip(jobs, results, strict=True) if refusal_of(result, jobs[place])}
@@ -207,7 +207,7 @@ class Submissions:
         """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if
         one of them cannot be stored in any way, and then none is."""
         await self._context.time.now()  # what follows the commit goes by it, and asks nobody
-        added = await self._context.surely(lambda: self._context.store.jobs_add(jobs))
+        added = await self._context.surely(lambda: self._context.store.jobs.add(jobs))
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
         self._stored([job for job, result in zip(jobs, added, strict=True) if result is Added.CREATED])
@@ -220,7 +220,7 @@ class Submissions:
             self._counters.submitted(len(jobs))
 
     async def _write(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
-        added = await self._context.store.jobs_add(jobs)
+        added = await self._context.store.jobs.add(jobs)
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
         return added

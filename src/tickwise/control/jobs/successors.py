@@ -17,7 +17,7 @@ from msgspec import UnsetType
 
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
-from tickwise.ports.store import Definitions, JobRow
+from tickwise.ports.store import JobRow, JobStore
 from tickwise.roles.shared.definition import decode_definition
 
 MAX_SUCCESSORS: Final = 20
@@ -57,7 +57,7 @@ def listed(said: References) -> Sequence[str]:
     return said if isinstance(said, list) else ()
 
 
-async def look(store: Definitions, namespace: str, references: Iterable[str]) -> Graph:
+async def look(jobs: JobStore, namespace: str, references: Iterable[str]) -> Graph:
     """Look up the named jobs. Raises `Invalid` if they are too many."""
     named = set(references)
     if len(named) > MAX_JOBS:
@@ -65,7 +65,7 @@ async def look(store: Definitions, namespace: str, references: Iterable[str]) ->
     ids: dict[str, UUID] = {}
     nodes: dict[UUID, SequenceNode] = {}
     for reference in sorted(named):
-        row = await _find(store, namespace, reference)
+        row = await _find(jobs, namespace, reference)
         if row is not None:
             ids[reference] = row.job_id
             nodes[row.job_id] = _node(row)
@@ -74,21 +74,21 @@ async def look(store: Definitions, namespace: str, references: Iterable[str]) ->
         job_id = waiting.pop()
         if job_id in nodes:
             continue
-        found = await store.job_get(namespace, job_id)
+        found = await jobs.get(namespace, job_id)
         if found is not None:  # one that was dropped since starts nothing
             nodes[job_id] = _node(found)
             waiting += nodes[job_id].next
     return Graph(ids, nodes, any(job_id not in nodes for job_id in waiting) and len(nodes) >= MAX_JOBS)
 
 
-async def _find(store: Definitions, namespace: str, reference: str) -> JobRow | None:
+async def _find(jobs: JobStore, namespace: str, reference: str) -> JobRow | None:
     if "\0" in reference:
         return None
     try:
         job_id = UUID(reference)
     except ValueError:
-        return await store.job_get(namespace, reference)
-    return await store.job_get(namespace, job_id) or await store.job_get(namespace, reference)
+        return await jobs.get(namespace, reference)
+    return await jobs.get(namespace, job_id) or await jobs.get(namespace, reference)
 
 
 def _node(row: JobRow) -> SequenceNode:

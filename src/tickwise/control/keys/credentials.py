@@ -41,8 +41,8 @@ class Credentials:
     async def find(self, digest: bytes) -> FoundKey | None:
         """The good key with this digest. Raises `StoreUnavailable`."""
         if self._breaker is None:
-            return self._uses.note(await self._keys.key_find(digest))
-        return self._uses.note(await self._breaker.ask(lambda: self._keys.key_find(digest)))
+            return self._uses.note(await self._keys.find(digest))
+        return self._uses.note(await self._breaker.ask(lambda: self._keys.find(digest)))
 
     def news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
         """An event that is set when a key that `concerns` the listener may be good no longer."""
@@ -87,6 +87,6 @@ class KeyUses:
             return
         now = self._clock.monotonic()
         try:
-            await self._keys.keys_used({key_id: now - at for key_id, at in sorted(used.items())})
+            await self._keys.used({key_id: now - at for key_id, at in sorted(used.items())})
         except Unavailable:
             self._used = used | self._used  # with the next ones

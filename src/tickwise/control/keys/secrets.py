@@ -73,7 +73,7 @@ async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID]
     A secret that was revoked or replaced stays out: a process that still has an old setting brings nothing back.
     """
     check_strength(secret)
-    replaced = await keys.key_of_setting(admin_key(clock, secret, KeyOrigin.SETTING))
+    replaced = await keys.of_setting(admin_key(clock, secret, KeyOrigin.SETTING))
     if replaced is None:
         logger.error("bootstrap_key_revoked")
         return None

@@ -73,7 +73,7 @@ class KeyService:
         secret = new_secret(self._context.clock)
         key = key_of(self._context.clock, secret, principal, KeyOrigin.MADE, by=who.name)
         # Again after a commit that may have failed: False then says that it did not.
-        await self._context.surely(lambda: self._keys.key_add(key))
+        await self._context.surely(lambda: self._keys.add(key))
         row = KeyRow(
             key_id=key.key_id,
             name=name,
@@ -101,12 +101,12 @@ class KeyService:
     @requires(Permission.KEYS_ADMIN)
     async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """The newest first, also those that are over."""
-        return await self._keys.keys_list(who.namespace, before=before, limit=limit)
+        return await self._keys.page(who.namespace, before=before, limit=limit)
 
     @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
         """From now on it lets nobody in. Raises `NotFound`."""
-        row = await self._context.surely(lambda: self._keys.key_revoke(who.namespace, key_id))
+        row = await self._context.surely(lambda: self._keys.revoke(who.namespace, key_id))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))

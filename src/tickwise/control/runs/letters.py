@@ -62,13 +62,13 @@ class LetterService:
     ) -> Sequence[LetterRow]:
         """Newest first, for people: a replica may be asked. Those of every status if the filter names none."""
         query = letters_query(who.namespace, said, expire_seconds=self._context.dead_letter_seconds, limit=limit)
-        return await self._context.searches.letters_list(replace(query, before=before))
+        return await self._context.searches.letters(replace(query, before=before))
 
     @requires(Permission.RUNS_READ)
     async def get(self, who: Principal, run: UUID) -> LetterDetails:
         """One letter with its attempts. Raises `NotFound`."""
         letter = await self._letter(who, run)
-        attempts = await self._context.store.run_attempts(run)
+        attempts = await self._context.store.runs.attempts(run)
         return LetterDetails(letter, attempts, await self._chain(who, letter))
 
     @requires(Permission.RUNS_WRITE)
@@ -118,7 +118,7 @@ class LetterService:
         run: RunRow | None = letter.run
         while run is not None and run.trigger == Trigger.RETRY and run.origin is not None and len(before) < MAX_CHAIN:
             before.append(run.origin)
-            run = await self._context.store.run_get(who.namespace, run.origin)
+            run = await self._context.store.runs.get(who.namespace, run.origin)
         after: list[UUID] = []
         following: LetterRow | None = letter
         while following is not None and following.redriven_as is not None and len(after) < MAX_CHAIN:

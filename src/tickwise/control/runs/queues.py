@@ -35,7 +35,7 @@ class QueueService:
     @requires(Permission.QUEUES_READ)
     async def overview(self, who: Principal) -> Sequence[QueueRow]:
         """By name."""
-        return await self._context.store.queues_list(who.namespace)
+        return await self._context.store.queues.all(who.namespace)
 
     @requires(Permission.QUEUES_READ)
     async def get(self, who: Principal, queue: str) -> QueueRow:
@@ -57,7 +57,7 @@ class QueueService:
     @requires(Permission.QUEUES_WRITE)
     async def resume(self, who: Principal, queue: str) -> QueueRow:
         """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
-        resumed = await self._context.surely(lambda: self._context.store.queue_resume(who.namespace, queue))
+        resumed = await self._context.surely(lambda: self._context.store.queues.resume(who.namespace, queue))
         if resumed:
             # Before anything else is looked at: executors may claim from it now.
             self._context.signals.send(Topic.QUEUES)
@@ -70,7 +70,7 @@ class QueueService:
             return QueueRow(queue=queue, hold=None, held=False, queued=0, dispatched=0, running=0)
 
     async def _get(self, who: Principal, queue: str) -> QueueRow:
-        for row in await self._context.store.queues_list(who.namespace):
+        for row in await self._context.store.queues.all(who.namespace):
             if row.queue == queue:
                 return row
         raise NotFound(f"no job of the namespace {who.namespace} has used a queue {queue[:100]!r}, and nobody holds it")
@@ -92,7 +92,7 @@ class QueueService:
         hold = QueueHold(
             namespace=who.namespace, queue=queue, begin=begin, until=until, reason=reason, by=who.name
         )  # fmt: skip
-        row = await self._context.surely(lambda: self._context.store.queue_hold(hold))
+        row = await self._context.surely(lambda: self._context.store.queues.hold(hold))
         # What executors hold of it and have not begun is asked back.
         self._context.signals.send(Topic.CANCELS)
         return row

@@ -64,12 +64,12 @@ class RunService:
     async def get(self, who: Principal, run: UUID) -> RunDetails:
         """One run with its attempts. Raises `NotFound`."""
         row = await self._context.run(who, run)
-        attempts = await self._context.store.run_attempts(run)
+        attempts = await self._context.store.runs.attempts(run)
         warnings: Sequence[str] = ()
         if row.state in (RunState.QUEUED, RunState.RETRYING):
             warnings = await self._waiting_for(row)
         letter = await self._settlements.find(who, run) if row.state is RunState.FAILED else None
-        job = None if row.definition is not None else await self._context.store.job_get(who.namespace, row.job_id)
+        job = None if row.definition is not None else await self._context.store.jobs.get(who.namespace, row.job_id)
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
     @requires(Permission.RUNS_READ)
@@ -80,7 +80,7 @@ class RunService:
         check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
-        rows = await self._context.searches.runs_list(query)
+        rows = await self._context.searches.runs(query)
         if query.states or not rows or rows[0].state is not RunState.SKIPPED:
             return rows
         now = await self._context.time.now()
@@ -91,7 +91,7 @@ class RunService:
             if len(rows) < query.limit or len(found) >= query.limit:
                 return found[: query.limit]
             query = replace(query, before=rows[-1].run_id)
-            rows = await self._context.searches.runs_list(query)
+            rows = await self._context.searches.runs(query)
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
@@ -101,7 +101,7 @@ class RunService:
         start = end - DAY_SECONDS if since is None else since
         if not 0 <= end - start <= MAX_TALLIED_SECONDS:
             raise Invalid(f"ask for {MAX_TALLIED_SECONDS / DAY_SECONDS:.0f} days at most, that begin before they end")
-        return await self._context.searches.runs_tally(who.namespace, start, end)
+        return await self._context.searches.tally(who.namespace, start, end)
 
     @requires(Permission.RUNS_WRITE)
     async def cancel(self, who: Principal, run: UUID) -> RunState:
@@ -143,7 +143,7 @@ class RunService:
         """The reason for which a run that nobody holds waits."""
         if row.blocked:
             return (BLOCKED if row.limit_key is None else f"{NO_SLOT} ({row.limit_key})",)
-        job = await self._context.store.job_get(row.namespace, row.job_id)
+        job = await self._context.store.jobs.get(row.namespace, row.job_id)
         if job is None:
             return ()
         function = function_of(job, decode_definition(row.definition or job.definition))

@@ -41,12 +41,12 @@ class Settlements:
 
     async def find(self, who: Principal, run: UUID) -> LetterRow | None:
         """One letter, if there is one."""
-        return await self._context.store.letter_get(who.namespace, run, self._context.dead_letter_seconds)
+        return await self._context.store.letters.get(who.namespace, run, self._context.dead_letter_seconds)
 
     async def settle_many(self, who: Principal, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         """Settle many letters in one transaction; what became of each."""
         results = await self._context.surely(
-            lambda: self._context.store.letters_settle(who.namespace, settlements, by=who.name)
+            lambda: self._context.store.letters.settle(who.namespace, settlements, by=who.name)
         )
         if isinstance(results, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
@@ -68,7 +68,7 @@ class Settlements:
     async def settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
         """Settle one letter. Raises `Conflict`, `NotFound` for what cannot be."""
         results = await self._context.surely(
-            lambda: self._context.store.letters_settle(who.namespace, (settlement,), by=who.name, receipt=receipt)
+            lambda: self._context.store.letters.settle(who.namespace, (settlement,), by=who.name, receipt=receipt)
         )
         if isinstance(results, Replay):
             return results

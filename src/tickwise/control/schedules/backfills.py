@@ -124,7 +124,7 @@ class Backfills:
         """End its unfinished runs: how many there were. Raises `NotFound` for the job."""
         row = await self._context.job(who, job_id)
         cancelled = await self._context.surely(
-            lambda: self._context.store.runs_cancel_all(row.namespace, job_id, backfill_id, principal=who.name)
+            lambda: self._context.store.runs.cancel_all(row.namespace, job_id, backfill_id, principal=who.name)
         )
         self._context.signals.send(Topic.CANCELS)
         return cancelled

@@ -63,7 +63,7 @@ class CalendarService:
     @requires(Permission.CALENDARS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
         """By name, those after `after`."""
-        rows = await self._context.store.rules_list(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
+        rows = await self._context.store.rules.page(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
         return await self._rules.in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
     @requires(Permission.CALENDARS_READ)

@@ -128,7 +128,7 @@ class NextOccurrence:
     async def _made_ahead(self, row: JobRow) -> RunRow | None:
         """The earliest run by schedule that is yet to come; schedulers make them a moment before."""
         now = await self._context.time.now()
-        runs = await self._context.store.runs_list(
+        runs = await self._context.store.searches.runs(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -152,14 +152,14 @@ class NextOccurrence:
             )
 
     async def _skip_run(self, run: RunRow, said: str) -> Moved:
-        state = await self._context.surely(lambda: self._context.store.run_skip(run.namespace, run.run_id, said))
+        state = await self._context.surely(lambda: self._context.store.runs.skip(run.namespace, run.run_id, said))
         if state not in (RunState.SKIPPED, RunState.DISPATCHED):
             raise Conflict(f"its run has begun meanwhile, it is {state}; cancel that", code="occurrence_begun")
         wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, None, state)
 
     async def _postpone_run(self, run: RunRow, until: float) -> Moved:
-        if not await self._context.surely(lambda: self._context.store.run_postpone(run.namespace, run.run_id, until)):
+        if not await self._context.surely(lambda: self._context.store.runs.postpone(run.namespace, run.run_id, until)):
             raise Conflict(
                 f"the run of {written(run.nominal_at)} is in the hands of an executor already, or has begun; wait a "
                 "moment and send the same again to snooze the next one",
@@ -171,7 +171,7 @@ class NextOccurrence:
     async def _is_moved(self, move: OccurrenceMove) -> bool:
         """False: the timer is not where the move was made for."""
         try:
-            await self._context.surely(lambda: self._context.store.occurrence_move(move))
+            await self._context.surely(lambda: self._context.store.jobs.move_occurrence(move))
         except VersionConflict:
             # Or it was made, the answer was lost, and a scheduler moved the timer on since: another occurrence is not
             # meant.
@@ -182,7 +182,7 @@ class NextOccurrence:
 
     async def _is_on_record(self, move: OccurrenceMove) -> bool:
         made = move.skip if move.run is None else move.run
-        row = None if made is None else await self._context.store.run_get(move.namespace, made.run_id)
+        row = None if made is None else await self._context.store.runs.get(move.namespace, made.run_id)
         if row is None:
             return False
         if move.run is not None:

@@ -138,7 +138,7 @@ class TimeLines:
         found: list[RunRow] = []
         first = name_before(start)
         if after is None:
-            earlier = await self._context.store.runs_list(
+            earlier = await self._context.store.searches.runs(
                 RunQuery(
                     namespace=row.namespace,
                     job_id=row.job_id,
@@ -183,7 +183,7 @@ class TimeLines:
             before=UUID(int=top),
             limit=limit,
         )
-        return list(await self._context.store.runs_list(query))
+        return list(await self._context.store.searches.runs(query))
 
 
 # ------------------------------------------------------------------------------------------ what is not on record

@@ -117,10 +117,10 @@ class Previews:
         after = now if look.start is None else instant_within(look.start, "/from")
         last = max(upcoming(schedule, after, look.count), default=after)
         mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=MAX_RECORDS)
-        ahead = await self._context.store.runs_list(
+        ahead = await self._context.store.searches.runs(
             replace(mine, after=name_before(schedules.just_after(after)), before=name_from(last + 0.001))
         )
-        moved = await self._context.store.runs_list(
+        moved = await self._context.store.searches.runs(
             replace(mine, states=(RunState.QUEUED, RunState.DISPATCHED), due_after=schedules.just_after(after))
         )
         found = {run.run_id: run for run in (*ahead, *moved) if run.nominal_at > after or look.start is None}

@@ -110,7 +110,7 @@ class StoredRules:
 
     async def find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
         """The calendar or window of this name, or None."""
-        return None if "\0" in name else await self._context.store.rule_get(who.namespace, kind, name)
+        return None if "\0" in name else await self._context.store.rules.get(who.namespace, kind, name)
 
     async def get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
         """The calendar or window of this name. Raises `NotFound`."""
@@ -125,7 +125,7 @@ class StoredRules:
         row = only or await self.get(who, kind, name)
         try:
             await self._context.surely(
-                lambda: self._context.store.rule_delete(who.namespace, kind, name, expected=only)
+                lambda: self._context.store.rules.delete(who.namespace, kind, name, expected=only)
             )
         except NotFound:
             pass  # it was there a moment ago: somebody else, or our own first try, has deleted it
@@ -155,7 +155,7 @@ class StoredRules:
             created_at=found.row.created_at if found is not None and found.row is not None else 0.0,
         )
         tries = itertools.count()
-        row = await self._context.surely(lambda: self._context.store.rule_put(rule, expected, again=next(tries) > 0))
+        row = await self._context.surely(lambda: self._context.store.rules.put(rule, expected, again=next(tries) > 0))
         self._context.signals.send(Topic.TIMERS)
         return WrittenCalendar(row, before is None)
 

@@ -79,7 +79,7 @@ class WindowService:
     @requires(Permission.WINDOWS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
         """By name, those after `after`."""
-        rows = await self._context.store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
+        rows = await self._context.store.rules.page(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
         return await self._rules.in_thread(
             who, lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows]
         )

@@ -1,7 +1,13 @@
-"""The durable truth, split by duty: `Definitions` (jobs, tasks), `Runs` (timers, runs, executors), `Records` (history),
-`Rules` (calendars and windows), `Letters` (what failed for good, and operations over many things), `Flow` (sequences,
-queues on hold, invariants), `Continuity` (what becomes of acknowledged writes that a failover loses), `Searches` (the
-read model, which a replica may serve).
+"""The durable truth: one `Store`, composed of a small port for each part.
+
+    jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
+    timers · runs · attempts                what is due, what waits, what is being executed
+    executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
+    completions · queues · letters · operations
+                                            ended runs that start others, holds, dead letters, long requests
+    checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
+    searches                                the read model, which a replica may serve
+    keys                                    API keys (`ports.identity.Keys`)
 
 Rules of every method:
 
@@ -14,7 +20,7 @@ Rules of every method:
 - Text that a caller passes as JSON is kept as it is, byte for byte.
 
 Fencing: a claim gives each run a token greater than every token before it, also of claims that a failover or a restore
-has lost (`Continuity`). Every write of an executor names (executor, run, token); one that does not match what the store
+has lost (`Epoch`). Every write of an executor names (executor, run, token); one that does not match what the store
 holds is refused and changes nothing.
 """
 
@@ -23,40 +29,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tickwise.ports.store.continuity import Continuity, Epoch, EpochCause
+from tickwise.ports.identity import Keys
+from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     LANE_IDLE_SECONDS,
     LANES_RESERVED,
     MAX_LANES,
     MAX_LANES_OF_NAMESPACE,
     Added,
-    Definitions,
     EndedOperation,
     JobAction,
     JobChange,
     JobMove,
     JobQuery,
     JobRow,
+    JobStore,
     NewJob,
     NewRun,
     NewSkip,
     OccurrenceMove,
     OperationStatus,
     Receipt,
+    ReceiptStore,
     Replan,
     Replay,
     StoredTask,
+    TaskStore,
     check_newest,
     is_default_lane,
     no_lane,
 )
 from tickwise.ports.store.flow import (
     Check,
+    CheckStore,
     Completion,
+    CompletionStore,
     Examined,
-    Flow,
     QueueHold,
     QueueRow,
+    QueueStore,
     Successor,
     Violation,
 )
@@ -64,11 +75,12 @@ from tickwise.ports.store.letters import (
     LetterQuery,
     LetterResolution,
     LetterRow,
-    Letters,
     LetterStatus,
+    LetterStore,
     NewOperation,
     OperationRow,
     OperationStep,
+    OperationStore,
     Settled,
     Settlement,
 )
@@ -78,12 +90,15 @@ from tickwise.ports.store.records import (
     AttemptRow,
     CancelRow,
     Incident,
+    IncidentStore,
     Maintained,
-    Records,
+    MarkStore,
     Retention,
     RunQuery,
     RunRow,
+    StoreStats,
     Tally,
+    UpkeepStore,
 )
 from tickwise.ports.store.rules import (
     MAX_NAMESPACE,
@@ -91,18 +106,20 @@ from tickwise.ports.store.rules import (
     RESERVED,
     RuleKind,
     RuleRow,
-    Rules,
+    RuleStore,
     check_room,
     check_seen,
     is_done,
 )
 from tickwise.ports.store.runs import (
     BATCH_SECONDS,
+    AttemptStore,
     Beat,
     Began,
     CancelRequest,
     ClaimRequest,
     ExecutorRow,
+    ExecutorStore,
     Expired,
     Fire,
     FireBatch,
@@ -111,9 +128,9 @@ from tickwise.ports.store.runs import (
     Handover,
     NewExecutor,
     Ready,
-    Runs,
-    StoreStats,
+    RunStore,
     Timer,
+    TimerStore,
 )
 from tickwise.ports.store.searches import Searches
 
@@ -130,40 +147,46 @@ __all__ = [
     "TALLIES_SECONDS",
     "Added",
     "AttemptRow",
+    "AttemptStore",
     "Beat",
     "Began",
     "CancelRequest",
     "CancelRow",
     "Check",
+    "CheckStore",
     "ClaimRequest",
     "Completion",
-    "Continuity",
-    "Definitions",
+    "CompletionStore",
     "EndedOperation",
     "Epoch",
     "EpochCause",
+    "EpochStore",
     "Examined",
-    "Executing",
+    "ExecutingStore",
     "ExecutorRow",
+    "ExecutorStore",
     "Expired",
     "Fire",
     "FireBatch",
     "FireRequest",
-    "Flow",
     "Gate",
     "Handover",
+    "HeldRunStore",
     "Incident",
+    "IncidentStore",
     "JobAction",
     "JobChange",
     "JobMove",
     "JobQuery",
     "JobRow",
+    "JobStore",
     "LetterQuery",
     "LetterResolution",
     "LetterRow",
     "LetterStatus",
-    "Letters",
+    "LetterStore",
     "Maintained",
+    "MarkStore",
     "NewExecutor",
     "NewJob",
     "NewOperation",
@@ -173,20 +196,22 @@ __all__ = [
     "OperationRow",
     "OperationStatus",
     "OperationStep",
+    "OperationStore",
     "QueueHold",
     "QueueRow",
+    "QueueStore",
     "Ready",
     "Receipt",
-    "Records",
+    "ReceiptStore",
     "Replan",
     "Replay",
     "Retention",
     "RuleKind",
     "RuleRow",
-    "Rules",
+    "RuleStore",
     "RunQuery",
     "RunRow",
-    "Runs",
+    "RunStore",
     "Searches",
     "Settled",
     "Settlement",
@@ -195,7 +220,10 @@ __all__ = [
     "StoredTask",
     "Successor",
     "Tally",
+    "TaskStore",
     "Timer",
+    "TimerStore",
+    "UpkeepStore",
     "Violation",
     "check_newest",
     "check_room",
@@ -206,12 +234,62 @@ __all__ = [
 ]
 
 
-class Executing(Runs, Continuity, Protocol):
-    """The part of an executor."""
+class ExecutingStore(Protocol):
+    """The parts that an executor calls."""
+
+    @property
+    def attempts(self) -> AttemptStore: ...
+    @property
+    def executors(self) -> ExecutorStore: ...
+    @property
+    def held(self) -> HeldRunStore: ...
+    @property
+    def marks(self) -> MarkStore: ...
 
 
-class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Searches, Protocol):
-    """The whole, as wiring hands it out. Each role takes the part that it needs."""
+class Store(Protocol):
+    """The whole store: one attribute for each part. A role or a service names the parts that it calls."""
+
+    @property
+    def jobs(self) -> JobStore: ...
+    @property
+    def tasks(self) -> TaskStore: ...
+    @property
+    def receipts(self) -> ReceiptStore: ...
+    @property
+    def rules(self) -> RuleStore: ...
+    @property
+    def timers(self) -> TimerStore: ...
+    @property
+    def runs(self) -> RunStore: ...
+    @property
+    def attempts(self) -> AttemptStore: ...
+    @property
+    def executors(self) -> ExecutorStore: ...
+    @property
+    def held(self) -> HeldRunStore: ...
+    @property
+    def epochs(self) -> EpochStore: ...
+    @property
+    def completions(self) -> CompletionStore: ...
+    @property
+    def queues(self) -> QueueStore: ...
+    @property
+    def letters(self) -> LetterStore: ...
+    @property
+    def operations(self) -> OperationStore: ...
+    @property
+    def checks(self) -> CheckStore: ...
+    @property
+    def incidents(self) -> IncidentStore: ...
+    @property
+    def marks(self) -> MarkStore: ...
+    @property
+    def upkeep(self) -> UpkeepStore: ...
+    @property
+    def searches(self) -> Searches: ...
+    @property
+    def keys(self) -> Keys: ...
 
     async def open(self) -> None:
         """Connect. Raises `Misconfigured` (a schema that is older or newer than the program, wrong settings) or
@@ -224,10 +302,6 @@ class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Search
 
     async def now(self) -> float:
         """The store's clock; also the cheapest sign that it is there."""
-        ...
-
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        """How many a search finds, counted to its `limit` at most. Raises `Invalid` as the search does."""
         ...
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:

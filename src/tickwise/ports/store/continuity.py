@@ -1,4 +1,4 @@
-"""`Continuity`: whether the store still has what it acknowledged. The package states the rules of every method.
+"""Epochs and held runs: whether the store still has what it acknowledged. The package states the rules of every method.
 
 A database behind asynchronous replication, and one restored from a backup, forgets its last commits. Each such event
 begins an epoch: the store notices it by itself when a role connects. Values that are handed out once (fencing tokens,
@@ -52,31 +52,35 @@ class Epoch:
         return self.cause is not EpochCause.FIRST and (self.lost_tokens or self.differed > 0)
 
 
-class Continuity(Protocol):
-    """Epochs, and the comparison of what an executor holds with what the store says that it holds."""
+class EpochStore(Protocol):
+    """Epochs of the store: a new one begins when it may have lost writes."""
 
-    async def epoch_begin(self) -> int:
+    async def begin(self) -> int:
         """Begin a new epoch, for an operator says that the store was set back. Tokens of claims are greater from then
         on than every token before."""
         ...
 
-    async def epochs_list(self) -> Sequence[Epoch]:
+    async def all(self) -> Sequence[Epoch]:
         """The last 100 epochs, newest first."""
         ...
 
-    async def held_digest(self, executor: int, token: int) -> HeldDigest:
+
+class HeldRunStore(Protocol):
+    """The runs that an executor holds, as the store has them on record."""
+
+    async def digest(self, executor: int, token: int) -> HeldDigest:
         """The digest (`digest_of`) of what this executor holds under tokens up to this one; cheap however much else
         there is. Runs that it did not claim through this object may be left out."""
         ...
 
-    async def held_list(self, executor: int, token: int) -> Mapping[UUID, int]:
+    async def tokens(self, executor: int, token: int) -> Mapping[UUID, int]:
         """The same in full: tokens by run, of all claims, also of other processes. Reads everything that is held."""
         ...
 
-    async def held_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
+    async def take_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
         """The claims of those of these runs that this executor holds, as first answered. Changes nothing."""
         ...
 
-    async def held_differed(self, runs: int) -> None:
+    async def differed(self, runs: int) -> None:
         """Add to the `differed` of the current epoch."""
         ...

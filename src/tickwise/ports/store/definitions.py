@@ -1,4 +1,4 @@
-"""`Definitions`: jobs and stored tasks, as people define them. The package states the rules of every method."""
+"""Jobs, stored tasks and receipts. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class NewRun(NamedTuple):
     nominal: float | None = None
     """The time that the schedule named; None: `due`."""
     overlap: Overlap = Overlap.ALLOW
-    """The policy while an earlier run of its job is unfinished (see `Runs`, "Overlap")."""
+    """The policy while an earlier run of its job is unfinished (see `RunStore`, "Overlap")."""
 
 
 class NewSkip(NamedTuple):
@@ -241,7 +241,7 @@ class Replan:
 
     Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
     is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
-    asked back before, that is withdrawn (what `run_skip` asked for is not). Requested runs (`RUN_NOW`, `RETRY`),
+    asked back before, that is withdrawn (what `RunStore.skip` asked for is not). Requested runs (`RUN_NOW`, `RETRY`),
     what is due already and what has a recorded start is left alone.
     """
 
@@ -315,7 +315,7 @@ class OccurrenceMove:
     expected: TimerState
     """The timer that this was decided from; another one stored raises `VersionConflict`."""
     timer: TimerState | None
-    """Where it goes; as in `Runs.timers_commit`."""
+    """Where it goes; as in `TimerStore.commit`."""
     skip: NewSkip | None = None
     run: NewRun | None = None
     zone_data: str | None = None
@@ -367,10 +367,10 @@ def check_newest(newest: StoredTask | None, task: StoredTask, expected_version: 
         raise VersionConflict(f"the task {task.task_id} is at version {found}, not {expected_version}")
 
 
-class Definitions(Protocol):
-    """Jobs and stored tasks: what people said."""
+class JobStore(Protocol):
+    """Jobs: what runs, and when."""
 
-    async def jobs_add(
+    async def add(
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
         """Store all that can be stored, each with its first run or timer, in one transaction; in the order given.
@@ -378,17 +378,17 @@ class Definitions(Protocol):
         The due time of a one-time job within the store's horizon (`near_seconds`) becomes a run at once, a later one,
         and every one of a recurring job, a timer. With a receipt whose key was used before, nothing is stored and the
         earlier answer comes back; else the receipt is kept with the jobs if every one is CREATED or REPEATED, and not
-        at all if one was refused (its answer is then for `receipt_keep`).
+        at all if one was refused (its answer is then for `ReceiptStore.keep`).
 
         With `whole`, nothing is stored unless every one is CREATED or REPEATED.
         """
         ...
 
-    async def job_get(self, namespace: str, job: UUID | str) -> JobRow | None:
+    async def get(self, namespace: str, job: UUID | str) -> JobRow | None:
         """One job, by its id, or by its key if that is a text."""
         ...
 
-    async def job_change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange) -> JobRow:
         """Replace the definition; the version grows by one. Runs that nobody holds yet, one that is just being made
         included, get the new definition (unless they have their own) and the new lane. The same change repeated, with
         the version one higher by it, answers as it did at first and changes nothing.
@@ -403,42 +403,51 @@ class Definitions(Protocol):
         """
         ...
 
-    async def job_move(self, move: JobMove) -> JobRow:
+    async def move(self, move: JobMove) -> JobRow:
         """Pause, resume or cancel. Doing it twice is doing it once. Raises `NotFound`; `Conflict` for a pause or
         resume of a CANCELLED job."""
         ...
 
-    async def task_put(
-        self, task: StoredTask, expected_version: int | None = None, *, again: bool = False
-    ) -> StoredTask:
+    async def move_occurrence(self, move: OccurrenceMove) -> None:
+        """Skip the next occurrence, or give it another time. Raises `NotFound`, `VersionConflict`; `Conflict` if the
+        job is CANCELLED."""
+        ...
+
+
+class TaskStore(Protocol):
+    """Stored tasks, each in versions."""
+
+    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         """Keep a new version of a task (`version` and `created_at` are given by the store, from 1 and its clock); the
         same digest as the newest: that one. `expected_version`: what the newest must be, 0: there must be none; else
         `VersionConflict`. With `again` it repeats a call whose outcome is in doubt: the version after the expected one,
         with this digest, is its own effect."""
         ...
 
-    async def task_versions(
-        self, namespace: str, task_id: str, *, before: int | None, limit: int
-    ) -> Sequence[StoredTask]:
+    async def versions(self, namespace: str, task_id: str, *, before: int | None, limit: int) -> Sequence[StoredTask]:
         """The versions of one task, newest first, those below `before`."""
         ...
 
-    async def task_get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
+    async def get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
         """One version, or the newest."""
         ...
 
-    async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+    async def page(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
         """The newest version of each, by task_id, those after `after`."""
         ...
 
-    async def scripts_stored(self) -> Sequence[tuple[str, str]]:
+    async def scripts(self) -> Sequence[tuple[str, str]]:
         """Which namespace has stored which script, by the SHA-256 in hex: of all versions of all tasks."""
         ...
 
-    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+
+class ReceiptStore(Protocol):
+    """Receipts: the answers that were given to requests with an idempotency key."""
+
+    async def find(self, principal: str, route: str, key: str) -> Replay | None:
         """The answer kept under this Idempotency-Key, unless it has expired."""
         ...
 
-    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+    async def keep(self, receipt: Receipt) -> Replay | None:
         """Keep an answer whose effect is idempotent by itself; or, if there is one already, return that."""
         ...

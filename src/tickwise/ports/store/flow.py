@@ -1,4 +1,4 @@
-"""`Flow`: what starts what, what may run now, and whether all is as it must be."""
+"""Completions, queues and checks: ends that start other runs, holds, and the invariants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.decision import TimerState
 from tickwise.domain.model import Lane
 from tickwise.ports.store.definitions import NewRun, NewSkip
 from tickwise.ports.store.records import RunRow
@@ -85,7 +84,7 @@ class Check(StrEnum):
     EXPIRED_IN_TIME = "expired_in_time"
     """No lease is over for more than a minute without its executor being expired, and what it held free."""
     HELD_AS_TOLD = "held_as_told"
-    """No executor knows better than the store what it holds for more than a minute (`Continuity`)."""
+    """No executor knows better than the store what it holds for more than a minute (`HeldRunStore`)."""
     STEPPED_IN_TIME = "stepped_in_time"
     """No operation stands still for more than five minutes."""
     HAS_A_JOB = "has_a_job"
@@ -115,33 +114,41 @@ class Examined:
     found: Sequence[Violation] = ()
 
 
-class Flow(Protocol):
-    """Sequences, queues on hold, and the invariants."""
+class CompletionStore(Protocol):
+    """Ended runs that start others."""
 
-    async def completions(self, limit: int) -> Sequence[Completion]:
+    async def pending(self, limit: int) -> Sequence[Completion]:
         """Runs whose end starts others, the oldest first: those that were reported with `Outcome.follow`, those that
         the store itself ended for a crash (FAILED), and letters that were decided. A HELD one is not among them."""
         ...
 
-    async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+    async def commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """Make what follows from the ends of runs, and forget that it was to do, in one transaction; how many runs
         were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
         is PAUSED goes on record as SKIPPED, reason `paused`. A repeat, also of some of them, changes nothing. Ends that
         another call has in hand are left to it, without waiting."""
         ...
 
-    async def queue_hold(self, hold: QueueHold) -> QueueRow:
+
+class QueueStore(Protocol):
+    """Queues, and their holds."""
+
+    async def hold(self, hold: QueueHold) -> QueueRow:
         """Let a queue stand still, in place of a hold that there is. From its begin on nothing of it is claimed; what
         is held then and has not begun is asked back (`CancelKind.RETURN`)."""
         ...
 
-    async def queue_resume(self, namespace: str, queue: str) -> bool:
+    async def resume(self, namespace: str, queue: str) -> bool:
         """Take a hold away; whether there was one."""
         ...
 
-    async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
+    async def all(self, namespace: str) -> Sequence[QueueRow]:
         """Every queue that has a lane or a hold, by name."""
         ...
+
+
+class CheckStore(Protocol):
+    """The invariants, looked at and repaired."""
 
     async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
         """Look at up to `limit` subjects of one invariant, in the order of their ids."""
@@ -154,8 +161,4 @@ class Flow(Protocol):
         claimable. HEARD_IN_TIME: a request whose run is gone goes. HELD_AS_TOLD: the executor's lease ends, so that it
         stops what it runs, and what it held is free. All others: 0. A subject that is right by now stays as it is.
         """
-        ...
-
-    async def timer_restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
-        """Give a job that has no timer this one. False: it has one, or was changed, paused or cancelled meanwhile."""
         ...

@@ -1,4 +1,4 @@
-"""`Letters`: runs that failed for good and wait for a person, and operations over many things at once.
+"""Dead letters (runs that failed for good and wait for a person) and operations over many things at once.
 
 A dead letter is not stored: it is a run on record as FAILED, and what was done about it. So nothing can be FAILED
 without a letter, and no letter can tell of a run that did not fail.
@@ -82,7 +82,7 @@ class Settlement(NamedTuple):
     run: NewRun | None = None
     """With REDRIVEN: the new run of the same job; its `origin` is the letter's run."""
     resolution: LetterResolution | None = None
-    """With RESOLVED. Either one starts what a sequence would have started (see `Flow.completions`)."""
+    """With RESOLVED. Either one starts what a sequence would have started (see `CompletionStore`)."""
 
 
 class Settled(StrEnum):
@@ -154,45 +154,49 @@ class OperationStep:
     """In place of those that are kept."""
 
 
-class Letters(Protocol):
-    """Dead letters, and operations over many things at once."""
+class LetterStore(Protocol):
+    """Dead letters: runs that failed for good."""
 
-    async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
+    async def get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
         """One letter."""
         ...
 
-    async def letters_settle(
+    async def settle(
         self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
     ) -> Sequence[Settled] | Replay:
         """Settle letters, each for itself, and make the runs that they become, in one transaction. The receipt is kept
         if every one is SETTLED or REPEATED. No letter is settled twice, however many ask at the same time."""
         ...
 
-    async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+
+class OperationStore(Protocol):
+    """Operations: long requests that a scheduler carries out in steps."""
+
+    async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
         """Store one, RUNNING; one of the same id stays as it is."""
         ...
 
-    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+    async def record(self, operations: Sequence[EndedOperation]) -> None:
         """Put on record what is over already; one of the same id stays as it is."""
         ...
 
-    async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
+    async def get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
         """One operation."""
         ...
 
-    async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+    async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
         """It does not go on after the page that is in hand. Finished pages stay done; an ended operation stays as it
         is. Raises `NotFound`."""
         ...
 
-    async def operation_take(self, hold_seconds: float) -> OperationRow | None:
+    async def take(self, hold_seconds: float) -> OperationRow | None:
         """A RUNNING operation that nobody has in hand, the one that waits longest, for this time; None: there is none.
 
-        Its last taker may be slow or dead; the fence of `operation_step` decides then.
+        Its last taker may be slow or dead; the fence of `step` decides then.
         """
         ...
 
-    async def operation_step(self, step: OperationStep) -> bool:
+    async def step(self, step: OperationStep) -> bool:
         """Put a page on record, and let the operation go. False, and nothing is changed: another one has moved it since
         it was taken (the same step repeated: True)."""
         ...

@@ -1,4 +1,4 @@
-"""`Records`: past and present, for readers, and its upkeep. The package states the rules of every method."""
+"""Rows of runs and attempts, incidents, marks of channels, and upkeep. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store.runs import ExecutorRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class RunRow:
     nominal_at: float
     """The time that the schedule named; `due_at` if nobody gave it another."""
     blocked: bool = False
-    """It waits for an earlier run of its job (see `Runs`, "Overlap"), or for a slot (`limit_key`)."""
+    """It waits for an earlier run of its job (see `RunStore`, "Overlap"), or for a slot (`limit_key`)."""
     limit_key: str | None = None
     """Of an active run: the concurrency key that it has a slot of, or waits for one of."""
     paced: bool = False
@@ -159,52 +158,71 @@ class Maintained:
     receipts: int = 0
 
 
-class Records(Protocol):
-    """Past and present, for readers, and its upkeep."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """The figures for monitoring: cheap, approximate to a second."""
+
+    queued: int
+    held: int
+    retrying: int
+    oldest_ready_seconds: float
+    """How long the oldest claimable run has waited beyond its ready time; 0 if none has."""
+    timers: int
+    """Those that are held back for good included."""
+    timers_late_seconds: float
+    """How far the earliest timer is in the past; 0 if none is."""
+    executors: int
+
+
+class IncidentStore(Protocol):
+    """Incidents: what was noticed about the installation."""
+
+    async def add(self, incident: Incident) -> None:
+        """Put on record what was noticed, for as long as runs are kept. The same kind, begin and who again: the first
+        one stays."""
+        ...
+
+    async def between(self, since: float, until: float) -> Sequence[Incident]:
+        """Those that touch this time, oldest first, at most 100."""
+        ...
+
+
+class MarkStore(Protocol):
+    """Positions up to which the channels of a broker are applied."""
+
+    async def put_requests(self, applied: Mapping[int, float]) -> None:
+        """By partition of the channel of requests: all that the broker got before this time (its clock, Unix seconds)
+        is applied. A time never goes back."""
+        ...
+
+    async def get_requests(self, partitions: int) -> float | None:
+        """The earliest of those times, over so many partitions; None: of one of them nothing is known."""
+        ...
+
+    async def put(self, marks: Mapping[int, int]) -> None:
+        """By executor: every result that it published up to this number is applied. A number never goes back; of an
+        executor that is forgotten it says nothing."""
+        ...
+
+    async def get(self, executor: int) -> int:
+        """The number up to which this executor's published results are applied; 0: none is."""
+        ...
+
+
+class UpkeepStore(Protocol):
+    """The store's name, its counts, and its upkeep."""
 
     async def cluster_id(self) -> str:
         """The name of this store, made with it and never changed: no two have the same, but for a copy of one.
         Objects elsewhere that belong to one store (channels of a broker, keys in a cache) are marked with it."""
         ...
 
-    async def requests_mark(self, applied: Mapping[int, float]) -> None:
-        """By partition of the channel of requests: all that the broker got before this time (its clock, Unix seconds)
-        is applied. A time never goes back."""
-        ...
-
-    async def requests_marked(self, partitions: int) -> float | None:
-        """The earliest of those times, over so many partitions; None: of one of them nothing is known."""
-        ...
-
-    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
-        """By executor, the `results_key` that it joined with; nothing of those that are not there."""
-        ...
-
-    async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
-        """One run, active or ended."""
-        ...
-
-    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
-        """All attempts of a run on record, first to last, the current or final one included (a run that ended while
-        nobody held it has no final one)."""
-        ...
-
-    async def incident_add(self, incident: Incident) -> None:
-        """Put on record what was noticed, for as long as runs are kept. The same kind, begin and who again: the first
-        one stays."""
-        ...
-
-    async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
-        """Those that touch this time, oldest first, at most 100."""
-        ...
-
-    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
-        """Active executors, and those gone within the last hour; newest first. With `between`: those that were active
-        at some moment of that time, at most 1,000; as far back as runs are kept."""
-        ...
-
     async def maintain(self, retention: Retention) -> Maintained:
         """Make what will be needed, drop what is past its time, by any scheduler. Nothing unfinished is ever dropped:
         one-time jobs that still have a timer or a run are moved out of the way first. Failed runs outlive the others,
         and a job with a run on record stays. Recurring jobs are never dropped."""
+        ...
+
+    async def stats(self) -> StoreStats:
+        """Counts for metrics and readiness."""
         ...

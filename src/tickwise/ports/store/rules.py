@@ -1,4 +1,4 @@
-"""`Rules`: calendars and maintenance windows. The package states the rules of every method."""
+"""Calendars and maintenance windows. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def check_seen(stored: RuleRow | None, seen: RuleRow, version: int | None) -> No
 
 
 def is_done(stored: RuleRow, rule: RuleRow, expected_version: int | None, *, again: bool) -> bool:
-    """Whether what is stored is what `rule_put` is asked for."""
+    """Whether what is stored is what `RuleStore.put` is asked for."""
     return stored.body == rule.body and (
         expected_version in (None, stored.version) or (again and expected_version == stored.version - 1)
     )
 
 
-class Rules(Protocol):
+class RuleStore(Protocol):
     """Calendars and maintenance windows: shared, few, read by every scheduler."""
 
-    async def rule_put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
+    async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         """Create or replace. Timers of the namespace that a calendar or window holds back become due now, so that they
         are decided anew. `expected_version` 0: only create; other: only replace that one; else `VersionConflict`. With
         it, `rule.created_at`, if given, must be that of the stored one: of what was deleted and created anew
@@ -98,20 +98,20 @@ class Rules(Protocol):
         be replaced."""
         ...
 
-    async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+    async def get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
         """One."""
         ...
 
-    async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
+    async def page(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         """By name, those after `after`."""
         ...
 
-    async def rule_delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
-        """Timers as in `rule_put`. Raises `NotFound`; `VersionConflict` if it is not the `expected` one, by version and
+    async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+        """Timers as in `put`. Raises `NotFound`; `VersionConflict` if it is not the `expected` one, by version and
         creation; `Conflict`, code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
         ...
 
-    async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
+    async def all(self) -> tuple[int, Sequence[RuleRow]]:
         """All of every namespace, with the version that `FireBatch.rules_version` tells. At most `MAX_RULES`
         can be stored."""
         ...

@@ -1,4 +1,4 @@
-"""`Runs`: present and coming runs and their holders. The package states the rules of every method."""
+"""Timers, runs, attempts and executors. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store.definitions import NewRun, NewSkip, OccurrenceMove, Receipt, Replay
+from tickwise.ports.store.definitions import NewRun, NewSkip, Receipt, Replay
+from tickwise.ports.store.records import AttemptRow, RunRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class Beat:
     now: float
     cancels: Sequence[CancelRequest]
     epoch: int = 0
-    """See `Continuity`. Another one than before: the store may have lost what it acknowledged."""
+    """See `Epoch`. Another one than before: the store may have lost what it acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +162,7 @@ class FireBatch(NamedTuple):
     now: float
     """The store's clock."""
     rules_version: int
-    """Grows with each change of a calendar or window, of any namespace (see `Rules.rules_all`)."""
+    """Grows with each change of a calendar or window, of any namespace (see `RuleStore.all`)."""
     timers: Sequence[Timer]
     """The earliest first. A batch without timers is over at once."""
 
@@ -191,7 +192,7 @@ class Began(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """The effects of `leases_expire`."""
+    """The effects of `ExecutorStore.expire`."""
 
     executors: Sequence[int] = ()
     freed: int = 0
@@ -202,28 +203,59 @@ class Expired:
     """… and those of them whose dead letters wait for a person."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreStats:
-    """The figures for monitoring: cheap, approximate to a second."""
+class TimerStore(Protocol):
+    """Timers: the next fire of each job."""
 
-    queued: int
-    held: int
-    retrying: int
-    oldest_ready_seconds: float
-    """How long the oldest claimable run has waited beyond its ready time; 0 if none has."""
-    timers: int
-    """Those that are held back for good included."""
-    timers_late_seconds: float
-    """How far the earliest timer is in the past; 0 if none is."""
-    executors: int
+    async def fire(self, horizon_seconds: float, limit: int) -> int:
+        """One-time jobs due within the horizon become runs, the earliest first, at most `limit`: how many. No two
+        schedulers fire the same timer."""
+        ...
+
+    async def fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+        """`fire`, and which runs it made: for a scheduler that tells executors so."""
+        ...
+
+    async def take(self, request: FireRequest) -> FireBatch:
+        """Take timers that need a decision and are due within the horizon, at most `limit`.
+
+        No other scheduler takes them until `commit` or `release` names the batch, or its client is gone,
+        or `BATCH_SECONDS` have passed. A batch that ends without a commit changes nothing.
+        """
+        ...
+
+    async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+        """Make the runs, record the skips, move the timers and park jobs, all in one transaction; the number of runs
+        made. The batch is over afterwards, also if this call fails.
+
+        A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
+        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
+        `fuse` and without an end; its timer stands as the fire says, and its runs stay. A one-time job's timer that is
+        given a `hold` needs a decision from then on.
+
+        Raises `StoreUnavailable` if the batch is over: nothing was fired, and the scheduler takes the timers again.
+        """
+        ...
+
+    async def release(self, batch_id: int) -> None:
+        """End a batch without a commit. A batch that is over stays so."""
+        ...
+
+    async def count(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Add to the number of fires of namespaces in the current minute of the store's clock (they begin at whole
+        minutes); what the numbers of these namespaces are then."""
+        ...
+
+    async def restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
+        """Give a job that has no timer this one. False: it has one, or was changed, paused or cancelled meanwhile."""
+        ...
 
 
-class Runs(Protocol):
-    """Present and coming runs: timers, runs, and the executors that hold them.
+class RunStore(Protocol):
+    """Runs: made, looked up, cancelled, and chosen for a start.
 
     **Overlap.** A run with an `overlap` other than ALLOW is settled when a fire makes it, if its job has no unfinished
     run then, the fire makes no earlier one, and none that is made later can come before it (it is due no later than the
-    nominal time that the timer goes on from). Else it is claimed `guarded`, and `attempts_start` settles it: if no
+    nominal time that the timer goes on from). Else it is claimed `guarded`, and `AttemptStore.start` settles it: if no
     earlier run of the job is unfinished then, it starts; if not, its start is refused and the store does as the policy
     says. Earlier is what has the smaller (due, run id), and whatever was let start already (settled, or with ALLOW
     and not merely QUEUED); runs of a backfill look only at their own kind, and others not at them. What is settled
@@ -239,7 +271,7 @@ class Runs(Protocol):
     A refused start counts and keeps no attempt, and its token is void. A run that was asked back meanwhile ends as if
     its holder had given it back. Waiting: QUEUED, held by nobody, not claimable, until the last earlier run has
     ended. The end of a run makes the next one that waits for it claimable within the same transaction, or
-    `runs_unblock` does later. It is then settled again at its start. A run with
+    `unblock` does later. It is then settled again at its start. A run with
     ALLOW starts at once and counts as unfinished for all others; so does a fire made with ALLOW before its job was
     changed.
 
@@ -247,9 +279,9 @@ class Runs(Protocol):
     the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
     is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
     with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot
-    than it said itself, within the same transaction, or by `runs_unblock` later. None does whose queue is on hold; it
+    than it said itself, within the same transaction, or by `unblock` later. None does whose queue is on hold; it
     does when that is over. Who became claimable and is claimed by nobody for a second, or was claimed and has not begun
-    for five, has no slot: `runs_unblock` then lets others go on, at each call as many more as there are such, for no
+    for five, has no slot: `unblock` then lets others go on, at each call as many more as there are such, for no
     slot is to stand empty because of those whom nobody can take. A start in vain is refused.
 
     With a `rate_key`: each start is given a slot: now, or `rate_gap_seconds` after the last start under that key, or
@@ -259,22 +291,23 @@ class Runs(Protocol):
     is late by more than `rate_gap_seconds` and another start under that key came less than that ago (that of a further
     attempt does). Waiting for a slot is no attempt.
 
-    **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first
+    **Queues on hold** (`QueueStore.hold`): no run of theirs is claimed, and none starts whose start is recorded first
     (guarded, overlap still open, a gate, an `on_unknown` other than RERUN). Of all others the task is under way.
 
     **Fair.** A lane belongs to a namespace. Among lanes of one priority, each claim begins with another namespace.
     """
 
-    async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
-        """One-time jobs due within the horizon become runs, the earliest first, at most `limit`: how many. No two
-        schedulers fire the same timer."""
+    async def add(
+        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+    ) -> bool | Replay:
+        """Make runs that a person asked for; a due time earlier than the store's now becomes that.
+
+        False: the job is CANCELLED, nothing is made or kept. Raises `NotFound`. A run of an id that exists or ended
+        already is left as it is. The receipt as in `JobStore.add`.
+        """
         ...
 
-    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
-        """`timers_fire`, and which runs it made: for a scheduler that tells executors so."""
-        ...
-
-    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+    async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
         """Runs that nobody holds and that could be claimed, which have been so for more than `ready_to` and at most
         `ready_from` seconds of the store's clock; those of higher priority first, within it the earliest ready.
 
@@ -283,76 +316,21 @@ class Runs(Protocol):
         """
         ...
 
-    async def timers_take(self, request: FireRequest) -> FireBatch:
-        """Take timers that need a decision and are due within the horizon, at most `limit`.
-
-        No other scheduler takes them until `timers_commit` or `timers_release` names the batch, or its client is gone,
-        or `BATCH_SECONDS` have passed. A batch that ends without a commit changes nothing.
-        """
-        ...
-
-    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
-        """Make the runs, record the skips, move the timers and park jobs, all in one transaction; the number of runs
-        made. The batch is over afterwards, also if this call fails.
-
-        A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
-        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
-        `fuse` and without an end; its timer stands as the fire says, and its runs stay. A one-time job's timer that is
-        given a `hold` needs a decision from then on.
-
-        Raises `StoreUnavailable` if the batch is over: nothing was fired, and the scheduler takes the timers again.
-        """
-        ...
-
-    async def timers_release(self, batch_id: int) -> None:
-        """End a batch without a commit. A batch that is over stays so."""
-        ...
-
-    async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
-        """Add to the number of fires of namespaces in the current minute of the store's clock (they begin at whole
-        minutes); what the numbers of these namespaces are then."""
-        ...
-
-    async def runs_add(
-        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
-    ) -> bool | Replay:
-        """Make runs that a person asked for; a due time earlier than the store's now becomes that.
-
-        False: the job is CANCELLED, nothing is made or kept. Raises `NotFound`. A run of an id that exists or ended
-        already is left as it is. The receipt as in `jobs_add`.
-        """
-        ...
-
-    async def occurrence_move(self, move: OccurrenceMove) -> None:
-        """Skip the next occurrence, or give it another time. Raises `NotFound`, `VersionConflict`; `Conflict` if the
-        job is CANCELLED."""
-        ...
-
-    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+    async def skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
         """End an unstarted run as SKIPPED with reason `requested` and this text: a free one at once, a held one when
         its holder gives it back (it is asked back as by REVOKE; if it has begun, now or in an earlier attempt, it goes
         on).
 
-        Returns the state that it is in afterwards, as `runs_cancel` does. Raises `NotFound`.
+        Returns the state that it is in afterwards, as `cancel` does. Raises `NotFound`.
         """
         ...
 
-    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+    async def postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
         """Give a free run that has not begun another due time; its overlap is open again. False: it is held, has begun,
         waits for another one, or has ended. Raises `NotFound`."""
         ...
 
-    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
-        """`runs_cancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
-        there: none)."""
-        ...
-
-    async def runs_unblock(self) -> int:
-        """Make claimable what waits for a run that is no longer there, or for a slot that is free; how many. Any
-        scheduler, at any time."""
-        ...
-
-    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+    async def cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
         """End a run that nobody holds as CANCELLED at once; ask the holder of a held one to stop it.
 
         Returns the state that it is in afterwards (a final one that it had before is left; a held one's is as it was).
@@ -360,24 +338,30 @@ class Runs(Protocol):
         """
         ...
 
-    async def executor_join(self, executor: NewExecutor) -> int:
-        """A new number, greater than every one before, with a lease from now on."""
+    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+        """`cancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
+        there: none)."""
         ...
 
-    async def executor_beat(
-        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
-    ) -> Beat:
-        """Renew the lease of one executor, whatever it holds; hear what is asked of it, each time until it is done. A
-        lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays so.
-        `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
+    async def unblock(self) -> int:
+        """Make claimable what waits for a run that is no longer there, or for a slot that is free; how many. Any
+        scheduler, at any time."""
         ...
 
-    async def executor_leave(self, executor: int) -> None:
-        """The orderly end: what it still holds is free at once, with no crash counted. A recorded start stays on
-        record as a lost attempt; what was merely held is as if it had been given back."""
+    async def get(self, namespace: str, run_id: UUID) -> RunRow | None:
+        """One run, active or ended."""
         ...
 
-    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+    async def attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+        """All attempts of a run on record, first to last, the current or final one included (a run that ended while
+        nobody held it has no final one)."""
+        ...
+
+
+class AttemptStore(Protocol):
+    """Attempts: claimed, begun and ended by executors."""
+
+    async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """Take up to `limit` runs that are ready by `ahead_seconds` from now: QUEUED, or RETRYING after its backoff.
 
         Each goes to one executor only, with a new token, its attempt number one higher. Higher priority first, but no
@@ -394,7 +378,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+    async def start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         """Record that attempts began (RUNNING). Returns the refused: their task must not run, or must be killed. The
         first recorded start stays.
 
@@ -403,7 +387,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         """Record how attempts ended, in one transaction. Returns the refused, which changed nothing.
 
         Final states leave a history row and no run. FAILED counts a failure. RETRYING does too, keeps the attempt on
@@ -421,7 +405,28 @@ class Runs(Protocol):
         """
         ...
 
-    async def attempts_release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+
+class ExecutorStore(Protocol):
+    """Executors: their leases, and what they hold."""
+
+    async def join(self, executor: NewExecutor) -> int:
+        """A new number, greater than every one before, with a lease from now on."""
+        ...
+
+    async def beat(
+        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+    ) -> Beat:
+        """Renew the lease of one executor, whatever it holds; hear what is asked of it, each time until it is done. A
+        lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays so.
+        `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
+        ...
+
+    async def leave(self, executor: int) -> None:
+        """The orderly end: what it still holds is free at once, with no crash counted. A recorded start stays on
+        record as a lost attempt; what was merely held is as if it had been given back."""
+        ...
+
+    async def release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """Give back, as if never claimed, what this executor holds unbegun (DISPATCHED) with none of these tokens, if
         it was dispatched no later than `asked`.
 
@@ -432,7 +437,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def leases_expire(self, crashes_max: int) -> Expired:
+    async def expire(self, crashes_max: int) -> Expired:
         """Expire executors whose lease ran out and free what they held, by any scheduler, at any time.
 
         A run whose start was recorded counts a crash, keeps the lost attempt on record (reason `lease_lost`), and at
@@ -441,19 +446,15 @@ class Runs(Protocol):
         was down (it started less than one lease ago) is not yet over.
 
         One whose recorded start says FAIL or HOLD ends FAILED at once, its crash counted, reason `executor_lost` or
-        `unknown_outcome`; `executor_leave` does the same. A run that cannot be freed holds up no other.
+        `unknown_outcome`; `leave` does the same. A run that cannot be freed holds up no other.
         """
         ...
 
-    async def results_mark(self, marks: Mapping[int, int]) -> None:
-        """By executor: every result that it published up to this number is applied. A number never goes back; of an
-        executor that is forgotten it says nothing."""
+    async def all(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+        """Active executors, and those gone within the last hour; newest first. With `between`: those that were active
+        at some moment of that time, at most 1,000; as far back as runs are kept."""
         ...
 
-    async def results_marked(self, executor: int) -> int:
-        """The number up to which this executor's published results are applied; 0: none is."""
-        ...
-
-    async def stats(self) -> StoreStats:
-        """Counts for metrics and readiness."""
+    async def keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+        """By executor, the `results_key` that it joined with; nothing of those that are not there."""
         ...

@@ -18,28 +18,32 @@ from tickwise.ports.store.records import RunQuery, RunRow, Tally
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, and the tallies of runs."""
 
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
         """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
         """Up to `limit` runs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
-    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+    async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """How many runs came on record in each hour that begins in this time (`until` excluded), oldest first, at most
         `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
         costs the same however many there are, and stays when they are past their time. Nothing is said of states and
         hours in which nothing came."""
         ...
 
-    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
         """Up to `limit` letters."""
         ...
 
-    async def operations_list(
+    async def operations(
         self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
     ) -> Sequence[OperationRow]:
         """Newest first by id (they begin with the milliseconds of their making); only those of `kinds`, if that is
         given."""
+        ...
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        """How many a search finds, counted to its `limit` at most. Raises `Invalid` as the search does."""
         ...

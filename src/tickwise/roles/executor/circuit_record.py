@@ -14,7 +14,7 @@ from typing import Final
 
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.ports.runner import Ending
-from tickwise.ports.store import Incident, Records
+from tickwise.ports.store import Incident, IncidentStore
 from tickwise.roles.shared.service import IDLE_SECONDS
 
 MAX_KEPT: Final = 1_000
@@ -24,8 +24,8 @@ MAX_KEPT: Final = 1_000
 class CircuitRecord:
     """The open circuits of one executor."""
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
+    def __init__(self, incidents: IncidentStore) -> None:
+        self._incidents = incidents
         self._open_until: dict[str, float] = {}
         self._waiting: deque[Incident] = deque(maxlen=MAX_KEPT)
         self.more = asyncio.Event()
@@ -48,6 +48,6 @@ class CircuitRecord:
         """Tell the store all that waits. Returns after how many seconds to look again at the latest."""
         self.more.clear()
         while self._waiting:
-            await self._records.incident_add(self._waiting[0])
+            await self._incidents.add(self._waiting[0])
             self._waiting.popleft()
         return IDLE_SECONDS

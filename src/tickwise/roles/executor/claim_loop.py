@@ -24,7 +24,7 @@ import structlog
 
 from tickwise.domain.model import Claimed
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import ClaimRequest, Runs
+from tickwise.ports.store import AttemptStore, ClaimRequest, ExecutorStore
 from tickwise.roles.executor.admission import Admission
 from tickwise.roles.executor.answered_claims import log_given_back
 from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, RunnerCapacity
@@ -60,7 +60,8 @@ class ClaimLoop:
     def __init__(
         self,
         *,
-        runs: Runs,
+        attempts: AttemptStore,
+        executors: ExecutorStore,
         clock: Clock,
         time: StoreClock,
         lease: Lease,
@@ -73,7 +74,8 @@ class ClaimLoop:
         hinting: Hinting | None = None,
     ) -> None:
         """`wake` brings the next step forward."""
-        self._runs = runs
+        self._attempts = attempts
+        self._executors = executors
         self._clock = clock
         self._time = time
         self._lease = lease
@@ -197,7 +199,7 @@ class ClaimLoop:
         self._in_doubt = True
         request, self._afresh = self._request(group, limit, ahead), False
         try:
-            rows = await self._runs.attempts_claim(request)
+            rows = await self._attempts.claim(request)
         except BaseException:
             self._afresh |= request.afresh
             raise
@@ -245,7 +247,7 @@ class ClaimLoop:
         request = self._request((capacity,), limit, ahead_of(capacity, self._settings), named.runs)
         self._in_doubt = True
         try:
-            rows = await self._runs.attempts_claim(request)
+            rows = await self._attempts.claim(request)
         except BaseException:
             hinting.untake(capacity, named)
             raise
@@ -258,9 +260,7 @@ class ClaimLoop:
         """A claim failed, and may have been carried out all the same: what the store says is ours and we do not know
         goes back. No other process would ever free it, because this executor stays active."""
         number = self._lease.number
-        returned = await self._runs.attempts_release_unknown(
-            number, [*self._admission.known_tokens()], self._time.now()
-        )
+        returned = await self._executors.release_unknown(number, [*self._admission.known_tokens()], self._time.now())
         now = self._clock.monotonic()
         if self._in_doubt:
             self._recall_until = now + RECALL_SECONDS

@@ -18,7 +18,7 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Began, Runs
+from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRuns, RunStage
 from tickwise.roles.executor.lease import Lease
@@ -43,7 +43,7 @@ class Departure:
     def __init__(
         self,
         *,
-        runs: Runs,
+        attempts: AttemptStore,
         clock: Clock,
         time: StoreClock,
         lease: Lease,
@@ -54,7 +54,7 @@ class Departure:
         reconciliation: Reconciliation,
         registration: ExecutorRegistration,
     ) -> None:
-        self._runs = runs
+        self._attempts = attempts
         self._clock = clock
         self._time = time
         self._lease = lease
@@ -112,7 +112,7 @@ class Departure:
             await self._reconciliation.settle()
             await self._outbox.empty()
             if self._begun:
-                await self._runs.attempts_start(self._lease.number, self._begun)
+                await self._attempts.start(self._lease.number, self._begun)
             await self._registration.leave()
         except Unavailable:
             return False

@@ -33,7 +33,7 @@ import structlog
 from tickwise.domain.fencing import digest_of
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Continuity
+from tickwise.ports.store import HeldRunStore
 from tickwise.roles.executor.answered_claims import AnsweredClaims, log_given_back
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage, read_body
 from tickwise.roles.executor.lease import Lease
@@ -62,7 +62,7 @@ class Reconciliation:
 
     def __init__(
         self,
-        store: Continuity,
+        held: HeldRunStore,
         *,
         clock: Clock,
         time: StoreClock,
@@ -77,7 +77,7 @@ class Reconciliation:
         self.wake = asyncio.Event()
         self.differs = 0
         """Runs that are on one side alone, as the last comparison found."""
-        self._store = store
+        self._held_on_record = held
         self._clock = clock
         self._time = time
         self._lease = lease
@@ -163,7 +163,7 @@ class Reconciliation:
         before = [held for held in live.values() if held.claimed.token <= upto]
         sent = any(token <= upto for _, token in self._outbox.pairs())
         mine = digest_of((held.claimed.run_id, held.claimed.token) for held in before)
-        theirs = await self._store.held_digest(number, upto)
+        theirs = await self._held_on_record.digest(number, upto)
         if theirs == mine:
             self.differs = self._unsure = 0
             return True
@@ -200,7 +200,7 @@ class Reconciliation:
         answer says whether it is ours still."""
         before = set(self._known())
         mine = [*self._held_runs.live.values()]
-        listed = await self._store.held_list(number, upto)
+        listed = await self._held_on_record.tokens(number, upto)
         known = before.union(self._known())
         lost = [pair for pair in listed.items() if pair not in known]
         stray = [
@@ -230,7 +230,7 @@ class Reconciliation:
             return
         while len(self._counted) + len(fresh) > MAX_COUNTED and self._counted:
             del self._counted[next(iter(self._counted))]
-        await self._store.held_differed(len(fresh))
+        await self._held_on_record.differed(len(fresh))
         self._counted |= dict.fromkeys(fresh)
         self._telemetry.differed(len(fresh))
         runs = [str(run_id) for run_id, _ in fresh[:MAX_SHOWN]]
@@ -252,7 +252,7 @@ class Reconciliation:
         if not rest:
             return
         tokens = dict(lost)
-        rows = await self._store.held_again(number, rest)
+        rows = await self._held_on_record.take_again(number, rest)
         known, now = set(self._known()), self._time.now()
         if number != self._lease.number:
             return

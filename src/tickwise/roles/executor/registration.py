@@ -20,7 +20,7 @@ import structlog
 
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
-from tickwise.ports.store import Beat, NewExecutor, Runs
+from tickwise.ports.store import Beat, ExecutorStore, NewExecutor
 from tickwise.roles.executor.cancel_requests import CancelRequests
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRuns
@@ -48,7 +48,7 @@ class ExecutorRegistration:
     def __init__(
         self,
         *,
-        runs: Runs,
+        executors: ExecutorStore,
         clock: Clock,
         time: StoreClock,
         lease: Lease,
@@ -56,7 +56,7 @@ class ExecutorRegistration:
         settings: ExecutorSettings,
         publisher: Publisher | None = None,
     ) -> None:
-        self._runs = runs
+        self._executors = executors
         self._clock = clock
         self._time = time
         self._lease = lease
@@ -71,7 +71,7 @@ class ExecutorRegistration:
         publisher = self._publisher
         # Each number has its own key pair: neither is ever used again.
         key = None if publisher is None else publisher.new_key()
-        number = await self._runs.executor_join(
+        number = await self._executors.join(
             NewExecutor(
                 name=settings.name,
                 queues=settings.queues,
@@ -86,7 +86,7 @@ class ExecutorRegistration:
             publisher.joined(number, key)
         for _ in range(CLOCK_ROUNDS):
             sent = self._clock.monotonic()
-            beat = await self._runs.executor_beat(number, settings.lease_seconds)
+            beat = await self._executors.beat(number, settings.lease_seconds)
             self._time.saw(beat.now, sent)
         self._lease.number = number
         self._lease.renewed(asked)
@@ -95,7 +95,7 @@ class ExecutorRegistration:
     async def renew(self, differs: int) -> Beat:
         """Ask the store to renew the lease. `differs`: the number of runs on which executor and store disagree."""
         asked = self._lease.mark()
-        beat = await self._runs.executor_beat(
+        beat = await self._executors.beat(
             self._lease.number, self._settings.lease_seconds, self._functions(), differs=differs
         )
         self._time.saw(beat.now, asked.monotonic)
@@ -105,7 +105,7 @@ class ExecutorRegistration:
 
     async def leave(self) -> None:
         """End the lease: the store frees all that it still counts as held here."""
-        await self._runs.executor_leave(self._lease.number)
+        await self._executors.leave(self._lease.number)
 
     def _functions(self) -> tuple[str, ...]:
         return tuple(name for capacity in self._capacities for name in capacity.runner.offers())

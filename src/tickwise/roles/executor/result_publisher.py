@@ -24,7 +24,7 @@ from tickwise.domain.model import Outcome
 from tickwise.ports.broker import RESULTS, Broker, Message
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
-from tickwise.ports.store import Runs
+from tickwise.ports.store import MarkStore
 from tickwise.roles.shared.messages import Results, encode
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import IDLE_SECONDS
@@ -62,7 +62,13 @@ class Publisher:
     """Publishes the outcomes of one executor."""
 
     def __init__(
-        self, broker: Broker, *, runs: Runs, clock: Clock, writer: OutcomeWriter, signing: ResultsSigning | None = None
+        self,
+        broker: Broker,
+        *,
+        marks: MarkStore,
+        clock: Clock,
+        writer: OutcomeWriter,
+        signing: ResultsSigning | None = None,
     ) -> None:
         """`signing`: with what is signed; None: nothing is, for tests."""
         self.kept_more = asyncio.Event()
@@ -70,7 +76,7 @@ class Publisher:
         self.count = 0
         """Outcomes that are kept."""
         self._broker = broker
-        self._runs = runs
+        self._marks = marks
         self._clock = clock
         self._writer = writer
         self._signing = signing
@@ -171,7 +177,7 @@ class Publisher:
         """Look what was applied; how long until the next look."""
         if not self._kept:
             return IDLE_SECONDS
-        life, marked = self._life, await self._runs.results_marked(executor)
+        life, marked = self._life, await self._marks.get(executor)
         if life != self._life:
             return 0.0
         now = self._clock.monotonic()

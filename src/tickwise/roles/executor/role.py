@@ -25,7 +25,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Executing, Records
+from tickwise.ports.store import ExecutingStore, IncidentStore
 from tickwise.roles.executor.admission import Admission
 from tickwise.roles.executor.answered_claims import AnsweredClaims
 from tickwise.roles.executor.cancel_requests import CancelRequests
@@ -61,22 +61,22 @@ class Executor(Service):
     def __init__(
         self,
         *,
-        runs: Executing,
+        store: ExecutingStore,
         runner_configs: Sequence[RunnerConfig],
         signals: Signals,
         clock: Clock,
         settings: ExecutorSettings,
         telemetry: Telemetry,
         broker: Broker | None = None,
-        records: Records | None = None,
+        incidents: IncidentStore | None = None,
         watchers: LeaseWatchers | None = None,
         signing: ResultsSigning | None = None,
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
-        `records` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
+        `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
         outcomes that go through the broker."""
         super().__init__()
-        self._runs = runs
+        self._store = store
         self._signals = signals
         self._clock = clock
         self._settings = settings
@@ -92,7 +92,7 @@ class Executor(Service):
         self._capacities = [self._make_capacity(config) for config in runner_configs]
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, self._lease, bound)
-        self._circuits = None if records is None else CircuitRecord(records)
+        self._circuits = None if incidents is None else CircuitRecord(incidents)
         # Each group needs the groups before it.
         self._compose_ends(signing)
         self._compose_starts()
@@ -110,11 +110,17 @@ class Executor(Service):
 
     def _compose_ends(self, signing: ResultsSigning | None) -> None:
         """The parts from the end of a task to the store, the last one first."""
-        runs, clock, lease, held_runs, settings = self._runs, self._clock, self._lease, self._held_runs, self._settings
-        writer = OutcomeWriter(runs, self._telemetry, self._signals)
+        store, clock, lease, held_runs, settings = (
+            self._store,
+            self._clock,
+            self._lease,
+            self._held_runs,
+            self._settings,
+        )
+        writer = OutcomeWriter(store.attempts, self._telemetry, self._signals)
         self._publisher: Publisher | None = None
         if self._broker is not None and settings.results == "broker":
-            self._publisher = Publisher(self._broker, runs=runs, clock=clock, writer=writer, signing=signing)
+            self._publisher = Publisher(self._broker, marks=store.marks, clock=clock, writer=writer, signing=signing)
         self._outbox = Outbox(
             lease=lease,
             capacities=self._capacities,
@@ -136,7 +142,7 @@ class Executor(Service):
         self._lease_watch = LeaseWatch(
             lease=lease, held_runs=held_runs, capacities=self._capacities, telemetry=self._telemetry
         )
-        self._starts = StartRecords(runs=runs, clock=clock, lease=lease, held_runs=held_runs)
+        self._starts = StartRecords(attempts=store.attempts, clock=clock, lease=lease, held_runs=held_runs)
         self._reports = RunReports(
             lease=lease,
             lease_watch=self._lease_watch,
@@ -157,7 +163,7 @@ class Executor(Service):
             self._telemetry,
         )
         self._starter = RunStarter(
-            runs=self._runs,
+            attempts=self._store.attempts,
             clock=clock,
             time=time,
             lease=lease,
@@ -189,7 +195,8 @@ class Executor(Service):
                 wake=self._claim_wake,
             )
         self._claim_loop = ClaimLoop(
-            runs=self._runs,
+            attempts=self._store.attempts,
+            executors=self._store.executors,
             clock=clock,
             time=time,
             lease=lease,
@@ -204,10 +211,10 @@ class Executor(Service):
 
     def _compose_membership(self) -> None:
         """The parts that join the store, renew the lease, compare, and leave."""
-        runs, clock, time, lease, held_runs = self._runs, self._clock, self._time, self._lease, self._held_runs
+        store, clock, time, lease, held_runs = self._store, self._clock, self._time, self._lease, self._held_runs
         settings = self._settings
         self._reconciliation = Reconciliation(
-            runs,
+            store.held,
             clock=clock,
             time=time,
             lease=lease,
@@ -218,7 +225,7 @@ class Executor(Service):
             pause_seconds=settings.heartbeat_seconds,
         )
         self._registration = ExecutorRegistration(
-            runs=runs,
+            executors=store.executors,
             clock=clock,
             time=time,
             lease=lease,
@@ -245,7 +252,7 @@ class Executor(Service):
             run_log=self._run_log,
         )
         self._departure = Departure(
-            runs=runs,
+            attempts=store.attempts,
             clock=clock,
             time=time,
             lease=lease,

@@ -24,7 +24,7 @@ import structlog
 from tickwise.domain.model import Claimed
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
-from tickwise.ports.store import Began, Runs
+from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage
 from tickwise.roles.executor.lease import Lease
@@ -53,7 +53,7 @@ class RunStarter:
     def __init__(
         self,
         *,
-        runs: Runs,
+        attempts: AttemptStore,
         clock: Clock,
         time: StoreClock,
         lease: Lease,
@@ -63,7 +63,7 @@ class RunStarter:
     ) -> None:
         self.changed = asyncio.Event()
         """Set when something is held that was not before."""
-        self._runs = runs
+        self._attempts = attempts
         self._clock = clock
         self._time = time
         self._lease = lease
@@ -171,7 +171,7 @@ class RunStarter:
                 Began(held.claimed.run_id, held.claimed.token, now, held.work.on_unknown, held.gate()) for held in batch
             ]
             try:
-                refused = set(await self._runs.attempts_start(self._lease.number, begun)) if begun else set()
+                refused = set(await self._attempts.start(self._lease.number, begun)) if begun else set()
                 break
             except Exception as failure:  # noqa: BLE001  # whatever it was, only the store's word can end this
                 if is_cancelled():

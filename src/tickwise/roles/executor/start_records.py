@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Began, Runs
+from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.executor.held_runs import HeldRuns
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.shared.service import IDLE_SECONDS
@@ -28,10 +28,10 @@ logger = structlog.get_logger("tickwise.executor")
 class StartRecords:
     """The starts that one executor has yet to record."""
 
-    def __init__(self, *, runs: Runs, clock: Clock, lease: Lease, held_runs: HeldRuns) -> None:
+    def __init__(self, *, attempts: AttemptStore, clock: Clock, lease: Lease, held_runs: HeldRuns) -> None:
         self.more = asyncio.Event()
         """Set when a start waits."""
-        self._runs = runs
+        self._attempts = attempts
         self._clock = clock
         self._lease = lease
         self._held_runs = held_runs
@@ -54,7 +54,7 @@ class StartRecords:
         if not batch:
             return IDLE_SECONDS
         try:
-            refused = set(await self._runs.attempts_start(self._lease.number, batch))
+            refused = set(await self._attempts.start(self._lease.number, batch))
         except BaseException:
             self._waiting = batch + self._waiting
             raise

@@ -129,7 +129,7 @@ class RequestsRecorder(Recorder):
         now = self._clock.monotonic()
         if not self._marks or (busy and now < self._marked_at + MARKED_SECONDS_LEAST):
             return
-        await self._store.requests_mark(self._marks)
+        await self._store.marks.put_requests(self._marks)
         self._marks, self._marked_at = {}, now
 
 

@@ -24,7 +24,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
-from tickwise.ports.store import Runs
+from tickwise.ports.store import Store
 from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter, Rejected
 from tickwise.roles.shared.messages import Results, UnreadableMessage, decode
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
@@ -140,7 +140,7 @@ class ResultsRecorder(Recorder):
     def __init__(
         self,
         *,
-        runs: Runs,
+        store: Store,
         broker: Broker,
         signals: Signals,
         clock: Clock,
@@ -149,11 +149,11 @@ class ResultsRecorder(Recorder):
     ) -> None:
         """`check` verifies who made a message; None: nobody does, for tests."""
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=MAX_RESULTS)
-        self._runs = runs
+        self._marked = store.marks
         self._check = check
         self._applied: dict[int, int] = {}
         """By executor, the number up to which all is applied or settled; those that were heard of last."""
-        self._teller = OutcomeWriter(runs, telemetry, signals)
+        self._teller = OutcomeWriter(store.attempts, telemetry, signals)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """As the frame says. Those of one executor in order, those of several side by side."""
@@ -166,7 +166,7 @@ class ResultsRecorder(Recorder):
         for message in messages:
             outcomes.setdefault(message.executor, []).extend(message.outcomes)
         await self._finish(outcomes)
-        await self._runs.results_mark(await self._marks(messages))
+        await self._marked.put(await self._marks(messages))
 
     async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
         """Those that their executors made; the others are put aside."""
@@ -203,7 +203,7 @@ class ResultsRecorder(Recorder):
             known = marks.get(executor, self._applied.pop(executor, None))
             if known is None or message.number > max(known, message.since - 1) + 1:
                 # What is remembered may be old: another recorder may have had this executor's partition meanwhile.
-                known = max(known or 0, await self._runs.results_marked(executor))
+                known = max(known or 0, await self._marked.get(executor))
             known = max(known, message.since - 1)
             marks[executor] = message.number if message.number == known + 1 else known
         self._applied |= marks

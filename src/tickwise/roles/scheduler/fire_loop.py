@@ -85,7 +85,7 @@ class FireLoop:
         self._batch = batch
         self._hint_publisher = hint_publisher
         self._share = RuleShare()
-        self._fuse = NamespaceFuse(store, fires_per_minute_most)
+        self._fuse = NamespaceFuse(store.timers, fires_per_minute_most)
         self._singly = 0
         """The number of timers yet to be recorded one by one, since the store refused them together."""
         self._refused: set[tuple[UUID, float]] = set()
@@ -130,8 +130,8 @@ class FireLoop:
         """One-time jobs that need no decision become runs; how many."""
         hint_publisher = self._hint_publisher
         if hint_publisher is None:
-            return await self._store.timers_fire(self._horizon_seconds, self._batch)
-        made = await self._store.timers_fire_named(self._horizon_seconds, self._batch)
+            return await self._store.timers.fire(self._horizon_seconds, self._batch)
+        made = await self._store.timers.fire_named(self._horizon_seconds, self._batch)
         hint_publisher.publish(made)
         return len(made)
 
@@ -145,7 +145,7 @@ class FireLoop:
             without=self._share.waiting(self._clock.monotonic()),
         )
         while True:
-            async with self._batches, TakenTimers(self._store, request) as taken:
+            async with self._batches, TakenTimers(self._store.timers, request) as taken:
                 # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
                 if taken.rules_version == self._rulebook.version:
                     if not taken.timers:
@@ -166,7 +166,7 @@ class FireLoop:
         """How many runs came of it."""
         await self._fuse.hold_down(decided, taken.now)
         try:
-            made = await self._store.timers_commit(taken.batch_id, [each.fire for each in decided])
+            made = await self._store.timers.commit(taken.batch_id, [each.fire for each in decided])
         except (Invalid, Bug):
             await self._fuse.forget(decided)
             raise

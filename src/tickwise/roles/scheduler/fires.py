@@ -19,7 +19,7 @@ from tickwise.domain import zones
 from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Skip, SkipReason
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
-from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Runs, Timer
+from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Timer, TimerStore
 from tickwise.roles.shared.definition import Plan, decode_plan
 
 CACHED_LENGTH: Final = 4096
@@ -62,18 +62,18 @@ _kept = lru_cache(maxsize=50_000)(_read)
 class TakenTimers:
     """Timers taken for a decision. Those that the block does not commit are released when it is left."""
 
-    def __init__(self, runs: Runs, request: FireRequest) -> None:
-        self._runs = runs
+    def __init__(self, timers: TimerStore, request: FireRequest) -> None:
+        self._timers = timers
         self._request = request
         self._batch_id = 0
 
     async def __aenter__(self) -> FireBatch:
-        batch = await self._runs.timers_take(self._request)
+        batch = await self._timers.take(self._request)
         self._batch_id = batch.batch_id
         return batch
 
     async def __aexit__(self, *_: object) -> None:
-        await self._runs.timers_release(self._batch_id)
+        await self._timers.release(self._batch_id)
 
 
 def fire_of(timer: Timer, reading: Reading, decision: Decision) -> Fire:
@@ -116,9 +116,9 @@ def _skip(timer: Timer, skip: Skip) -> NewSkip:
 class NamespaceFuse:
     """Keeps a namespace's fires by schedule below a number a minute, all schedulers together."""
 
-    def __init__(self, runs: Runs, most: int) -> None:
+    def __init__(self, timers: TimerStore, most: int) -> None:
         """`most` 0: without limit, and without asking."""
-        self._runs = runs
+        self._timers = timers
         self._most = most
 
     async def hold_down(self, decided: Sequence[Decided], now: float) -> None:
@@ -130,18 +130,18 @@ class NamespaceFuse:
         if not counts:
             return
         freed: dict[str, int] = {}
-        for namespace, total in (await self._runs.fires_counted(counts)).items():
+        for namespace, total in (await self._timers.count(counts)).items():
             if total > self._most:
                 jobs = [each for each in decided if each.timer.namespace == namespace]
                 freed[namespace] = -self._park(jobs, total - self._most, now)
         if any(freed.values()):
-            await self._runs.fires_counted(freed)
+            await self._timers.count(freed)
 
     async def forget(self, decided: Sequence[Decided]) -> None:
         """Take back what was counted: the store refused to record it."""
         counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
         if self._most and counts:
-            await self._runs.fires_counted({namespace: -count for namespace, count in counts.items()})
+            await self._timers.count({namespace: -count for namespace, count in counts.items()})
 
     def _park(self, decided: Sequence[Decided], excess: int, now: float) -> int:
         """How many runs of this minute the parked jobs leave to others: those not made, and those made before."""

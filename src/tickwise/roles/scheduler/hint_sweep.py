@@ -29,10 +29,10 @@ class HintSweep:
     async def step(self) -> float:
         """Tell executors again of what has stayed queued for about one of some lengths of time."""
         room, first = MAX_SWEPT, SWEPT_FIRST_SECONDS
-        if not await self._store.runs_waiting(2 * SWEPT_LAST_SECONDS, first, 1):
+        if not await self._store.runs.waiting(2 * SWEPT_LAST_SECONDS, first, 1):
             return SWEEP_SECONDS  # as nearly always: one look instead of one for each length of time
         while room > 0 and first <= SWEPT_LAST_SECONDS:
-            waiting = await self._store.runs_waiting(first + SWEEP_SECONDS, first, room)
+            waiting = await self._store.runs.waiting(first + SWEEP_SECONDS, first, room)
             if waiting:
                 self._hint_publisher.publish(waiting)
                 room -= len(waiting)

@@ -180,7 +180,7 @@ class Healing:
         """Call `visit` with the violations of each page of an invariant."""
         after: UUID | None = None
         while True:
-            page = await self._store.violations(check, after=after, limit=PAGE)
+            page = await self._store.checks.violations(check, after=after, limit=PAGE)
             await visit(page.found)
             after = page.last
             if after is None:
@@ -197,7 +197,7 @@ class Healing:
             if check is Check.PLANNED:
                 wrong, mended = await self._plan_anew(found)
             elif check in CURED_BY_STORE:
-                mended = await self._store.heal(check, [violation.subject for violation in found])
+                mended = await self._store.checks.heal(check, [violation.subject for violation in found])
         except Unavailable:
             raise
         except Exception:
@@ -238,7 +238,7 @@ class Healing:
     async def _claimable(self, found: Sequence[Violation]) -> Sequence[Violation]:
         """Those that an active executor could take. The others wait for one that can, which people are told of."""
         now = await self._store.now()
-        rows = await self._store.executors_list()
+        rows = await self._store.executors.all()
         active = [row for row in rows if row.gone_at is None and row.lease_until > now]
         if not active:
             return found
@@ -278,7 +278,7 @@ class Healing:
     async def _plan_one(self, violation: Violation) -> bool | None:
         """Whether a job without a timer has one now; None: it needs none."""
         assert violation.namespace is not None  # the port says so
-        job = await self._store.job_get(violation.namespace, violation.subject)
+        job = await self._store.jobs.get(violation.namespace, violation.subject)
         if job is None or job.timer is not None or job.status in (JobStatus.PAUSED, JobStatus.CANCELLED):
             return None
         timer = await self._timer_of(job)
@@ -286,7 +286,7 @@ class Healing:
             if len(self._over) < MAX_OVER:
                 self._over[job.job_id] = self._clock.monotonic() + OVER_SECONDS
             return None
-        return await self._store.timer_restore(job.namespace, job.job_id, timer, expected_version=job.version)
+        return await self._store.timers.restore(job.namespace, job.job_id, timer, expected_version=job.version)
 
     async def _timer_of(self, job: JobRow) -> TimerState | None:
         """Where the schedule of a job stands by what is on record; None: it is over."""
@@ -295,7 +295,7 @@ class Healing:
         by_schedule = (Trigger.SCHEDULE, Trigger.MISSED)
         # One record of many that were skipped may reach further than a later one that a schedule before it left.
         query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=MAX_RANGES)
-        newest = await self._store.runs_list(query)
+        newest = await self._store.searches.runs(query)
         last = max((row.nominal_at if row.until is None else row.until for row in newest), default=None)
         planned_at = job.created_at if reading.plan.planned_at is None else reading.plan.planned_at
         since = max(planned_at, await self._store.now() - self._kept_seconds)

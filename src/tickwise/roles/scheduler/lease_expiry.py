@@ -84,13 +84,13 @@ class LeaseExpiry:
         begun = self._clock.monotonic()
         if begun < self._unblock_at:
             return
-        if await self._store.runs_unblock():
+        if await self._store.runs.unblock():
             self._signals.send(Topic.RUNS)
         ended = self._clock.monotonic()
         self._unblock_at = ended + min(UNBLOCK_SHARE * (ended - begun), MAX_UNBLOCK_SECONDS)
 
     async def _expire(self) -> None:
-        expired = await self._store.leases_expire(CRASHES_MAX)
+        expired = await self._store.executors.expire(CRASHES_MAX)
         if not (expired.executors or expired.freed or expired.quarantined or expired.unknown):
             return
         logger.warning(

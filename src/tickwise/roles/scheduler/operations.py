@@ -17,7 +17,7 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Letters, OperationRow, OperationStep
+from tickwise.ports.store import OperationRow, OperationStep, OperationStore
 from tickwise.roles.shared.group_commit import surely
 from tickwise.roles.shared.service import Telemetry
 
@@ -62,15 +62,15 @@ CarryOut = Callable[[OperationRow, int], Awaitable[PageResult]]
 class Operations:
     """One scheduler's part in it."""
 
-    def __init__(self, letters: Letters, carry_out: CarryOut, *, clock: Clock, telemetry: Telemetry) -> None:
-        self._letters = letters
+    def __init__(self, operations: OperationStore, carry_out: CarryOut, *, clock: Clock, telemetry: Telemetry) -> None:
+        self._operations = operations
         self._carry_out = carry_out
         self._clock = clock
         self._telemetry = telemetry
 
     async def step(self) -> float:
         """Carry out one page of one operation; how long until the next look."""
-        operation = await self._letters.operation_take(HOLD_SECONDS)
+        operation = await self._operations.take(HOLD_SECONDS)
         if operation is None:
             return LOOK_SECONDS
         try:
@@ -89,7 +89,7 @@ class Operations:
             refused=page.refused,
             problems=page.problems,
         )
-        if await surely(lambda: self._letters.operation_step(step), self._clock):
+        if await surely(lambda: self._operations.step(step), self._clock):
             self._telemetry.operated(done=page.done, refused=page.refused)
         else:
             logger.info("operation_overtaken", operation_id=str(operation.operation_id), step=operation.step)

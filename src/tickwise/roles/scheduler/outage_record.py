@@ -59,7 +59,7 @@ class Presence:
         this process was stopped for a while, what is overdue tells that nobody else was at work either."""
         at, last = self._clock.monotonic(), self._looked_at
         if last is None or at - last > self._gap_seconds:
-            late = (await self._store.stats()).timers_late_seconds
+            late = (await self._store.upkeep.stats()).timers_late_seconds
             if late > AWAY_LEAST_SECONDS:
                 now = await self._store.now()
                 self._note("scheduler_away", now - late, now)
@@ -78,5 +78,5 @@ class Presence:
 
     async def _record(self) -> None:
         while self._unrecorded:
-            await self._store.incident_add(self._unrecorded[0])
+            await self._store.incidents.add(self._unrecorded[0])
             del self._unrecorded[0]

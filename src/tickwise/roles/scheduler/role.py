@@ -85,7 +85,7 @@ class Scheduler(Service):
         super().__init__()
         self._signals = signals
         self._clock = clock
-        rulebook, batches = Rulebook(store), asyncio.Lock()
+        rulebook, batches = Rulebook(store.rules), asyncio.Lock()
         horizon, batch = settings.horizon_seconds, settings.batch
         presence = Presence(store, clock, who=settings.name, look_seconds=horizon / LOOKS_PER_HORIZON)
         self._fire_loop = FireLoop(
@@ -116,7 +116,9 @@ class Scheduler(Service):
         self._sequences = Sequences(
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
         )
-        self._operations = Operations(store, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
+        self._operations = (
+            Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
+        )
         self._healing = Healing(
             store,
             signals=signals,
@@ -126,7 +128,7 @@ class Scheduler(Service):
             kept_seconds=settings.retention.runs_seconds,
         )
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
-        self._scripts = ScriptMover(store, blobs, clock)
+        self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
 
     async def start(self) -> None:

@@ -17,7 +17,7 @@ import structlog
 
 from tickwise.ports.blobs import SCRIPTS, BlobInfo, Blobs, script_key
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Definitions
+from tickwise.ports.store import TaskStore
 
 KEPT_SECONDS: Final = 86_400.0
 """An executor of the release before looks in the old place alone."""
@@ -31,8 +31,8 @@ logger = structlog.get_logger("tickwise.scripts")
 class ScriptMover:
     """Of one scheduler."""
 
-    def __init__(self, store: Definitions, blobs: Blobs, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, tasks: TaskStore, blobs: Blobs, clock: Clock) -> None:
+        self._tasks = tasks
         self._blobs = blobs
         self._clock = clock
         self._kept: set[str] = set()
@@ -43,7 +43,7 @@ class ScriptMover:
         shared = [info for info in await self._blobs.list(SCRIPTS) if _SHARED.fullmatch(info.key)]
         if shared:
             owners = defaultdict(list)
-            for namespace, digest in await self._store.scripts_stored():
+            for namespace, digest in await self._tasks.scripts():
                 owners[digest].append(namespace)
             for info in shared:
                 digest = info.key.removeprefix(SCRIPTS)

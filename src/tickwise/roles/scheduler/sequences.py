@@ -106,7 +106,7 @@ class Sequences:
         self._put_off = {run: until for run, until in self._put_off.items() if until > now}
         # The oldest come first: those that are put off must not be all that is seen.
         limit = PAGE + len(self._put_off)
-        follows = await self._store.completions(limit)
+        follows = await self._store.completions.pending(limit)
         page = SequencePage()
         for follow in follows:
             if follow.run.run_id not in self._put_off:
@@ -121,7 +121,7 @@ class Sequences:
         """Store what was gathered: the ends of each namespace in one transaction."""
         for namespace, ends in page.take().items():
             try:
-                self._tell(await self._store.completions_commit(namespace, ends), ends, page.jobs)
+                self._tell(await self._store.completions.commit(namespace, ends), ends, page.jobs)
             except Unavailable:
                 raise
             except Exception:
@@ -133,7 +133,7 @@ class Sequences:
         for run, starts in ends.items():
             with self._putting_off(run):
                 one = {run: starts}
-                self._tell(await self._store.completions_commit(namespace, one), one, jobs)
+                self._tell(await self._store.completions.commit(namespace, one), one, jobs)
 
     @contextlib.contextmanager
     def _putting_off(self, run: UUID) -> Iterator[None]:
@@ -184,7 +184,7 @@ class Sequences:
 
     async def _job(self, namespace: str, job_id: UUID, jobs: Jobs) -> JobRow | None:
         if job_id not in jobs:
-            jobs[job_id] = await self._store.job_get(namespace, job_id)
+            jobs[job_id] = await self._store.jobs.get(namespace, job_id)
         row = jobs[job_id]
         return row if row is not None and row.namespace == namespace else None
 
@@ -195,7 +195,7 @@ class Sequences:
             if origin is None:
                 return False
             if origin not in origins:
-                before = await self._store.run_get(run.namespace, origin)
+                before = await self._store.runs.get(run.namespace, origin)
                 origins[origin] = None if before is None else before.origin
             origin = origins[origin]
         return True

@@ -30,6 +30,7 @@ from tickwise.ports.store import (
     Retention,
     Store,
 )
+from tickwise.ports.store.wrapping import WrappedStore
 
 STEP_SECONDS: Final = 3_600.0
 """How far ahead the simulated scheduler plans at once; a real one plans a few seconds ahead, and decides the same."""
@@ -99,19 +100,18 @@ class SimulationInput:
     step_seconds: float = STEP_SECONDS
 
 
-class Watched:
+class Watched(WrappedStore):
     """A store that tells what the scheduler has it record. Everything else is the store's own."""
 
     def __init__(self, store: Store) -> None:
+        super().__init__(store)
         self._store = store
+        self.timers.commit = self._commit
         self.skipped: list[tuple[UUID, float, float, int, SkipReason]] = []
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+    async def _commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """As the store's, with an eye on what is committed."""
-        made = await self._store.timers_commit(batch_id, fires)
+        made = await self._store.timers.commit(batch_id, fires)
         for fire in fires:
             for skip in fire.skips:
                 self.skipped.append((fire.job_id, skip.nominal, skip.until, skip.occurrences, skip.reason))
@@ -143,7 +143,7 @@ class Simulator:
         """All between begin and end, a step at a time, in the order of time. `labels` are what runs require."""
         world = self._world
         self._labels = tuple(labels)
-        self._executor = await self._store.executor_join(
+        self._executor = await self._store.executors.join(
             NewExecutor(
                 name="simulated",
                 queues=(_QUEUE,),
@@ -190,7 +190,7 @@ class Simulator:
 
     async def _claim(self, until: float) -> None:
         while True:
-            claims = await self._store.attempts_claim(
+            claims = await self._store.attempts.claim(
                 ClaimRequest(
                     executor=self._executor,
                     queues=(_QUEUE,),
@@ -210,7 +210,7 @@ class Simulator:
         self._clock.move_to(start)
         if claimed.guarded:
             await self._report()
-            refused = await self._store.attempts_start(self._executor, [Began(claimed.run_id, claimed.token, start)])
+            refused = await self._store.attempts.start(self._executor, [Began(claimed.run_id, claimed.token, start)])
             if refused:
                 await self._settled(claimed, start)
                 return
@@ -220,7 +220,7 @@ class Simulator:
     async def _settled(self, claimed: Claimed, at: float) -> None:
         """Its start was refused: it was skipped, or it waits for the run before and will be claimed again. That one may
         have been asked to stop: then it does."""
-        row = await self._store.run_get(claimed.namespace, claimed.run_id)
+        row = await self._store.runs.get(claimed.namespace, claimed.run_id)
         if row is not None and row.state is RunState.SKIPPED:
             self._found.append(Happening(at, claimed.job_id, claimed.nominal, claimed.due, row.reason))
         elif row is not None and row.blocked:
@@ -229,7 +229,7 @@ class Simulator:
 
     async def _obey(self, at: float) -> None:
         """End what the store wants stopped."""
-        beat = await self._store.executor_beat(self._executor, self._lease_seconds)
+        beat = await self._store.executors.beat(self._executor, self._lease_seconds)
         stopped = {request.run_id for request in beat.cancels if request.kind is CancelKind.CANCEL}
         if not stopped:
             return
@@ -252,7 +252,7 @@ class Simulator:
             return
         last = max(outcome.ended for outcome in self._ended)
         self._clock.move_to(max(last, self._clock.now()))
-        await self._store.attempts_finish(self._executor, self._ended)
+        await self._store.attempts.finish(self._executor, self._ended)
         self._forgettable += len(self._ended)
         self._ended = []
         await self._claim(self._clock.now())
@@ -260,7 +260,7 @@ class Simulator:
     async def _forget(self) -> None:
         if self._forgettable >= MAX_ENDED:
             self._forgettable = 0
-            await self._store.maintain(Retention(runs_seconds=0.0, failed_seconds=0.0))
+            await self._store.upkeep.maintain(Retention(runs_seconds=0.0, failed_seconds=0.0))
 
 
 def in_order(each: Happening) -> tuple[float, float, UUID]:

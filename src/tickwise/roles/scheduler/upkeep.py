@@ -26,7 +26,7 @@ class Upkeep:
 
     async def keep_partitions(self) -> float:
         """Make the partitions ahead, and drop those that are past their retention."""
-        done = await self._store.maintain(self._retention)
+        done = await self._store.upkeep.maintain(self._retention)
         if done.made or done.dropped:
             logger.info("partitions_kept", made=list(done.made), dropped=list(done.dropped))
         return MAINTAIN_SECONDS

@@ -42,11 +42,11 @@ class ZoneUpdate:
         request = FireRequest(horizon_seconds=self._horizon_seconds, limit=self._batch, other_zone_data_than=version)
         filled, moved = True, 0
         while filled:
-            async with self._batches, TakenTimers(self._store, request) as taken:
+            async with self._batches, TakenTimers(self._store.timers, request) as taken:
                 fires = [_rezoned(timer, version) for timer in taken.timers]
                 moved += sum(fire.timer is not None and fire.timer.due != fire.due for fire in fires)
                 if fires:
-                    await self._store.timers_commit(taken.batch_id, fires)
+                    await self._store.timers.commit(taken.batch_id, fires)
                 filled = len(fires) >= self._batch
         if moved:
             logger.warning("timers_rezoned", count=moved, zone_data=version)

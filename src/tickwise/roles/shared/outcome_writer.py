@@ -21,7 +21,7 @@ from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Began, Runs
+from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.shared.service import Telemetry
 
 _SUCCESS: Final = CODES[RunState.SUCCESS]
@@ -35,9 +35,9 @@ logger = structlog.get_logger("tickwise.executor")
 class OutcomeWriter:
     """One process's way of telling."""
 
-    def __init__(self, runs: Runs, telemetry: Telemetry, signals: Signals) -> None:
+    def __init__(self, attempts: AttemptStore, telemetry: Telemetry, signals: Signals) -> None:
         """`signals` wake the schedulers after a batch with an end that other jobs follow."""
-        self._runs = runs
+        self._attempts = attempts
         self._telemetry = telemetry
         self._signals = signals
 
@@ -49,9 +49,9 @@ class OutcomeWriter:
         if begun:
             # Perhaps the store does not know that they had begun: they were stopped while it was away, or it was set
             # back since. It must, or the next attempt would bear the same number.
-            await self._runs.attempts_start(executor, begun)
+            await self._attempts.start(executor, begun)
         try:
-            return await self._runs.attempts_finish(executor, outcomes)
+            return await self._attempts.finish(executor, outcomes)
         except Bug as bug:
             logger.error("outcome_impossible", run_id=str(outcomes[0].run_id), count=len(outcomes), detail=bug.detail)
             if len(outcomes) == 1:
@@ -67,7 +67,7 @@ class OutcomeWriter:
             outcome.run_id, outcome.token, _FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
         )  # fmt: skip
         try:
-            return await self._runs.attempts_finish(executor, [plain])
+            return await self._attempts.finish(executor, [plain])
         except Bug:
             return [outcome.run_id]
 

@@ -1,6 +1,6 @@
 """Calendars and maintenance windows as a scheduler holds them: all of every namespace, read again when one changes.
 
-        store.rules_all ──► Rulebook ──► rules(namespace, calendars, labels) ──► decision.decide
+        store.rules.all ──► Rulebook ──► rules(namespace, calendars, labels) ──► decision.decide
              ▲                 └── near(now, seconds): is any window going on, or about to?
              └── whenever a batch of timers tells another version
 
@@ -24,8 +24,7 @@ import structlog
 
 from tickwise.domain.calendar.rules import Calendar, CalendarRule, Otherwise, ScheduleRules, Window, next_cover
 from tickwise.domain.errors import Bug
-from tickwise.ports.store import RuleKind, RuleRow
-from tickwise.ports.store import Rules as RuleStore
+from tickwise.ports.store import RuleKind, RuleRow, RuleStore
 from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
 from tickwise.roles.shared.definition import CalendarUse
 
@@ -80,7 +79,7 @@ class Rulebook:
     """One scheduler's."""
 
     def __init__(self, store: RuleStore) -> None:
-        self._store = store
+        self._stored = store
         self.version: int | None = None
         """Of what is held; None: nothing was read yet."""
         self._calendars: dict[tuple[str, str], Calendar] = {}
@@ -93,7 +92,7 @@ class Rulebook:
 
     async def load(self) -> None:
         """Read them all."""
-        version, rows = await self._store.rules_all()
+        version, rows = await self._stored.all()
         self._calendars.clear()
         self._unreadable.clear()
         self._gone.clear()

@@ -55,27 +55,31 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
         """See `Searches`."""
-        return await self._ask(lambda store: store.jobs_list(query))
+        return await self._ask(lambda searches: searches.jobs(query))
 
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
         """See `Searches`."""
-        return await self._ask(lambda store: store.runs_list(query))
+        return await self._ask(lambda searches: searches.runs(query))
 
-    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+    async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
-        return await self._ask(lambda store: store.runs_tally(namespace, since, until))
+        return await self._ask(lambda searches: searches.tally(namespace, since, until))
 
-    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
         """See `Searches`."""
-        return await self._ask(lambda store: store.letters_list(query))
+        return await self._ask(lambda searches: searches.letters(query))
 
-    async def operations_list(
+    async def operations(
         self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
     ) -> Sequence[OperationRow]:
         """See `Searches`."""
-        return await self._ask(lambda store: store.operations_list(namespace, before, limit, kinds=kinds))
+        return await self._ask(lambda searches: searches.operations(namespace, before, limit, kinds=kinds))
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.count(query))
 
     async def _opened(self) -> None:
         if self._opens is None:

@@ -15,13 +15,14 @@ The refused stop nobody. Hints are not signed: a wrong one costs a look at the s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from tickwise.ports.broker import Broker, Channel, Delivery, Message
 from tickwise.ports.signing import ExecutorKeys, Signer, Verifier
+from tickwise.ports.store import ExecutorStore
 from tickwise.roles.shared.messages import Request, UnreadableMessage
 
 HEADER: Final = "signature"
@@ -75,14 +76,6 @@ class Maker(NamedTuple):
     executor: int
     signed: bool
     """It is proved; else it is what the message says."""
-
-
-class KnowsKeys(Protocol):
-    """The part of the store that knows executors by their keys."""
-
-    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
-        """See `ports.store.Records`."""
-        ...
 
 
 def signed_text(cluster: str, channel: Channel, partition: int, *, key: bytes, value: bytes) -> bytes:
@@ -164,7 +157,7 @@ class RequestCheck:
 class ResultCheck:
     """Verifies results for one recorder."""
 
-    def __init__(self, keys: ExecutorKeys, known: KnowsKeys, *, cluster: str, unsigned: Unsigned) -> None:
+    def __init__(self, keys: ExecutorKeys, known: ExecutorStore, *, cluster: str, unsigned: Unsigned) -> None:
         self._keys = keys
         self._known = known
         self._cluster = cluster
@@ -177,7 +170,7 @@ class ResultCheck:
         numbers = {number for delivery in deliveries if (number := _executor(delivery)) is not None}
         strangers = numbers - self._remembered.keys()
         if strangers:
-            self._remembered.update(await self._known.results_keys(sorted(strangers)))
+            self._remembered.update(await self._known.keys(sorted(strangers)))
             while len(self._remembered) > max(MAX_REMEMBERED, len(numbers)):
                 del self._remembered[next(number for number in self._remembered if number not in numbers)]
 

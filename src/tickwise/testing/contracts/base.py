@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
@@ -12,7 +12,6 @@ import pytest
 from tickwise.domain.decision import NEVER, TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane, Outcome, Principal
-from tickwise.ports.identity import Keys
 from tickwise.ports.store import (
     Added,
     Began,
@@ -36,10 +35,6 @@ UNSEEN_SECONDS = 2.0
 
 LEASE_SECONDS = 10.0
 DAY_SECONDS = 86_400.0
-
-
-class KeyedStore(Store, Keys, Protocol):
-    """Stores keep the API keys too."""
 
 
 class Contract:
@@ -66,17 +61,17 @@ class TakenBatch:
 
     async def commit(self, fires: Sequence[Fire]) -> int:
         """Commit the batch; the number of runs made."""
-        return await self._store.timers_commit(self.batch_id, fires)
+        return await self._store.timers.commit(self.batch_id, fires)
 
 
 @asynccontextmanager
 async def taken(store: Store, request: FireRequest) -> AsyncIterator[TakenBatch]:
     """Timers taken for a decision. Those that the block does not commit are released when it is left."""
-    batch = await store.timers_take(request)
+    batch = await store.timers.take(request)
     try:
         yield TakenBatch(store, batch)
     finally:
-        await store.timers_release(batch.batch_id)
+        await store.timers.release(batch.batch_id)
 
 
 class StoreContract(Contract):
@@ -87,15 +82,15 @@ class StoreContract(Contract):
     be), and the method `shift`.
     """
 
-    async def shift(self, store: KeyedStore, seconds: float) -> None:
+    async def shift(self, store: Store, seconds: float) -> None:
         """Put the store's clock forward for all of its clients. Never sleeps."""
         raise NotImplementedError
 
-    async def restart(self, store: KeyedStore) -> None:
+    async def restart(self, store: Store) -> None:
         """The store goes away for a moment and comes back with all that it held."""
         raise NotImplementedError
 
-    async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
+    async def damage(self, store: Store, check: Check, subject: UUID) -> None:
         """Break an invariant, as no call of the port could. Only for those that no passing of time breaks.
 
         ENDED_ONCE: this active run is also on record. HELD_BY_ACTIVE: the executor that holds this run is gone, and
@@ -105,92 +100,92 @@ class StoreContract(Contract):
         raise NotImplementedError
 
     @pytest.fixture
-    async def make(self, store: KeyedStore, request: pytest.FixtureRequest) -> Factory:
+    async def make(self, store: Store, request: pytest.FixtureRequest) -> Factory:
         """Values around the store's own clock."""
         return Factory(await store.now(), seed=request.node.name)
 
-    async def add(self, store: KeyedStore, *jobs: NewJob) -> None:
+    async def add(self, store: Store, *jobs: NewJob) -> None:
         """Store jobs that must all be new."""
-        assert await store.jobs_add(jobs) == [Added.CREATED] * len(jobs)
+        assert await store.jobs.add(jobs) == [Added.CREATED] * len(jobs)
 
-    async def register(self, store: KeyedStore, name: str = "one", **fields: Any) -> int:
+    async def register(self, store: Store, name: str = "one", **fields: Any) -> int:
         """An executor with a lease of `LEASE_SECONDS`."""
-        return await store.executor_join(factories.executor(name, **fields))
+        return await store.executors.join(factories.executor(name, **fields))
 
-    async def claim(self, store: KeyedStore, executor: int, **fields: Any) -> Sequence[Claimed]:
+    async def claim(self, store: Store, executor: int, **fields: Any) -> Sequence[Claimed]:
         """Claim from the default queue."""
         given: dict[str, Any] = {"queues": ("default",), "labels": (), "limit": 100, "ahead_seconds": 0.0}
-        return await store.attempts_claim(ClaimRequest(**{**given, **fields, "executor": executor}))
+        return await store.attempts.claim(ClaimRequest(**{**given, **fields, "executor": executor}))
 
-    async def claim_freed(self, store: KeyedStore, executor: int, **fields: Any) -> Sequence[Claimed]:
+    async def claim_freed(self, store: Store, executor: int, **fields: Any) -> Sequence[Claimed]:
         """As `claim`, after the time for which a freed run may stay unseen; the lease is renewed first."""
         await self.shift(store, UNSEEN_SECONDS)
-        await store.executor_beat(executor, LEASE_SECONDS)
+        await store.executors.beat(executor, LEASE_SECONDS)
         return await self.claim(store, executor, **fields)
 
-    async def held(self, store: KeyedStore, executor: int, job: NewJob, **fields: Any) -> Claimed:
+    async def held(self, store: Store, executor: int, job: NewJob, **fields: Any) -> Claimed:
         """A new job's run, claimed by `executor`."""
         await self.add(store, job)
         [claimed] = await self.claim(store, executor, **fields)
         assert claimed.job_id == job.job_id
         return claimed
 
-    async def begin(self, store: KeyedStore, executor: int, claimed: Claimed, **fields: Any) -> None:
+    async def begin(self, store: Store, executor: int, claimed: Claimed, **fields: Any) -> None:
         """Record the start of an attempt."""
         assert await self.starts(store, executor, claimed, **fields) == [True]
 
-    async def starts(self, store: KeyedStore, executor: int, *claims: Claimed, **fields: Any) -> list[bool]:
+    async def starts(self, store: Store, executor: int, *claims: Claimed, **fields: Any) -> list[bool]:
         """Record starts; which of them were accepted."""
-        refused = set(await store.attempts_start(executor, [began(claimed, **fields) for claimed in claims]))
+        refused = set(await store.attempts.start(executor, [began(claimed, **fields) for claimed in claims]))
         return [claimed.run_id not in refused for claimed in claims]
 
-    async def starts_in_turn(self, store: KeyedStore, executor: int, *claims: Claimed, **fields: Any) -> list[bool]:
+    async def starts_in_turn(self, store: Store, executor: int, *claims: Claimed, **fields: Any) -> list[bool]:
         """As `starts`, each in a call of its own: the earlier ones are on record before the next one asks."""
         return [began for claimed in claims for began in await self.starts(store, executor, claimed, **fields)]
 
-    async def waits(self, store: KeyedStore, run_id: UUID) -> bool:
+    async def waits(self, store: Store, run_id: UUID) -> bool:
         """Whether a run waits for an earlier one or for a slot, and all that is told of it says so."""
         row = await self.run_row(store, run_id)
         if row.blocked:
             assert (row.state, row.executor, row.ready_at, row.dispatched_at) == (RunState.QUEUED, None, None, None)
         return row.blocked
 
-    async def finish(self, store: KeyedStore, executor: int, *outcomes: Outcome) -> list[UUID]:
+    async def finish(self, store: Store, executor: int, *outcomes: Outcome) -> list[UUID]:
         """Report; the refused."""
-        return list(await store.attempts_finish(executor, outcomes))
+        return list(await store.attempts.finish(executor, outcomes))
 
-    async def cancels(self, store: KeyedStore, executor: int) -> list[CancelRequest]:
+    async def cancels(self, store: Store, executor: int) -> list[CancelRequest]:
         """The cancel requests that an active executor gets with a heartbeat."""
-        beat = await store.executor_beat(executor, LEASE_SECONDS)
+        beat = await store.executors.beat(executor, LEASE_SECONDS)
         assert beat.alive
         return list(beat.cancels)
 
-    async def expire(self, store: KeyedStore, *executors: int) -> None:
+    async def expire(self, store: Store, *executors: int) -> None:
         """Let the leases of these run out, and nobody else's who beats: their death is found."""
         await self.shift(store, LEASE_SECONDS + 1.0)
-        expired = await store.leases_expire(crashes_max=3)
+        expired = await store.executors.expire(crashes_max=3)
         assert set(executors) <= set(expired.executors)
 
     def near(
-        self, store: KeyedStore, horizon_seconds: float = 1.0, limit: int = 100, **fields: Any
+        self, store: Store, horizon_seconds: float = 1.0, limit: int = 100, **fields: Any
     ) -> AbstractAsyncContextManager[TakenBatch]:
         """The timers that are due within the horizon, taken for a decision."""
         return taken(store, FireRequest(**{"horizon_seconds": horizon_seconds, "limit": limit, **fields}))
 
-    async def run_row(self, store: KeyedStore, run_id: UUID, namespace: str = "default") -> RunRow:
+    async def run_row(self, store: Store, run_id: UUID, namespace: str = "default") -> RunRow:
         """A run that must be there."""
-        row = await store.run_get(namespace, run_id)
+        row = await store.runs.get(namespace, run_id)
         assert row is not None, f"no run {run_id}"
         return row
 
-    async def run_state(self, store: KeyedStore, run_id: UUID) -> RunState | None:
+    async def run_state(self, store: Store, run_id: UUID) -> RunState | None:
         """The state of a run, None if the store knows nothing of it."""
-        row = await store.run_get("default", run_id)
+        row = await store.runs.get("default", run_id)
         return None if row is None else row.state
 
-    async def job_row(self, store: KeyedStore, job_id: UUID, namespace: str = "default") -> JobRow:
+    async def job_row(self, store: Store, job_id: UUID, namespace: str = "default") -> JobRow:
         """A job that must be there."""
-        row = await store.job_get(namespace, job_id)
+        row = await store.jobs.get(namespace, job_id)
         assert row is not None, f"no job {job_id}"
         return row
 

@@ -21,17 +21,19 @@ from typing import Any, Final, NamedTuple, Protocol
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.store import BATCH_SECONDS, Fire, FireBatch, FireRequest, Handover
+from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import SimulatedProcess
 
 READS: Final = frozenset(
     {
-        "now", "job_get", "jobs_list", "task_get", "tasks_list", "receipt_find", "run_get",
-        "run_attempts", "runs_list", "count", "runs_tally", "executors_list", "stats",
-        "incidents_list", "rule_get", "rules_list", "rules_all", "rules_version", "key_find", "keys_count",
-        "completions", "queues_list", "violations", "letters_list", "letter_get", "operation_get",
-        "operations_list", "timers_take", "runs_waiting", "results_marked", "results_keys", "cluster_id",
-        "requests_marked", "keys_list", "epochs_list", "held_digest", "held_list", "held_again", "scripts_stored",
+        "now", "jobs.get", "searches.jobs", "tasks.get", "tasks.page", "receipts.find", "runs.get",
+        "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats",
+        "incidents.between", "rules.get", "rules.page", "rules.all", "keys.find", "keys.count",
+        "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
+        "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys", "upkeep.cluster_id",
+        "marks.get_requests",
+        "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts",
     }
 )  # fmt: skip
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""
@@ -137,8 +139,8 @@ class Observer(Protocol):
         ...
 
 
-class LinkedStore:
-    """The memory store as seen through the link of one process: the ports `Store` and `Keys`."""
+class LinkedStore(WrappedStore):
+    """The memory store as seen through the link of one process: the port `Store`."""
 
     def __init__(
         self, store: MemoryStore, process: SimulatedProcess, *, loop: WorldLoop, weather: CallFaults, observer: Observer
@@ -152,21 +154,26 @@ class LinkedStore:
         """The batches of timers that the store has open for this process, and the end of each for silence."""
         self._tell: Callable[[Handover], None] | None = None
         process.at_death.append(self.hang_up)
+        super().__init__(store)
+        self.timers.take, self.timers.commit, self.timers.release = (
+            self._take_timers,
+            self._commit_timers,
+            self._end_timers,
+        )
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
+    def around(self, name: str, call: Call) -> Call:
+        """Each call is a round trip."""
 
-        async def call(*arguments: Any, **named: Any) -> Any:
-            return await self.call(name, lambda: at_once(method(*arguments, **named)), (*arguments, *named.values()))
+        async def linked(*arguments: Any, **named: Any) -> Any:
+            return await self.call(name, lambda: at_once(call(*arguments, **named)), (*arguments, *named.values()))
 
-        self.__dict__[name] = call
-        return call
+        return linked
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port. What one call did is told with its answer, and lost with it."""
         self._tell = tell
 
-    async def timers_take(self, request: FireRequest) -> FireBatch:
+    async def _take_timers(self, request: FireRequest) -> FireBatch:
         """See the port. The store ends the batch by itself when the connection of the process breaks."""
         taken: list[int] = []
         waits = True
@@ -174,7 +181,7 @@ class LinkedStore:
         def effect() -> FireBatch:
             if not waits:
                 raise StoreUnavailable("the client is gone")
-            batch: FireBatch = at_once(self._store.timers_take(request))
+            batch: FireBatch = at_once(self._store.timers.take(request))
             taken.append(batch.batch_id)
             # The store ends it after its time, whatever becomes of the process.
             self._batches[batch.batch_id] = self._loop.call_later(
@@ -183,7 +190,7 @@ class LinkedStore:
             return batch
 
         try:
-            batch: FireBatch = await self.call("timers_take", effect, (request,))
+            batch: FireBatch = await self.call("timers.take", effect, (request,))
         except BaseException:
             waits = False
             for batch_id in taken:
@@ -191,24 +198,24 @@ class LinkedStore:
             raise
         return batch
 
-    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+    async def _commit_timers(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """See the port."""
 
         def effect() -> int:
             if (bound := self._batches.pop(batch_id, None)) is not None:
                 bound.cancel()
-            return int(at_once(self._store.timers_commit(batch_id, fires)))
+            return int(at_once(self._store.timers.commit(batch_id, fires)))
 
-        return int(await self.call("timers_commit", effect, (batch_id, fires)))
+        return int(await self.call("timers.commit", effect, (batch_id, fires)))
 
-    async def timers_release(self, batch_id: int) -> None:
+    async def _end_timers(self, batch_id: int) -> None:
         """See the port. The connection of a batch is closed without a word to the store."""
         self._release(batch_id)
 
     def _release(self, batch_id: int) -> None:
         if (bound := self._batches.pop(batch_id, None)) is not None:
             bound.cancel()
-        at_once(self._store.timers_release(batch_id))
+        at_once(self._store.timers.release(batch_id))
 
     async def call(self, name: str, effect: Callable[[], Any], arguments: Sequence[Any] = ()) -> Any:
         """One round trip."""

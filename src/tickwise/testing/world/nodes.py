@@ -159,10 +159,10 @@ class SimulatedNode:
         if self.kind == "recorder":
             assert self.broker is not None
             return ResultsRecorder(
-                runs=self.link, broker=self.broker, signals=signals, clock=self.clock, telemetry=Silent()
+                store=self.link, broker=self.broker, signals=signals, clock=self.clock, telemetry=Silent()
             )
         return Executor(
-            runs=self.link,
+            store=self.link,
             runner_configs=self._runner_configs(process),
             signals=signals,
             clock=self.clock,
@@ -200,7 +200,7 @@ class SimulatedNode:
         assert self.link is not None
         return Control(
             self._context(signals),
-            keys=self.link,
+            keys=self.link.keys,
             kinds=KINDS,
             calendars=CalendarFiles(),
         )

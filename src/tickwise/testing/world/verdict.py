@@ -34,7 +34,7 @@ def history_of(
     store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[SimulatedNode], swarm: Swarm
 ) -> History:
     """The input of the history checker."""
-    state = store._state
+    state = store.state
     executions = [
         Execution(written.run_id, written.token, written.begin, written.end, written.job_id)
         for node in nodes
@@ -133,7 +133,7 @@ def _edges(state: Any) -> Iterator[Edge]:
 
 def direct(store: MemoryStore, nodes: Sequence[SimulatedNode], clients: Clients) -> list[str]:
     """The invariants of the store, the hosts and the roles when all is quiet."""
-    state = store._state
+    state = store.state
     return [
         *_ended_once(state),
         *_nobody_holds(state),
@@ -222,7 +222,7 @@ def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
 
 def lives_through(store: MemoryStore, change: float) -> bool:
     """Whether a cron job of a zone has occurrences on record from before and after a change of its clock."""
-    for job in store._state.jobs.values():
+    for job in store.state.jobs.values():
         if job.schedule_type == ScheduleType.CRON and decode_definition(job.definition).timezone != "UTC":
             at = [ended.row.nominal_at for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]
             if at and min(at) < change <= max(at):

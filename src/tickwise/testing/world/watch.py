@@ -32,23 +32,23 @@ LATE_SECONDS: Final = 2.0
 """A run that is made so long after its nominal time was caught up with."""
 POLLS: Final = frozenset(
     {
-        "operation_take", "timers_fire", "timers_fire_named", "attempts_claim", "runs_unblock",
-        "attempts_release_unknown",
+        "operations.take", "timers.fire", "timers.fire_named", "attempts.claim", "runs.unblock",
+        "executors.release_unknown",
     }
 )  # fmt: skip
 """Calls that are made again and again. An answer that is nothing says that nothing was done; if that is not so, the
 next look finds it."""
 UNMOVING: Final = READS | {
-    "executor_beat",
-    "executor_join",
-    "maintain",
-    "fires_counted",
-    "receipt_keep",
-    "results_mark",
-    "epoch_begin",
-    "held_differed",
+    "executors.beat",
+    "executors.join",
+    "upkeep.maintain",
+    "timers.count",
+    "receipts.keep",
+    "marks.put",
+    "epochs.begin",
+    "held.differed",
 }
-QUIET: Final = UNMOVING - {"executor_join"} | POLLS | {"leases_expire"}
+QUIET: Final = UNMOVING - {"executors.join"} | POLLS | {"executors.expire"}
 """Calls that are traced only if something came of them, as they are made again and again."""
 
 
@@ -85,7 +85,7 @@ class Watch:
 
     def __init__(self, store: MemoryStore, seconds: Callable[[], float], tell: Callable[[str], None]) -> None:
         """`seconds` is the world's time, `tell` is called once for each thing worth knowing that it happened."""
-        self._state = store._state
+        self._state = store.state
         self._seconds = seconds
         self._tell = tell
         self.trace: list[str] = []
@@ -149,20 +149,20 @@ class Watch:
     # ------------------------------------------------------------------ what links tell
 
     def asked(self, call: StoreCall) -> None:
-        if call.name == "executor_join" and self.tasks_of(call.process):
+        if call.name == "executors.join" and self.tasks_of(call.process):
             # Others may run them by now, and this executor has heard so.
             self.findings.append(f"{call.process} is registered anew while tasks of its former life go on")
         if call.name not in QUIET:
             self.note(call.process.name, "asks", call.name)
 
     def before(self, call: StoreCall) -> None:
-        if call.name == "leases_expire":
+        if call.name == "executors.expire":
             self._before_expiries()
-        elif call.name == "executor_leave":
+        elif call.name == "executors.leave":
             self._gives_up(call.arguments[0], "leave", lambda run: run.state is RunState.RUNNING)
-        elif call.name == "attempts_finish":
+        elif call.name == "attempts.finish":
             self._before_finish(*call.arguments)
-        elif call.name == "attempts_start":
+        elif call.name == "attempts.start":
             executor, starts = call.arguments
             self._reported = {began.run_id: (executor, began.token) for began in starts}
 
@@ -176,43 +176,43 @@ class Watch:
             return
         if changed or name not in QUIET:
             self.note(call.process.name, name, "done, changes", changed)
-        if name == "executor_join":
+        if name == "executors.join":
             self._names[answer] = call.process.name
             self._heard[answer] = self._seconds()
-        elif answer and name != "executor_beat":
+        elif answer and name != "executors.beat":
             self._tell_of(call, answer)
         self._reported = {}
 
     def _tell_of(self, call: StoreCall, answer: Any) -> None:
         name = call.name
-        if name == "attempts_finish":
+        if name == "attempts.finish":
             self.stale_refused += len(answer)
             self._tell("stale outcome refused")
-        elif name == "attempts_start":
+        elif name == "attempts.start":
             self._tell("start refused")
             refused = [run for run_id in answer if (run := self._state.runs.get(run_id)) is not None]
             if any(run.blocked and run.limit_key is not None for run in refused):
                 self._tell("limit waited for")
             if any(run.slot is not None for run in refused):
                 self._tell("rate waited for")
-        elif name == "attempts_claim" and call.arguments[0].runs is not None:
+        elif name == "attempts.claim" and call.arguments[0].runs is not None:
             self._tell("claimed by name")
-        elif name == "attempts_release_unknown":
+        elif name == "executors.release_unknown":
             self._tell("claim in doubt given back")
-        elif name == "completions_commit":
+        elif name == "completions.commit":
             self._tell("sequence went on")
-        elif name == "operation_step":
+        elif name == "operations.step":
             self._tell("operation went on")
 
     def answered(self, call: StoreCall, answer: Any) -> None:
         if isinstance(answer, Exception):
             return
-        if call.name == "executor_join":
+        if call.name == "executors.join":
             self._extend(answer, call.sent, call.arguments[0].lease_seconds)
-        elif call.name == "executor_beat" and answer.alive:
+        elif call.name == "executors.beat" and answer.alive:
             self._heard[call.arguments[0]] = self._seconds()
             self._extend(call.arguments[0], call.sent, call.arguments[1])
-        elif call.name == "executor_beat":
+        elif call.name == "executors.beat":
             self._tell("executor expired and registered again")
 
     def _extend(self, number: int, sent: float, lease_seconds: float) -> None:
@@ -306,7 +306,7 @@ class Watch:
             self._moved(run.run_id, run.state, run.token, run.executor or 0)
             return
         executor, token = self._reported.get(run.run_id, (0, run.token))
-        if call == "attempts_claim":
+        if call == "attempts.claim":
             executor = run.executor or 0
         self._moved(run.run_id, run.state, token, executor)
 

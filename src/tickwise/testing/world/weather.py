@@ -39,7 +39,7 @@ SLOW_SECONDS: Final = 1.0
 """The longest delay of a slow link."""
 LATE_SECONDS: Final = 3.0
 """A request takes effect at most so long after its caller gave it up."""
-OF_LEASES: Final = frozenset({"executor_beat", "executor_join", "executor_leave"})
+OF_LEASES: Final = frozenset({"executors.beat", "executors.join", "executors.leave"})
 DOWN_SECONDS: Final = (0.1, 5.0)
 """A dead process is started anew after so long."""
 
@@ -76,7 +76,7 @@ class Weather:
             most = SLOW_SECONDS
             if call in OF_LEASES:
                 self.hit(process)
-        patience = BEAT_PATIENCE_SECONDS if call == "executor_beat" else self._patience
+        patience = BEAT_PATIENCE_SECONDS if call == "executors.beat" else self._patience
         fate = CallFate.FINE
         if self.rough and self._fates and dice.random() < self._swarm.call_fault_share:
             fate = dice.choice(self._fates)

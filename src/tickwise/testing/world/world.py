@@ -202,7 +202,7 @@ class World:
 
     def is_quiet(self) -> bool:
         """Whether nothing lives, nothing is due, and everybody is there."""
-        state = self.store._state
+        state = self.store.state
         return (
             not state.runs
             and not state.follows

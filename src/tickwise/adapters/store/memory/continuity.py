@@ -20,19 +20,23 @@ NUMBERS_SKIPPED: Final = 1_000_000
 """So many numbers of executors are left out by a new epoch: more were not given to anybody in what was lost."""
 
 
-class Continuity(Duty):
-    """The port `Continuity`."""
+class Epochs(Duty):
+    """`EpochStore` of the port."""
 
-    async def epoch_begin(self) -> int:
+    async def begin(self) -> int:
         return begin_epoch(self._state, EpochCause.TOLD, self._state)
 
-    async def epochs_list(self) -> Sequence[Epoch]:
+    async def all(self) -> Sequence[Epoch]:
         return [self._state.epoch, *reversed(self._state.epochs_before)][:MAX_EPOCHS]
 
-    async def held_digest(self, executor: int, token: int) -> HeldDigest:
+
+class Held(Duty):
+    """`HeldRunStore` of the port."""
+
+    async def digest(self, executor: int, token: int) -> HeldDigest:
         return digest_of(self._held_upto(executor, token).items())
 
-    async def held_list(self, executor: int, token: int) -> Mapping[UUID, int]:
+    async def tokens(self, executor: int, token: int) -> Mapping[UUID, int]:
         return self._held_upto(executor, token)
 
     def _held_upto(self, executor: int, token: int) -> Mapping[UUID, int]:
@@ -40,30 +44,29 @@ class Continuity(Duty):
         held = found.held.values() if found is not None else ()
         return {run.run_id: run.token for run in held if run.token <= token}
 
-    async def held_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
+    async def take_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
         held = [
             run for run_id in runs if (run := self._state.runs.get(run_id)) is not None and run.executor == executor
         ]
         return [claimed(run, run.dispatched or self._state.now()) for run in held]
 
-    async def held_differed(self, runs: int) -> None:
+    async def differed(self, runs: int) -> None:
         self._state.epoch = replace(self._state.epoch, differed=self._state.epoch.differed + runs)
 
-    # ------------------------------------------------------------------------------------------- for the world
 
-    def snapshot(self) -> State:
-        """Copy the present state as a standby that follows no longer."""
-        return deepcopy(self._state, {id(self._state.clock): self._state.clock})
+def snapshot_of(state: State) -> State:
+    """Copy the present state as a standby that follows no longer."""
+    return deepcopy(state, {id(state.clock): state.clock})
 
-    def set_back(self, snapshot: State) -> None:
-        """Promote that standby: later writes are lost, acknowledged ones too. Then the first role connects and begins
-        an epoch. No scheduler may hold timers for a decision."""
-        lost = State(self._state.clock, self._state.near_seconds)
-        vars(lost).update(vars(self._state))
-        vars(self._state).update(vars(snapshot))
-        self._state.batches.clear()
-        self._state.taken.clear()
-        begin_epoch(self._state, EpochCause.PROMOTED, lost)
+
+def set_back(state: State, snapshot: State) -> None:
+    """Promote that standby: later writes are lost, acknowledged ones too."""
+    lost = State(state.clock, state.near_seconds)
+    vars(lost).update(vars(state))
+    vars(state).update(vars(snapshot))
+    state.batches.clear()
+    state.taken.clear()
+    begin_epoch(state, EpochCause.PROMOTED, lost)
 
 
 def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:

@@ -33,12 +33,12 @@ from tickwise.ports.store import (
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
 
-class Definitions(Duty):
-    """The port `Definitions` over a `State`."""
+class JobCommands(Duty):
+    """`JobStore` of the port, but for moved occurrences."""
 
     # ------------------------------------------------------------------------------------------- submits
 
-    async def jobs_add(
+    async def add(
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
@@ -109,25 +109,14 @@ class Definitions(Duty):
 
     # ------------------------------------------------------------------------------------------- looking up
 
-    async def job_get(self, namespace: str, job: UUID | str) -> JobRow | None:
+    async def get(self, namespace: str, job: UUID | str) -> JobRow | None:
         jobs = self._state.jobs
         found = self._state.job_keys.get((namespace, job)) if isinstance(job, str) else jobs.get(job)
         return self._state.job_row(found) if found is not None and found.namespace == namespace else None
 
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
-        found: list[JobRow] = []
-        for job in sorted(self._state.jobs.values(), key=lambda job: job.listed, reverse=True):
-            if len(found) >= query.limit:
-                break
-            if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
-                row = self._state.job_row(job)
-                if matches(row, query):
-                    found.append(row)
-        return found
-
     # ------------------------------------------------------------------------------------------- changes
 
-    async def job_change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange) -> JobRow:
         if self._state.admit([(change.namespace, change.lane)]):
             raise no_lane(change.namespace)
         job = self._state.job(change.namespace, change.job_id)
@@ -182,7 +171,7 @@ class Definitions(Duty):
         if key is not None:
             keys[job.namespace, key] = job
 
-    async def job_move(self, move: JobMove) -> JobRow:
+    async def move(self, move: JobMove) -> JobRow:
         job = self._state.job(move.namespace, move.job_id)
         if job.standing is JobAction.CANCEL and move.action is not JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
@@ -276,11 +265,28 @@ class Definitions(Duty):
         """Its runs of the schedule that have not begun."""
         return [run for run in job.runs.values() if run.trigger == Trigger.SCHEDULE and not run.begun]
 
+
+class JobSearches(Duty):
+    """The searches for jobs."""
+
+    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
+        found: list[JobRow] = []
+        for job in sorted(self._state.jobs.values(), key=lambda job: job.listed, reverse=True):
+            if len(found) >= query.limit:
+                break
+            if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
+                row = self._state.job_row(job)
+                if matches(row, query):
+                    found.append(row)
+        return found
+
+
+class Tasks(Duty):
+    """`TaskStore` of the port."""
+
     # ------------------------------------------------------------------------------------------- tasks, receipts
 
-    async def task_put(
-        self, task: StoredTask, expected_version: int | None = None, *, again: bool = False
-    ) -> StoredTask:
+    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         versions = self._state.tasks.get((task.namespace, task.task_id), [])
         check_newest(versions[-1] if versions else None, task, expected_version, again=again)
         versions = self._state.tasks.setdefault((task.namespace, task.task_id), versions)
@@ -288,24 +294,22 @@ class Definitions(Duty):
             versions.append(replace(task, version=len(versions) + 1, created_at=self._state.now()))
         return versions[-1]
 
-    async def task_get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
+    async def get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
         versions = self._state.tasks.get((namespace, task_id), [])
         if version is None:
             return versions[-1] if versions else None
         return next((task for task in versions if task.version == version), None)
 
-    async def task_versions(
-        self, namespace: str, task_id: str, *, before: int | None, limit: int
-    ) -> Sequence[StoredTask]:
+    async def versions(self, namespace: str, task_id: str, *, before: int | None, limit: int) -> Sequence[StoredTask]:
         versions = self._state.tasks.get((namespace, task_id), [])
         return [task for task in reversed(versions) if before is None or task.version < before][:limit]
 
-    async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+    async def page(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
         newest = [versions[-1] for (owner, _), versions in self._state.tasks.items() if owner == namespace]
         newest.sort(key=lambda task: task.task_id)
         return [task for task in newest if after is None or task.task_id > after][:limit]
 
-    async def scripts_stored(self) -> Sequence[tuple[str, str]]:
+    async def scripts(self) -> Sequence[tuple[str, str]]:
         found = set()
         for (namespace, _), versions in self._state.tasks.items():
             for version in versions:
@@ -314,10 +318,14 @@ class Definitions(Duty):
                     found.add((namespace, task["file"].removeprefix("sha256:")))
         return sorted(found)
 
-    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+
+class Receipts(Duty):
+    """`ReceiptStore` of the port."""
+
+    async def find(self, principal: str, route: str, key: str) -> Replay | None:
         return self._state.replay_of((principal, route, key))
 
-    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+    async def keep(self, receipt: Receipt) -> Replay | None:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         self._state.keep(receipt)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush, nsmallest
@@ -22,7 +21,7 @@ from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.returns import claimable_at
 from tickwise.domain.rules.sentences import cancelled_sentence
-from tickwise.ports.store import Began, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay, StoreStats
+from tickwise.ports.store import Began, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay
 
 PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""
@@ -57,12 +56,12 @@ LATEST: Final = 253_402_300_800.0
 """The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
 
 
-class Dispatch(Duty):
-    """The runs' part of the port `Runs`."""
+class RunCommands(Duty):
+    """The changes of `RunStore` of the port."""
 
     # ------------------------------------------------------------------------------------------- by request
 
-    async def runs_add(
+    async def add(
         self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
     ) -> bool | Replay:
         if (replay := self._state.replay(receipt)) is not None:
@@ -85,7 +84,7 @@ class Dispatch(Duty):
             raise NotFound(f"there is no run {run_id}")
         return run
 
-    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+    async def skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
         run = self._find(namespace, run_id)
         if isinstance(run, RunState):
             return run
@@ -94,7 +93,7 @@ class Dispatch(Duty):
         self._state.drop_unstarted(run, SkipReason.REQUESTED, error)
         return run.state if run.held else RunState.SKIPPED
 
-    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+    async def postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
         run = self._find(namespace, run_id)
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
             return False
@@ -106,11 +105,11 @@ class Dispatch(Duty):
         self._state.unblock(run.job)
         return True
 
-    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+    async def cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
         run = self._find(namespace, run_id)
         return run if isinstance(run, RunState) else self._stop(run, principal)
 
-    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace:
             return 0
@@ -129,14 +128,29 @@ class Dispatch(Duty):
             run.request = request
         return run.state
 
-    async def runs_unblock(self) -> int:
+    async def unblock(self) -> int:
         jobs = {run.job.job_id: run.job for run in self._state.runs.values() if run.blocked}
         unblocked = sum(self._state.unblock(job) for job in jobs.values())
         return unblocked + sum(self._state.wake(name, sweeping=True) for name in self._state.slots.names())
 
+    # ------------------------------------------------------------------------------------------- figures
+
+    async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+        now = self._state.now()
+        waiting = [
+            Ready(run.run_id, run.ready, run.lane)
+            for run in self._state.runs.values()
+            if self._state.is_claimable(run) and now - ready_from <= run.ready < now - ready_to
+        ]
+        return nsmallest(limit, waiting, key=lambda run: (-run.lane.priority, run.ready))
+
+
+class Attempts(Duty):
+    """`AttemptStore` of the port."""
+
     # ------------------------------------------------------------------------------------------- claims
 
-    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+    async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         executor = self._active(request.executor)
         if executor is None:
             return []
@@ -159,7 +173,7 @@ class Dispatch(Duty):
         claims: list[Claimed] = []
         for run_id in runs:
             run = self._state.runs.get(run_id)
-            if len(claims) >= request.limit or run is None or not self._is_claimable(run) or run.ready > until:
+            if len(claims) >= request.limit or run is None or not self._state.is_claimable(run) or run.ready > until:
                 continue
             if (run.job.namespace, run.lane) in served:
                 self._state.hold(run, executor)
@@ -218,7 +232,7 @@ class Dispatch(Duty):
         run = self._state.runs.get(run_id)
         return run if run is not None and (run.executor, run.token) == (executor, token) else None
 
-    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+    async def start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         refused: list[UUID] = []
         for began in starts:
             check_instants(began.run_id, began.started)
@@ -249,7 +263,7 @@ class Dispatch(Duty):
         run.started, run.on_unknown = began.started, began.on_unknown
         return True
 
-    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         for outcome in outcomes:  # All are judged before any is recorded: a bug records nothing.
             event = event_of(outcome)
             check_instants(outcome.run_id, outcome.started, outcome.ended, outcome.retry_at)
@@ -295,47 +309,6 @@ class Dispatch(Duty):
         return any(
             (attempt.executor, attempt.token, attempt.state) == (executor, outcome.token, LET_GO.get(outcome.state))
             for attempt in attempts
-        )
-
-    async def attempts_release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
-        found = self._state.executors.get(executor)
-        if found is None:
-            return 0
-        known = frozenset(tokens)
-        unknown = [
-            run
-            for run in found.held.values()
-            if run.state is RunState.DISPATCHED and run.token not in known and (run.dispatched or 0.0) <= asked
-        ]
-        return sum(self._state.release(run, RunEvent.RELEASED) for run in unknown)
-
-    # ------------------------------------------------------------------------------------------- figures
-
-    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
-        now = self._state.now()
-        waiting = [
-            Ready(run.run_id, run.ready, run.lane)
-            for run in self._state.runs.values()
-            if self._is_claimable(run) and now - ready_from <= run.ready < now - ready_to
-        ]
-        return nsmallest(limit, waiting, key=lambda run: (-run.lane.priority, run.ready))
-
-    def _is_claimable(self, run: RunRecord) -> bool:
-        return not (run.held or run.blocked or self._state.on_hold(run.job.namespace, run.lane.queue))
-
-    async def stats(self) -> StoreStats:
-        now = self._state.now()
-        states = Counter(run.state for run in self._state.runs.values())
-        ready = [run.ready for run in self._state.runs.values() if self._is_claimable(run)]
-        dues = [timer.pending.due for timer in self._state.timers()]
-        return StoreStats(
-            queued=states[RunState.QUEUED],
-            held=states[RunState.DISPATCHED] + states[RunState.RUNNING],
-            retrying=states[RunState.RETRYING],
-            oldest_ready_seconds=max(0.0, now - min(ready, default=now)),
-            timers=len(dues),
-            timers_late_seconds=max(0.0, now - min(dues, default=now)),
-            executors=sum(executor.gone_at is None for executor in self._state.executors.values()),
         )
 
 

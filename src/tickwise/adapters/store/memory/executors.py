@@ -9,7 +9,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.losses import leave, lose
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.lifecycle import CancelKind, RunState
+from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
 from tickwise.domain.rules.losses import LossFate
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
 
@@ -18,9 +18,9 @@ GONE_LISTED_SECONDS: Final = 3_600.0
 
 
 class Executors(Duty):
-    """The executors' part of the port `Runs`."""
+    """`ExecutorStore` of the port."""
 
-    async def executor_join(self, executor: NewExecutor) -> int:
+    async def join(self, executor: NewExecutor) -> int:
         now = self._state.now()
         number = next(self._state.executor_numbers)
         self._state.executors[number] = ExecutorRecord(
@@ -33,7 +33,7 @@ class Executors(Duty):
         )
         return number
 
-    async def executor_beat(
+    async def beat(
         self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
     ) -> Beat:
         now, epoch = self._state.now(), self._state.epoch.epoch
@@ -58,7 +58,7 @@ class Executors(Duty):
         stands_still = run.state is RunState.DISPATCHED and self._state.on_hold(run.job.namespace, run.lane.queue)
         return CancelKind.RETURN if stands_still else None
 
-    async def executor_leave(self, executor: int) -> None:
+    async def leave(self, executor: int) -> None:
         found = self._state.executors.get(executor)
         if found is None or found.gone_at is not None:
             return
@@ -66,7 +66,7 @@ class Executors(Duty):
         for run in list(found.held.values()):
             leave(self._state, run)
 
-    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+    async def all(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
         if between is not None:
             return self._active_between(*between)
         since = self._state.now() - GONE_LISTED_SECONDS
@@ -84,7 +84,7 @@ class Executors(Duty):
         ]
         return sorted(found, key=lambda executor: -executor.executor)[:MAX_EXECUTORS]
 
-    async def leases_expire(self, crashes_max: int) -> Expired:
+    async def expire(self, crashes_max: int) -> Expired:
         now = self._state.now()
         dead = [executor for executor in self._state.executors.values() if lease_is_over(self._state, executor, now)]
         fates: dict[LossFate, list[UUID]] = {fate: [] for fate in LossFate}
@@ -100,18 +100,21 @@ class Executors(Duty):
             held=fates[LossFate.HOLD],
         )
 
-    async def results_mark(self, marks: Mapping[int, int]) -> None:
-        for number, applied in marks.items():
-            if (found := self._state.executors.get(number)) is not None:
-                found.results_applied = max(found.results_applied, applied)
-
-    async def results_marked(self, executor: int) -> int:
-        found = self._state.executors.get(executor)
-        return 0 if found is None else found.results_applied
-
-    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+    async def keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
         known = self._state.executors
         return {number: known[number].said.results_key for number in executors if number in known}
+
+    async def release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+        found = self._state.executors.get(executor)
+        if found is None:
+            return 0
+        known = frozenset(tokens)
+        unknown = [
+            run
+            for run in found.held.values()
+            if run.state is RunState.DISPATCHED and run.token not in known and (run.dispatched or 0.0) <= asked
+        ]
+        return sum(self._state.release(run, RunEvent.RELEASED) for run in unknown)
 
 
 def lease_is_over(state: State, executor: ExecutorRecord, now: float) -> bool:

@@ -15,15 +15,15 @@ from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
 
-class Flow(Duty):
-    """Sequences and queues of the port `Flow`."""
+class Completions(Duty):
+    """`CompletionStore` of the port."""
 
     # ------------------------------------------------------------------------------------------- sequences
 
-    async def completions(self, limit: int) -> Sequence[Completion]:
+    async def pending(self, limit: int) -> Sequence[Completion]:
         return [each.follow for each in islice(self._state.follows.values(), limit)]
 
-    async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+    async def commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         made = 0
         for run_id, starts in ends.items():
             found = self._state.follows.get(run_id)
@@ -47,16 +47,20 @@ class Flow(Duty):
             return False
         return state.make(job, start.run)
 
+
+class Queues(Duty):
+    """`QueueStore` of the port."""
+
     # ------------------------------------------------------------------------------------------- queues
 
-    async def queue_hold(self, hold: QueueHold) -> QueueRow:
+    async def hold(self, hold: QueueHold) -> QueueRow:
         now = self._state.now()
         stored = replace(hold, asked_at=now, begin=now if hold.begin is None else hold.begin)
         self._state.queue_holds[hold.namespace, hold.queue] = stored
         [row] = self._queues(hold.namespace, [hold.queue])
         return row
 
-    async def queue_resume(self, namespace: str, queue: str) -> bool:
+    async def resume(self, namespace: str, queue: str) -> bool:
         hold = self._state.queue_holds.pop((namespace, queue), None)
         stood = hold is not None and not is_past(hold, self._state.now())
         if stood:
@@ -64,7 +68,7 @@ class Flow(Duty):
                 self._state.wake(name)
         return stood
 
-    async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
+    async def all(self, namespace: str) -> Sequence[QueueRow]:
         named = {lane.queue for owner, lane in self._state.known if owner == namespace}
         held = {
             queue

@@ -25,8 +25,8 @@ STILL_SECONDS: Final = 300.0
 """An operation stands still that has not moved for so long."""
 
 
-class Health(Duty):
-    """The invariants of the port `Flow`."""
+class Checks(Duty):
+    """`CheckStore` of the port."""
 
     async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
         subjects, judge = CHECKS[check]
@@ -60,7 +60,11 @@ class Health(Duty):
             if (run := self._state.runs.get(subject)) is not None and judge(self._state, subject) is not None:
                 cure(self._state, run)
 
-    async def timer_restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
+
+class TimerRepair(Duty):
+    """`TimerStore.restore` of the port."""
+
+    async def restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace or job.version != expected_version or job.timer is not None:
             return False

@@ -10,7 +10,7 @@ from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
-from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty
+from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.ports.store import (
     MAX_TALLIES,
@@ -21,43 +21,21 @@ from tickwise.ports.store import (
     Retention,
     RunQuery,
     RunRow,
+    StoreStats,
     Tally,
 )
 
 MAX_INCIDENTS = 100
 
 
-class History(Duty):
-    """The port `Records` over a `State`."""
+class RunRecords(Duty):
+    """`RunStore.get` and `RunStore.attempts` of the port."""
 
-    def _row(self, run_id: UUID) -> RunRow | None:
-        run = self._state.runs.get(run_id)
-        if run is not None:
-            return self._state.run_row(run)
-        ended = self._state.ended.get(run_id)
-        return None if ended is None else ended.row
-
-    async def cluster_id(self) -> str:
-        if self._state.cluster_id is None:
-            self._state.cluster_id = str(UUID(bytes=self._state.clock.random_bytes(16), version=4))
-        return self._state.cluster_id
-
-    async def requests_mark(self, applied: Mapping[int, float]) -> None:
-        known = self._state.requests_applied
-        for partition, until in applied.items():
-            known[partition] = max(known.get(partition, until), until)
-
-    async def requests_marked(self, partitions: int) -> float | None:
-        known = self._state.requests_applied
-        if not all(partition in known for partition in range(partitions)):
-            return None
-        return min((known[partition] for partition in range(partitions)), default=None)
-
-    async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
-        row = self._row(run_id)
+    async def get(self, namespace: str, run_id: UUID) -> RunRow | None:
+        row = row_of(self._state, run_id)
         return row if row is not None and row.namespace == namespace else None
 
-    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+    async def attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
         ended = self._state.ended.get(run_id)
         if ended is not None:
             return list(ended.attempts)
@@ -67,12 +45,16 @@ class History(Duty):
         current = [attempt_row(run, run.state, Report(started=run.started))] if run.held else []
         return [*run.attempts, *current]
 
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+
+class RunSearches(Duty):
+    """The searches for runs, and their tallies."""
+
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
         found: list[RunRow] = []
         for run_id in sorted(self._candidates(query), reverse=True):
             if len(found) >= query.limit:
                 break
-            row = self._row(run_id)
+            row = row_of(self._state, run_id)
             if row is not None and matches(row, query) and is_of(self._state.jobs.get(row.job_id), query):
                 found.append(row)
         return found
@@ -83,7 +65,7 @@ class History(Duty):
         job = self._state.jobs.get(query.job_id)
         return set() if job is None else {*job.runs, *job.ended}
 
-    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+    async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         found = Counter[tuple[float, RunState]]()
         for (whose, hour, state), runs in self._state.tallies.items():
             if namespace in (None, whose) and since <= hour * HOUR_SECONDS < until:
@@ -91,12 +73,49 @@ class History(Duty):
         ordered = sorted(found.items(), key=lambda item: (item[0][0], CODES[item[0][1]]))
         return [Tally(hour=hour, state=state, runs=runs) for (hour, state), runs in ordered[:MAX_TALLIES]]
 
-    async def incident_add(self, incident: Incident) -> None:
+
+class Incidents(Duty):
+    """`IncidentStore` of the port."""
+
+    async def add(self, incident: Incident) -> None:
         self._state.incidents.setdefault((incident.kind, incident.begin, incident.who), incident)
 
-    async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
+    async def between(self, since: float, until: float) -> Sequence[Incident]:
         found = [each for each in self._state.incidents.values() if each.begin <= until and each.end >= since]
         return sorted(found, key=lambda incident: (incident.begin, incident.kind, incident.who))[:MAX_INCIDENTS]
+
+
+class Marks(Duty):
+    """`MarkStore` of the port."""
+
+    async def put_requests(self, applied: Mapping[int, float]) -> None:
+        known = self._state.requests_applied
+        for partition, until in applied.items():
+            known[partition] = max(known.get(partition, until), until)
+
+    async def get_requests(self, partitions: int) -> float | None:
+        known = self._state.requests_applied
+        if not all(partition in known for partition in range(partitions)):
+            return None
+        return min((known[partition] for partition in range(partitions)), default=None)
+
+    async def put(self, marks: Mapping[int, int]) -> None:
+        for number, applied in marks.items():
+            if (found := self._state.executors.get(number)) is not None:
+                found.results_applied = max(found.results_applied, applied)
+
+    async def get(self, executor: int) -> int:
+        found = self._state.executors.get(executor)
+        return 0 if found is None else found.results_applied
+
+
+class Upkeep(Duty):
+    """`UpkeepStore` of the port."""
+
+    async def cluster_id(self) -> str:
+        if self._state.cluster_id is None:
+            self._state.cluster_id = str(UUID(bytes=self._state.clock.random_bytes(16), version=4))
+        return self._state.cluster_id
 
     async def maintain(self, retention: Retention) -> Maintained:
         now = self._state.now()
@@ -143,6 +162,29 @@ class History(Duty):
             if job.key is not None:
                 del self._state.job_keys[job.namespace, job.key]
         return [job.job_id for job in dropped]
+
+    async def stats(self) -> StoreStats:
+        now = self._state.now()
+        states = Counter(run.state for run in self._state.runs.values())
+        ready = [run.ready for run in self._state.runs.values() if self._state.is_claimable(run)]
+        dues = [timer.pending.due for timer in self._state.timers()]
+        return StoreStats(
+            queued=states[RunState.QUEUED],
+            held=states[RunState.DISPATCHED] + states[RunState.RUNNING],
+            retrying=states[RunState.RETRYING],
+            oldest_ready_seconds=max(0.0, now - min(ready, default=now)),
+            timers=len(dues),
+            timers_late_seconds=max(0.0, now - min(dues, default=now)),
+            executors=sum(executor.gone_at is None for executor in self._state.executors.values()),
+        )
+
+
+def row_of(state: State, run_id: UUID) -> RunRow | None:
+    run = state.runs.get(run_id)
+    if run is not None:
+        return state.run_row(run)
+    ended = state.ended.get(run_id)
+    return None if ended is None else ended.row
 
 
 def is_over(job: JobRecord) -> bool:

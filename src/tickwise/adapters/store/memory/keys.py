@@ -13,15 +13,15 @@ from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKe
 class ApiKeys(Duty):
     """The port `Keys` over a `State`."""
 
-    async def key_add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey) -> bool:
         if key.origin is KeyOrigin.MADE:
             self._make_room(key.principal.namespace)
         return self._add(key)
 
-    async def key_first(self, key: NewKey) -> bool:
+    async def first(self, key: NewKey) -> bool:
         return not self._state.api_keys and self._add(key)
 
-    async def key_of_setting(self, key: NewKey) -> Sequence[UUID] | None:
+    async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         there = self._state.api_keys.get(key.digest)
         if there is not None and there.revoked_at is not None:
             return None
@@ -35,7 +35,7 @@ class ApiKeys(Duty):
             record.revoked_at = self._state.now()
         return [record.key.key_id for record in replaced]
 
-    async def key_find(self, digest: bytes) -> FoundKey | None:
+    async def find(self, digest: bytes) -> FoundKey | None:
         found, now = self._state.api_keys.get(digest), self._state.now()
         if found is None or not found.good(now):
             return None
@@ -43,12 +43,12 @@ class ApiKeys(Duty):
         left = None if principal.expires_at is None else principal.expires_at - now
         return FoundKey(principal._replace(key_id=found.key.key_id), left)
 
-    async def keys_list(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+    async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
         return [_row(record) for record in mine[:limit]]
 
-    async def key_revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
         found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
         if found is None:
             return None
@@ -56,13 +56,13 @@ class ApiKeys(Duty):
             found.revoked_at = self._state.now()
         return _row(found)
 
-    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
+    async def used(self, ages: Mapping[UUID, float]) -> None:
         for record in self._state.api_keys.values():
             age = ages.get(record.key.key_id)
             if age is not None:
                 record.last_used_at = max(record.last_used_at or 0.0, self._state.now() - age)
 
-    async def keys_count(self) -> int:
+    async def count(self) -> int:
         return len(self._state.api_keys)
 
     def _of(self, namespace: str) -> list[KeyRecord]:

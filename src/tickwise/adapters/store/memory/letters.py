@@ -17,6 +17,7 @@ from tickwise.ports.store import (
     LetterResolution,
     LetterRow,
     LetterStatus,
+    OperationRow,
     Receipt,
     Replay,
     Settled,
@@ -27,8 +28,8 @@ KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
 """Answers of a batch whose receipt is kept."""
 
 
-class Letters(Duty):
-    """The dead letters of the port `Letters`."""
+class LetterViews(Duty):
+    """Dead letters, as the port shows them."""
 
     # ------------------------------------------------------------------------------------------- looking up
 
@@ -63,32 +64,17 @@ class Letters(Duty):
             return LetterStatus.EXPIRED
         return LetterStatus.HELD if ended.row.reason == UNKNOWN_OUTCOME else LetterStatus.OPEN
 
-    async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
+
+class Letters(LetterViews):
+    """`LetterStore` of the port."""
+
+    async def get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
         ended = self._failed(namespace, run_id)
         return None if ended is None else self._letter(ended, expire_seconds)
 
-    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
-        found: list[LetterRow] = []
-        for run_id in sorted(self._candidate_letters(query), reverse=True):
-            if len(found) >= query.limit:
-                break
-            ended = self._failed(query.namespace, run_id)
-            if ended is not None and matches(row := self._letter(ended, query.expire_seconds), query):
-                found.append(row)
-        return found
-
-    def _candidate_letters(self, query: LetterQuery) -> Sequence[UUID]:
-        job = None if query.job_id is None else self._state.jobs.get(query.job_id)
-        ended = self._state.ended if query.job_id is None else {} if job is None else job.ended
-        return [
-            run_id
-            for run_id, each in ended.items()
-            if each.row.state is RunState.FAILED and (query.before is None or run_id < query.before)
-        ]
-
     # ------------------------------------------------------------------------------------------- settling
 
-    async def letters_settle(
+    async def settle(
         self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
     ) -> Sequence[Settled] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
@@ -132,6 +118,41 @@ class Letters(Duty):
         if settlement.status is LetterStatus.REDRIVEN and job.standing is JobAction.CANCEL:
             return Settled.JOB_CANCELLED
         return Settled.SETTLED
+
+
+class LetterSearches(LetterViews):
+    """The searches for dead letters."""
+
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+        found: list[LetterRow] = []
+        for run_id in sorted(self._candidate_letters(query), reverse=True):
+            if len(found) >= query.limit:
+                break
+            ended = self._failed(query.namespace, run_id)
+            if ended is not None and matches(row := self._letter(ended, query.expire_seconds), query):
+                found.append(row)
+        return found
+
+    def _candidate_letters(self, query: LetterQuery) -> Sequence[UUID]:
+        job = None if query.job_id is None else self._state.jobs.get(query.job_id)
+        ended = self._state.ended if query.job_id is None else {} if job is None else job.ended
+        return [
+            run_id
+            for run_id, each in ended.items()
+            if each.row.state is RunState.FAILED and (query.before is None or run_id < query.before)
+        ]
+
+    async def operations(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        mine = [
+            operation.row
+            for operation_id, operation in self._state.operations.items()
+            if operation.row.namespace == namespace
+            and (before is None or operation_id < before)
+            and (kinds is None or operation.row.kind in kinds)
+        ]
+        return sorted(mine, key=lambda row: row.operation_id, reverse=True)[:limit]
 
 
 def is_repeat(before: LetterRecord, settlement: Settlement) -> bool:

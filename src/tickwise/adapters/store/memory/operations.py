@@ -21,9 +21,9 @@ from tickwise.ports.store import (
 
 
 class Operations(Duty):
-    """The operations of the port `Letters`."""
+    """`OperationStore` of the port."""
 
-    async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+    async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         self._state.keep(receipt)
@@ -50,7 +50,7 @@ class Operations(Duty):
         self._state.operations[row.operation_id] = OperationRecord(row, free_at=now)
         return row
 
-    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+    async def record(self, operations: Sequence[EndedOperation]) -> None:
         for operation in operations:
             record_ended(self._state, operation)
 
@@ -58,23 +58,11 @@ class Operations(Duty):
         found = self._state.operations.get(operation_id)
         return found if found is not None and found.row.namespace == namespace else None
 
-    async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
+    async def get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
         found = self._find_operation(namespace, operation_id)
         return None if found is None else found.row
 
-    async def operations_list(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
-        mine = [
-            operation.row
-            for operation_id, operation in self._state.operations.items()
-            if operation.row.namespace == namespace
-            and (before is None or operation_id < before)
-            and (kinds is None or operation.row.kind in kinds)
-        ]
-        return sorted(mine, key=lambda row: row.operation_id, reverse=True)[:limit]
-
-    async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+    async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
         found = self._find_operation(namespace, operation_id)
         if found is None:
             raise NotFound(f"there is no operation {operation_id}")
@@ -83,7 +71,7 @@ class Operations(Duty):
             found.row = replace(found.row, status=OperationStatus.CANCELLED, updated_at=now, ended_at=now)
         return found.row
 
-    async def operation_take(self, hold_seconds: float) -> OperationRow | None:
+    async def take(self, hold_seconds: float) -> OperationRow | None:
         now = self._state.now()
         free = [
             operation
@@ -96,7 +84,7 @@ class Operations(Duty):
         taken.free_at = now + hold_seconds
         return taken.row
 
-    async def operation_step(self, step: OperationStep) -> bool:
+    async def step(self, step: OperationStep) -> bool:
         found = self._state.operations.get(step.operation_id)
         if found is None:
             return False

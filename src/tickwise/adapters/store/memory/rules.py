@@ -12,9 +12,9 @@ from tickwise.ports.store import JobAction, RuleKind, RuleRow, check_room, check
 
 
 class Rules(Duty):
-    """The port `Rules` over a `State`."""
+    """`RuleStore` of the port."""
 
-    async def rule_put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
+    async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         rules = self._state.rules
         name = (rule.namespace, rule.kind, rule.name)
         stored = rules.get(name)
@@ -34,15 +34,15 @@ class Rules(Duty):
         self._changed(rule.namespace)
         return rules[name]
 
-    async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+    async def get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
         return self._state.rules.get((namespace, kind, name))
 
-    async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
+    async def page(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         mine = [rule for rule in self._state.rules.values() if (rule.namespace, rule.kind) == (namespace, kind)]
         mine.sort(key=lambda rule: rule.name)
         return [rule for rule in mine if after is None or rule.name > after][:limit]
 
-    async def rule_delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+    async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
         stored = self._state.rules.get((namespace, kind, name))
         if stored is None:
             raise NotFound(f"there is no {kind} {name}")
@@ -57,7 +57,7 @@ class Rules(Duty):
         self._state.rules_of_kind[namespace, kind] -= 1
         self._changed(namespace)
 
-    async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
+    async def all(self) -> tuple[int, Sequence[RuleRow]]:
         return self._state.rules_version, list(self._state.rules.values())
 
     def _is_used(self, namespace: str, calendar: str) -> bool:

@@ -518,6 +518,9 @@ class State:
         over = job.pause_until is not None and job.pause_until <= self.now()
         return job.standing is JobAction.PAUSE and not over
 
+    def is_claimable(self, run: RunRecord) -> bool:
+        return not (run.held or run.blocked or self.on_hold(run.job.namespace, run.lane.queue))
+
     def status(self, job: JobRecord) -> JobStatus:
         if job.standing is JobAction.CANCEL:
             return JobStatus.CANCELLED
@@ -539,7 +542,7 @@ class State:
 
 
 class Duty:
-    """One part of the port, over the state that all parts share."""
+    """One part of the store, over the state that all parts share."""
 
     def __init__(self, state: State) -> None:
         self._state = state

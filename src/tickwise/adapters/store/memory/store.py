@@ -1,61 +1,95 @@
-"""The whole store, as wiring hands it out."""
+"""`MemoryStore`: the parts put together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tickwise.adapters.store.memory.continuity import Continuity
-from tickwise.adapters.store.memory.definitions import Definitions
-from tickwise.adapters.store.memory.dispatch import Dispatch
+from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
+from tickwise.adapters.store.memory.definitions import JobCommands, JobSearches, Receipts, Tasks
+from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
-from tickwise.adapters.store.memory.flow import Flow
-from tickwise.adapters.store.memory.health import Health
-from tickwise.adapters.store.memory.history import History
+from tickwise.adapters.store.memory.flow import Completions, Queues
+from tickwise.adapters.store.memory.health import Checks, TimerRepair
+from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
 from tickwise.adapters.store.memory.keys import ApiKeys
-from tickwise.adapters.store.memory.letters import Letters
+from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
-from tickwise.adapters.store.memory.timers import Timers
+from tickwise.adapters.store.memory.timers import OccurrenceMoves, TimerCommands
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
 
 NEAR_SECONDS = 2.0
 
 
-class MemoryStore(
-    Definitions,
-    Timers,
-    Dispatch,
-    Executors,
-    Continuity,
-    History,
-    Rules,
-    Letters,
-    Operations,
-    Flow,
-    Health,
-    ApiKeys,
-):
-    """The ports `Store` and `Keys`. Its clock is the store's clock; what it holds lives as long as the object."""
+class Jobs(JobCommands, OccurrenceMoves):
+    """`JobStore` of the port."""
+
+
+class Runs(RunCommands, RunRecords):
+    """`RunStore` of the port."""
+
+
+class Timers(TimerCommands, TimerRepair):
+    """`TimerStore` of the port."""
+
+
+class Searches(JobSearches, RunSearches, LetterSearches):
+    """`Searches` of the port."""
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        if isinstance(query, JobQuery):
+            return len(await self.jobs(query))
+        return len(await (self.runs(query) if isinstance(query, RunQuery) else self.letters(query)))
+
+
+class MemoryStore:
+    """The port `Store`. Its clock is the store's clock; what it holds lives as long as the object."""
 
     def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS) -> None:
-        super().__init__(State(clock, near_seconds))
+        self.state = state = State(clock, near_seconds)
+        self.jobs = Jobs(state)
+        self.tasks = Tasks(state)
+        self.receipts = Receipts(state)
+        self.rules = Rules(state)
+        self.timers = Timers(state)
+        self.runs = Runs(state)
+        self.attempts = Attempts(state)
+        self.executors = Executors(state)
+        self.held = Held(state)
+        self.epochs = Epochs(state)
+        self.completions = Completions(state)
+        self.queues = Queues(state)
+        self.letters = Letters(state)
+        self.operations = Operations(state)
+        self.checks = Checks(state)
+        self.incidents = Incidents(state)
+        self.marks = Marks(state)
+        self.upkeep = Upkeep(state)
+        self.searches = Searches(state)
+        self.keys = ApiKeys(state)
 
     async def open(self) -> None:
         """Be there. Leases that ran out while it was closed get one more period."""
-        self._state.opened_at = self._state.now()
+        self.state.opened_at = self.state.now()
 
     async def close(self) -> None:
         """Nothing is lost by it: there is nothing to give back."""
 
     async def now(self) -> float:
-        return self._state.now()
-
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        if isinstance(query, JobQuery):
-            return len(await self.jobs_list(query))
-        return len(await (self.runs_list(query) if isinstance(query, RunQuery) else self.letters_list(query)))
+        return self.state.now()
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
-        self._state.on_handover = tell
+        self.state.on_handover = tell
+
+    # ------------------------------------------------------------------------------------------- for the world
+
+    def snapshot(self) -> State:
+        """Copy the present state as a standby that follows no longer."""
+        return snapshot_of(self.state)
+
+    def set_back(self, snapshot: State) -> None:
+        """Promote that standby: later writes are lost, acknowledged ones too. Then the first role connects and begins
+        an epoch. No scheduler may hold timers for a decision."""
+        set_back(self.state, snapshot)

@@ -31,16 +31,16 @@ FUSE: Final = "fuse"
 """The name of the fuse, which pauses a job whose schedule makes too many runs."""
 
 
-class Timers(Duty):
-    """The timers' part of the port `Runs`."""
+class TimerCommands(Duty):
+    """`TimerStore` of the port, but for its repair."""
 
-    async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
+    async def fire(self, horizon_seconds: float, limit: int) -> int:
         fired = self._near(self._state.one_time, horizon_seconds, limit)
         for timer in fired:
             self._fire(timer)
         return len(fired)
 
-    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+    async def fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
         fired = self._near(self._state.one_time, horizon_seconds, limit)
         made = [timer.run_id for timer in fired if self._fire(timer) and timer.run_id is not None]
         runs = [self._state.runs[run_id] for run_id in made]
@@ -53,7 +53,7 @@ class Timers(Duty):
             return False
         return self._state.make(timer.job, NewRun(timer.run_id, timer.pending.due, Trigger.SCHEDULE))
 
-    async def timers_take(self, request: FireRequest) -> FireBatch:
+    async def take(self, request: FireRequest) -> FireBatch:
         state = self._state
         self._expire()
         found = self._due(request) if request.other_zone_data_than is None else self._outdated(request)
@@ -79,14 +79,14 @@ class Timers(Duty):
             ],
         )
 
-    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+    async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         self._expire()
         batch = self._end(batch_id)
         if batch is None and fires:
             raise StoreUnavailable("the batch of timers is over: nothing was fired; take the timers again")
         return 0 if batch is None else sum(self._commit(batch, fire) for fire in fires)
 
-    async def timers_release(self, batch_id: int) -> None:
+    async def release(self, batch_id: int) -> None:
         self._end(batch_id)
 
     def _end(self, batch_id: int) -> BatchRecord | None:
@@ -171,7 +171,7 @@ class Timers(Duty):
         taken = self._state.taken
         return [timer for timer in seen if id(timer) not in taken and timer.job.job_id not in without][:limit]
 
-    async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+    async def count(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         state = self._state
         minute = int(state.now() // MINUTE_SECONDS)
         if minute != state.minute:
@@ -180,7 +180,11 @@ class Timers(Duty):
         state.fires_in_minute.update(counts)
         return {namespace: state.fires_in_minute[namespace] for namespace in counts}
 
-    async def occurrence_move(self, move: OccurrenceMove) -> None:
+
+class OccurrenceMoves(Duty):
+    """`JobStore.move_occurrence` of the port."""
+
+    async def move_occurrence(self, move: OccurrenceMove) -> None:
         state = self._state
         job = state.job(move.namespace, move.job_id)
         if job.standing is JobAction.CANCEL:

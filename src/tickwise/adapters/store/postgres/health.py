@@ -30,8 +30,8 @@ from tickwise.ports.store import Check, Examined, Violation
 log = logging.getLogger(__name__)
 
 
-class Health(Part):
-    """`violations`, `heal` and `timer_restore` of the port."""
+class Checks(Part):
+    """`CheckStore` of the port."""
 
     async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
         """See the port."""
@@ -66,7 +66,11 @@ class Health(Part):
                     log.error("%s: %s cannot be put right: %s", check, subject, error)
         return count
 
-    async def timer_restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
+
+class TimerRepair(Part):
+    """`TimerStore.restore` of the port."""
+
+    async def restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             job = await connection.fetchrow(statement("job_lock"), namespace, job_id)

@@ -3,59 +3,121 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from tickwise.adapters.store.postgres.connection.link import BEAT
+from tickwise.adapters.store.postgres.base import Shared
+from tickwise.adapters.store.postgres.connection.link import BEAT, POOL_CONNECTIONS
 from tickwise.adapters.store.postgres.dispatch.attempts import Attempts
-from tickwise.adapters.store.postgres.dispatch.epochs import Continuity
-from tickwise.adapters.store.postgres.dispatch.executors import Executors
-from tickwise.adapters.store.postgres.dispatch.timers import Timers
-from tickwise.adapters.store.postgres.health import Health
+from tickwise.adapters.store.postgres.dispatch.epochs import Epochs, Held
+from tickwise.adapters.store.postgres.dispatch.executors import Executors, ResultMarks
+from tickwise.adapters.store.postgres.dispatch.timers import TimerCommands
+from tickwise.adapters.store.postgres.health import Checks, TimerRepair
 from tickwise.adapters.store.postgres.jobs.changes import Changes
-from tickwise.adapters.store.postgres.jobs.flow import Flow
-from tickwise.adapters.store.postgres.jobs.jobs import Jobs
+from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
+from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
-from tickwise.adapters.store.postgres.jobs.submits import Submits
+from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
-from tickwise.adapters.store.postgres.records.letters import Letters
-from tickwise.adapters.store.postgres.records.records import Records
+from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
+from tickwise.adapters.store.postgres.records.records import Figures, Incidents, RequestMarks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.upkeep import Upkeep
+from tickwise.adapters.store.postgres.upkeep import Maintenance
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
-from tickwise.ports.store import JobQuery, LetterQuery, RunQuery
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
 
 VERSION_LEAST: Final = 150_000
 
 log = logging.getLogger(__name__)
 
 
-class PostgresStore(
-    Jobs,
-    Submits,
-    Changes,
-    Timers,
-    RunCommands,
-    Attempts,
-    Executors,
-    Continuity,
-    Records,
-    Rules,
-    Letters,
-    Flow,
-    Health,
-    Upkeep,
-    Tasks,
-    ApiKeys,
-):
-    """`ports.store.Store` and `ports.identity.Keys` on PostgreSQL.
+class Jobs(Submits, Changes, Lookups):
+    """`JobStore` of the port."""
+
+
+class Runs(RunCommands, RunRecords):
+    """`RunStore` of the port."""
+
+
+class Timers(TimerCommands, TimerRepair):
+    """`TimerStore` of the port."""
+
+
+class Marks(RequestMarks, ResultMarks):
+    """`MarkStore` of the port."""
+
+
+class Upkeep(Maintenance, Figures):
+    """`UpkeepStore` of the port."""
+
+
+class Searches(JobSearches, RunSearches, LetterSearches):
+    """`Searches` of the port."""
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        """See the port."""
+        if isinstance(query, JobQuery):
+            return await self._count_jobs(query)
+        return await (self._count_runs(query) if isinstance(query, RunQuery) else self._count_letters(query))
+
+
+class PostgresStore:
+    """`ports.store.Store` on PostgreSQL.
 
     Call `open` first. Any number of processes may work on one database; each object is for one event loop.
     """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        clock: Clock,
+        near_seconds: float = 2.0,
+        reads_only: bool = False,
+        pool_connections: int = POOL_CONNECTIONS,
+    ) -> None:
+        """`clock` only paces and measures; what is due and what has expired is judged by the database's clock.
+
+        `near_seconds`: a due time within it becomes a run at once, so that no scheduler has to be in time for it.
+
+        `pool_connections`: at most so many for what has no connection of its own; those of duties come beside them.
+
+        `reads_only`: for searches on a standby, or with a role that may only read. A write raises `Bug`.
+        """
+        self._shared = shared = Shared(
+            dsn, clock=clock, near_seconds=near_seconds, reads_only=reads_only, pool_connections=pool_connections
+        )
+        self._links = shared.links
+        self.jobs = Jobs(shared)
+        self.tasks = Tasks(shared)
+        self.receipts = Receipts(shared)
+        self.rules = Rules(shared)
+        self.timers = Timers(shared)
+        self.runs = Runs(shared)
+        self.attempts = Attempts(shared)
+        self.executors = Executors(shared)
+        self.held = Held(shared)
+        self.epochs = Epochs(shared)
+        self.completions = Completions(shared)
+        self.queues = Queues(shared)
+        self.letters = Letters(shared)
+        self.operations = Operations(shared)
+        self.checks = Checks(shared)
+        self.incidents = Incidents(shared)
+        self.marks = Marks(shared)
+        self.upkeep = Upkeep(shared)
+        self.searches = Searches(shared)
+        self.keys = ApiKeys(shared)
+
+    def on_handover(self, tell: Callable[[Handover], None]) -> None:
+        """See the port."""
+        self._shared.on_handover = tell
 
     async def open(self) -> None:
         """See the port."""
@@ -75,7 +137,7 @@ class PostgresStore(
 
     async def close(self) -> None:
         """See the port."""
-        self._batches.close()
+        self._shared.batches.close()
         await self._links.close()
 
     async def now(self) -> float:
@@ -83,12 +145,6 @@ class PostgresStore(
         async with self._links.line(BEAT).use(writes=False) as connection:
             now: float = await connection.fetchval(statement("now"))
         return now
-
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        """See the port."""
-        if isinstance(query, JobQuery):
-            return await self._count_jobs(query)
-        return await (self._count_runs(query) if isinstance(query, RunQuery) else self._count_letters(query))
 
     async def findings(self) -> list[str]:
         """Findings that an operator should put right some day: none keeps the store from working."""
@@ -104,7 +160,7 @@ class PostgresStore(
     async def shift(self, seconds: float, *, start_seconds: float = 0.0) -> None:
         """For tests: from now on every statement of this store reads a clock `seconds` ahead of the true one, and takes
         the server to have started `start_seconds` later than it did."""
-        self._forget()
+        self._shared.forget()
         await self._links.shift(seconds, start_seconds=start_seconds)
 
 

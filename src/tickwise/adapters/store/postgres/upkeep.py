@@ -64,7 +64,7 @@ class Partition(NamedTuple):
         return _first_id(self.day * DAY_SECONDS), _first_id((self.day + 1) * DAY_SECONDS)
 
 
-class Upkeep(Part):
+class Maintenance(Part):
     """`maintain` of the port."""
 
     async def maintain(self, retention: Retention) -> Maintained:

@@ -1,6 +1,6 @@
 """Batches of timers that are taken and not yet committed: each is a transaction on a connection of its own.
 
-    timers_take ──► kept ──(the caller decides)──► timers_commit or timers_release: the connection is given back
+    timers.take ──► kept ──(the caller decides)──► timers.commit or timers.release: the connection is given back
                       └── neither came within `BATCH_SECONDS`, or the store is closed: the connection is closed
 
 Invariant: a batch ends once, gives its connection back then, and needs nothing from a caller that is gone.

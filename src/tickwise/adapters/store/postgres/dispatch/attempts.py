@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.base import Part, Shared
 from tickwise.adapters.store.postgres.codes import ON_UNKNOWN
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, NEAR_SECONDS, ClaimCursor, Reach, Seen
@@ -54,9 +54,14 @@ log = logging.getLogger(__name__)
 
 
 class Attempts(Part):
-    """`attempts_claim`, `attempts_start`, `attempts_finish` of the port."""
+    """`AttemptStore` of the port."""
 
-    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], ClaimCursor] = {}
+        shared.at_clock_move.append(self._claimers.clear)
+
+    async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """See the port."""
         if request.limit <= 0 or not request.queues:
             return []
@@ -106,8 +111,8 @@ class Attempts(Part):
             if rows:
                 self._took(request.executor, rows[0][_TOKEN], taken)
         if rows:
-            self._hear(rows[0][_NOW])
-        now = self._no_later_than_now()
+            self._shared.hear(rows[0][_NOW])
+        now = self._shared.no_later_than_now()
         claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
         if not rows:
             return []
@@ -131,7 +136,7 @@ class Attempts(Part):
             if rows:
                 self._took(request.executor, rows[0][_TOKEN], [(row[_LANE], row[_READY]) for row in rows])
         if rows:
-            self._hear(rows[0][_NOW])
+            self._shared.hear(rows[0][_NOW])
         rows.sort(key=lambda row: places[row[_RUN]])
         return _claims(rows)
 
@@ -146,11 +151,11 @@ class Attempts(Part):
         if token <= links.token:
             raise InDoubt(f"the store gave the fencing token {token} after {links.token}: it was set back")
         links.token = token
-        reached = self._reached.get(executor)
+        reached = self._shared.reached.get(executor)
         if reached is None:
-            if len(self._reached) >= _MAX_CLAIMERS:
-                del self._reached[next(iter(self._reached))]
-            reached = self._reached[executor] = {}
+            if len(self._shared.reached) >= _MAX_CLAIMERS:
+                del self._shared.reached[next(iter(self._shared.reached))]
+            reached = self._shared.reached[executor] = {}
         # Of each lane the latest, which is the last of them in this order.
         for lane, ready in dict(sorted(taken)).items():
             if ready > reached.get(lane, FAR_PAST):
@@ -171,7 +176,7 @@ class Attempts(Part):
             rows.sort(key=lambda row: -places[row[_LANE]].lane.priority)
         return rows
 
-    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+    async def start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         """See the port."""
         if not starts:
             return []
@@ -185,7 +190,7 @@ class Attempts(Part):
             lines = {run: line for run, line in rows if line is not None}
             settled = await self._settle(connection, executor, starts, lines) if lines else Settlement()
             woken = await wake_or_not(connection, settled.over)
-        await self._tell_handover(woken, settled.stopping)
+        await self._shared.tell_handover(woken, settled.stopping)
         return [*refused, *(lines.keys() - settled.started)]
 
     async def _settle(
@@ -200,7 +205,7 @@ class Attempts(Part):
         except StoreUnavailable as error:
             raise InDoubt("some starts were recorded, others were not: repeat them all") from error
 
-    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         """See the port."""
         if not outcomes:
             return []
@@ -235,7 +240,7 @@ class Attempts(Part):
                 # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
                 # ended, too: this finds runs that began to wait while it ran.
                 woken = await wake_or_not(connection, over)
-            await self._tell_handover(woken)
+            await self._shared.tell_handover(woken)
             return refused
         # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
         outcomes = [
@@ -251,7 +256,7 @@ class Attempts(Part):
             refused += await _skip(connection, executor, skips, over) if skips else []
             refused += await _release(connection, executor, releases, over) if releases else []
             woken = await wake(connection, over)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return refused
 
 

@@ -34,10 +34,9 @@ MAX_HELD: Final = 100_000
 
 
 class Executors(Part):
-    """`executor_*`, `executors_list`, `attempts_release_unknown`, `leases_expire` and `results_*`
-    of the port."""
+    """`ExecutorStore` of the port."""
 
-    async def executor_join(self, executor: NewExecutor) -> int:
+    async def join(self, executor: NewExecutor) -> int:
         """See the port."""
         async with self._links.line(BEAT).use(writes=True) as connection:
             number: int = await connection.fetchval(
@@ -52,7 +51,7 @@ class Executors(Part):
             )
         return number
 
-    async def executor_beat(
+    async def beat(
         self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
     ) -> Beat:
         """See the port."""
@@ -65,7 +64,7 @@ class Executors(Part):
                 rows = await connection.fetch(statement("executor_beat"), *said)
             alive, now, epoch = rows[0][0], rows[0][1], rows[0]["epoch"]
             self._links.heard_epoch(epoch)  # a connection through a pooler may lead to another server by now
-            self._hear(now)
+            self._shared.hear(now)
             asked = [(run, kind, held) for _, _, run, kind, held, *_ in rows if run is not None]
             over = [run for run, _, held in asked if not held]
             if over:
@@ -73,15 +72,15 @@ class Executors(Part):
         cancels = [CancelRequest(run, CancelKind(kind)) for run, kind, held in asked if held and alive]
         return Beat(alive=alive, now=now, cancels=cancels, epoch=epoch)
 
-    async def executor_leave(self, executor: int) -> None:
+    async def leave(self, executor: int) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             # As with an expiry: gone first, so that no claim of its can follow what is freed.
             await connection.execute(statement("executor_gone"), executor)
             _, woken = await self._free(connection, [executor], in_order=True)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
 
-    async def attempts_release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+    async def release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("claims_wait"), executor)
@@ -92,10 +91,10 @@ class Executors(Part):
             over = Ended()
             over.add(*left)
             woken = await wake(connection, over)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return len(rows) - int(settled)
 
-    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+    async def all(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             if between is None:
@@ -104,13 +103,13 @@ class Executors(Part):
                 rows = await connection.fetch(statement("executors_between"), *between, MAX_EXECUTORS)
         return [ExecutorRow(**dict(row)) for row in rows]
 
-    async def leases_expire(self, crashes_max: int) -> Expired:
+    async def expire(self, crashes_max: int) -> Expired:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             expired = [row[0] for row in await connection.fetch(statement("executors_expire"))]
             gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
             freed, woken = await self._free(connection, gone, crashes_max=crashes_max) if gone else ([], [])
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return Expired(
             executors=expired,
             freed=len([one for one in freed if one.verdict == FREE]),
@@ -119,20 +118,7 @@ class Executors(Part):
             held=[one.run_id for one in freed if one.verdict == HELD],
         )
 
-    async def results_mark(self, marks: Mapping[int, int]) -> None:
-        """See the port."""
-        if not marks:
-            return
-        async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("results_mark"), list(marks.keys()), list(marks.values()))
-
-    async def results_marked(self, executor: int) -> int:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            number: int = await connection.fetchval(statement("results_marked"), executor)
-        return number
-
-    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+    async def keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("results_keys"), executors)
@@ -150,11 +136,30 @@ class Executors(Part):
         one of them and is claimable by it."""
         rows = await connection.fetch(statement("runs_held"), gone, MAX_HELD)
         terms = FreeTerms(crashes_max, in_order)
-        freed, woken = await free_runs(connection, self._stuck.waiting([row[0] for row in rows], self._clock), terms)
+        freed, woken = await free_runs(
+            connection, self._shared.stuck.waiting([row[0] for row in rows], self._clock), terms
+        )
         bad = {one.run_id: one.verdict for one in freed if one.verdict.startswith(BAD)}
-        self._stuck.note(bad, self._clock)
+        self._shared.stuck.note(bad, self._clock)
         if len(freed) - len(bad) < len(rows) or len(rows) == MAX_HELD:
             holders = {row[1] for row in await connection.fetch(statement("runs_held"), gone, MAX_HELD)}
             gone = [executor for executor in gone if executor not in holders]
         await connection.execute(statement("executors_settled"), gone)
         return [one for one in freed if one.run_id not in bad], woken
+
+
+class ResultMarks(Part):
+    """The marks of results of the port's `MarkStore`."""
+
+    async def put(self, marks: Mapping[int, int]) -> None:
+        """See the port."""
+        if not marks:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("results_mark"), list(marks.keys()), list(marks.values()))
+
+    async def get(self, executor: int) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            number: int = await connection.fetchval(statement("results_marked"), executor)
+        return number

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.base import Part, Shared
 from tickwise.adapters.store.postgres.connection.batches import COMMIT
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, LAG_SECONDS
@@ -115,15 +115,26 @@ def _settles(fire: Fire) -> list[bool]:
     ]
 
 
-class Timers(Part):
-    """The timers' part of the port `Runs`."""
+class TimerCommands(Part):
+    """`TimerStore` of the port, but for its repair."""
 
-    async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._timers_mark = FAR_PAST
+        self._timers_swept = FAR_PAST
+        self._fires_quiet = False
+        shared.at_clock_move.append(self._forget)
+
+    def _forget(self) -> None:
+        """Begin at the earliest timer again: the store's clock was moved."""
+        self._timers_mark = self._timers_swept = FAR_PAST
+
+    async def fire(self, horizon_seconds: float, limit: int) -> int:
         """See the port."""
         [(count, _, _)] = await self._fire("timers_fire", horizon_seconds, limit)
         return int(count)
 
-    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+    async def fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
         """See the port."""
         rows = await self._fire("timers_fire_named", horizon_seconds, limit)
         made = [row for row in rows if row[0] is not None]
@@ -150,7 +161,7 @@ class Timers(Part):
             self._timers_swept = ended + max(SWEEP_SECONDS, SWEEP_SHARE * (ended - begun))
         return rows
 
-    async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+    async def count(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         """See the port."""
         if not counts:
             return {}
@@ -158,18 +169,18 @@ class Timers(Part):
             rows = await connection.fetch(statement("fires_counted"), list(counts.keys()), list(counts.values()))
         return dict(rows)
 
-    async def timers_take(self, request: FireRequest) -> FireBatch:
+    async def take(self, request: FireRequest) -> FireBatch:
         """See the port."""
-        batch = await self._batches.begin()
+        batch = await self._shared.batches.begin()
         async with batch.use():
             now, rules_version, timers = await self._taken(batch.connection, request)
             if timers:
-                self._batches.keep(batch)
+                self._shared.batches.keep(batch)
         return FireBatch(batch.batch_id, now, rules_version, timers)
 
-    async def timers_commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
+    async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """See the port."""
-        batch = self._batches.pop(batch_id)
+        batch = self._shared.batches.pop(batch_id)
         if batch is None:
             if not fires:
                 return 0
@@ -177,9 +188,9 @@ class Timers(Part):
         async with batch.use():
             return await _commit(batch.connection, fires)
 
-    async def timers_release(self, batch_id: int) -> None:
+    async def release(self, batch_id: int) -> None:
         """See the port."""
-        batch = self._batches.pop(batch_id)
+        batch = self._shared.batches.pop(batch_id)
         if batch is not None:
             async with batch.use():
                 pass

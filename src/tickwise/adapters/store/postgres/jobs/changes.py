@@ -28,9 +28,9 @@ from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, 
 
 
 class Changes(Part):
-    """`job_change`, `job_move` and `occurrence_move` of the port."""
+    """`change`, `move` and `move_occurrence` of the port's `JobStore`."""
 
-    async def job_change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange) -> JobRow:
         """See the port."""
         lane = await self._lanes.number(change.namespace, change.lane)
         try:
@@ -80,7 +80,7 @@ class Changes(Part):
         if change.repace:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
-    async def job_move(self, move: JobMove) -> JobRow:
+    async def move(self, move: JobMove) -> JobRow:
         """See the port."""
         woken: list[Woken] = []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -98,7 +98,7 @@ class Changes(Part):
             elif job["paused"]:
                 await self._resume(connection, job, move)
             row = await _shown(connection, move.namespace, move.job_id)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return row
 
     async def _pause(self, connection: asyncpg.Connection, move: JobMove) -> None:
@@ -149,12 +149,12 @@ class Changes(Part):
         if counts_on and fired is not None:
             timer = timer._replace(fired=fired, minute=None, in_minute=0)
         run_id = plan.run_id if timer.hold is None else None
-        if run_id is not None and timer.due <= job["now"] + self._near_seconds:
+        if run_id is not None and timer.due <= job["now"] + self._shared.near_seconds:
             await make_runs(connection, [(job_id, NewRun(run_id, timer.due, Trigger.SCHEDULE))])
         else:
             await put_timer(connection, job_id, timer, run_id, plan.zone_data)
 
-    async def occurrence_move(self, move: OccurrenceMove) -> None:
+    async def move_occurrence(self, move: OccurrenceMove) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await _locked(connection, move.namespace, move.job_id)

@@ -23,16 +23,16 @@ from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRo
 """Standings of a job."""
 
 
-class Flow(Part):
-    """`completions`, `completions_commit`, `queue_*` and `queues_list` of the port."""
+class Completions(Part):
+    """`CompletionStore` of the port."""
 
-    async def completions(self, limit: int) -> Sequence[Completion]:
+    async def pending(self, limit: int) -> Sequence[Completion]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("completions"), limit)
         return [Completion(run=run_row(row), succeeded=row["succeeded"]) for row in rows]
 
-    async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+    async def commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             done = await connection.fetch(statement("completions_done"), namespace, list(ends))
@@ -50,7 +50,11 @@ class Flow(Part):
                 await make_skips(connection, start.job_id, [skip for skip, _ in skips], [origin for _, origin in skips])
         return made
 
-    async def queue_hold(self, hold: QueueHold) -> QueueRow:
+
+class Queues(Part):
+    """`QueueStore` of the port."""
+
+    async def hold(self, hold: QueueHold) -> QueueRow:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             async with connection.transaction():
@@ -71,7 +75,7 @@ class Flow(Part):
             rows = await connection.fetch(statement("queues_list"), hold.namespace, hold.queue)
             return _queue_row(hold.namespace, rows[0]) if rows else _passed(hold)
 
-    async def queue_resume(self, namespace: str, queue: str) -> bool:
+    async def resume(self, namespace: str, queue: str) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
@@ -83,9 +87,9 @@ class Flow(Part):
         with contextlib.suppress(Unavailable):
             async with self._links.pooled(writes=True) as connection:
                 woken = await wake_queue(connection, namespace, queue)
-            await self._tell_handover(woken)
+            await self._shared.tell_handover(woken)
 
-    async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
+    async def all(self, namespace: str) -> Sequence[QueueRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("queues_list"), namespace, None)

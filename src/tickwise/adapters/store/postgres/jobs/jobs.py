@@ -38,10 +38,10 @@ MARKS: Final = {
 STANDING: Final = frozenset({JobStatus.PAUSED, JobStatus.CANCELLED})
 
 
-class Jobs(Part):
-    """`job_get`, `jobs_list` of the port, and its `count` of jobs."""
+class Lookups(Part):
+    """`JobStore.get` of the port."""
 
-    async def job_get(self, namespace: str, job: UUID | str) -> JobRow | None:
+    async def get(self, namespace: str, job: UUID | str) -> JobRow | None:
         """See the port."""
         if isinstance(job, UUID):
             rows = await search(self._links, "job_get", [namespace, job], self._clock)
@@ -50,7 +50,11 @@ class Jobs(Part):
             row = await connection.fetchrow(statement("job_by_key"), namespace, job)
         return None if row is None else job_row(row)
 
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+
+class JobSearches(Part):
+    """The searches for jobs."""
+
+    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
         if replace(query, statuses=_named(query)) == JobQuery(
             namespace=query.namespace, before=query.before, limit=query.limit

@@ -25,7 +25,7 @@ LABELS: Final[Mapping[KeyOrigin, str]] = {
 class ApiKeys(Part):
     """The port `Keys`."""
 
-    async def key_add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             if key.origin is KeyOrigin.MADE:
@@ -33,15 +33,15 @@ class ApiKeys(Part):
                 check_keys_room(count)
             return await _add(connection, key)
 
-    async def key_first(self, key: NewKey) -> bool:
+    async def first(self, key: NewKey) -> bool:
         """See the port."""
-        if await self.keys_count():
+        if await self.count():
             return False
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("keys_lock"))
             return not await connection.fetchval(statement("keys_count")) and await _add(connection, key)
 
-    async def key_of_setting(self, key: NewKey) -> Sequence[UUID] | None:
+    async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("keys_lock"))
@@ -50,7 +50,7 @@ class ApiKeys(Part):
             await _add(connection, key)
             return [row["key_id"] for row in await connection.fetch(statement("keys_replace"), key.digest)]
 
-    async def key_find(self, digest: bytes) -> FoundKey | None:
+    async def find(self, digest: bytes) -> FoundKey | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("key_find"), digest)
@@ -61,24 +61,24 @@ class ApiKeys(Part):
         )
         return FoundKey(principal, row["seconds_left"])
 
-    async def keys_list(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+    async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def key_revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             row = await connection.fetchrow(statement("key_revoke"), namespace, [key_id])
         return None if row is None else _key(row)
 
-    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
+    async def used(self, ages: Mapping[UUID, float]) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             await connection.execute(statement("keys_used"), [*ages.keys()], [*ages.values()])
 
-    async def keys_count(self) -> int:
+    async def count(self) -> int:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             count: int = await connection.fetchval(statement("keys_count"))

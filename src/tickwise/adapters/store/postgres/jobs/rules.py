@@ -22,9 +22,9 @@ TRIES: Final = 4
 
 
 class Rules(Part):
-    """`rule_*` and `rules_*` of the port."""
+    """`RuleStore` of the port."""
 
-    async def rule_put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
+    async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         """See the port."""
         async with self._changing() as connection:
             before = await _found(connection, rule.namespace, rule.kind, rule.name)
@@ -40,18 +40,18 @@ class Rules(Part):
             await connection.execute(statement("rules_changed"), rule.namespace)
         return _rule(stored)
 
-    async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+    async def get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             return await _found(connection, namespace, kind, name)
 
-    async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
+    async def page(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("rules_list"), namespace, kind, after, limit)
         return [_rule(row) for row in rows]
 
-    async def rule_delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+    async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
         """See the port."""
         async with self._changing() as connection:
             before = await _found(connection, namespace, kind, name)
@@ -67,7 +67,7 @@ class Rules(Part):
             await connection.execute(statement("rule_drop"), namespace, kind, name)
             await connection.execute(statement("rules_changed"), namespace)
 
-    async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
+    async def all(self) -> tuple[int, Sequence[RuleRow]]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("rules_all"))

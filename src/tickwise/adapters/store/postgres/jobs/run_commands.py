@@ -24,10 +24,9 @@ class _JobCancelled(Exception):
 
 
 class RunCommands(Part):
-    """`runs_add`, `run_skip`, `run_postpone`, `runs_cancel`, `runs_cancel_all`, `runs_unblock` and `runs_waiting`
-    of the port."""
+    """The changes of `RunStore` of the port."""
 
-    async def runs_add(
+    async def add(
         self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
     ) -> bool | Replay:
         """See the port."""
@@ -45,7 +44,7 @@ class RunCommands(Part):
             return False
         return True
 
-    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+    async def skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
         """See the port."""
         return await self._end("run_skip", namespace, run_id, error)
 
@@ -58,10 +57,10 @@ class RunCommands(Part):
             if row is not None:
                 over.add_row(row["job_id"], row["namespace"], row["limit_key"])
             woken = await wake_or_not(connection, over)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return state
 
-    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+    async def postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             job_id = await connection.fetchval(statement("run_postpone"), run_id, namespace, due)
@@ -69,30 +68,30 @@ class RunCommands(Part):
                 await _state(connection, namespace, run_id, None)
                 return False
             woken = await unblock(connection, [job_id])  # what waited for it may be before it now
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return True
 
-    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+    async def cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
         """See the port."""
         return await self._end("run_cancel", namespace, run_id, cancelled_sentence(principal))
 
-    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
             count, woken = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return count
 
-    async def runs_unblock(self) -> int:
+    async def unblock(self) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             woken = await sweep(connection)
-        await self._tell_handover(woken)
+        await self._shared.tell_handover(woken)
         return len(woken)
 
-    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+    async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
         """See the port."""
         # A hot line: this is asked twice a second, of a table of which nobody knows the statistics.
         async with self._links.line("waiting").use(writes=False) as connection:

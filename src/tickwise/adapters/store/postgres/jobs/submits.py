@@ -40,9 +40,9 @@ class _Taken(Exception):
 
 
 class Submits(Part):
-    """`jobs_add` and receipts of the port."""
+    """`JobStore.add` of the port."""
 
-    async def jobs_add(
+    async def add(
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
         """See the port."""
@@ -72,13 +72,16 @@ class Submits(Part):
         """Store those that have a lane. A batch of which something is refused leaves no receipt."""
         if (replay := await self._replay(receipt)) is not None:
             return replay
-        stored = await self.jobs_add([job for job in jobs if _place(job) not in refused])
+        stored = await self.add([job for job in jobs if _place(job) not in refused])
         assert not isinstance(stored, Replay)
         answers = iter(stored)
         return [Added.NO_LANE if _place(job) in refused else next(answers) for job in jobs]
 
     async def _replay(self, receipt: Receipt | None) -> Replay | None:
-        return None if receipt is None else await self.receipt_find(receipt.principal, receipt.route, receipt.key)
+        if receipt is None:
+            return None
+        async with self._links.pooled(writes=False) as connection:
+            return await find_receipt(connection, receipt.principal, receipt.route, receipt.key)
 
     async def _add_plain(self, jobs: Sequence[NewJob], numbers: Numbers) -> None:
         columns = self._job_columns(jobs, numbers)
@@ -87,7 +90,7 @@ class Submits(Part):
         # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
         line = self._links.line("submit")
         async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
-            await connection.execute(statement("jobs_add"), self._near_seconds, *columns)
+            await connection.execute(statement("jobs_add"), self._shared.near_seconds, *columns)
 
     def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
         """One array for each parameter that both statements have."""
@@ -122,7 +125,7 @@ class Submits(Part):
                 return []
             rows = await connection.fetch(
                 statement("jobs_add_checked"),
-                self._near_seconds,
+                self._shared.near_seconds,
                 *columns,
                 [job.key for job in jobs],
                 [job.digest if job.named else None for job in jobs],
@@ -147,12 +150,16 @@ class Submits(Part):
             await make_runs(connection, missed)
             return answers
 
-    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+
+class Receipts(Part):
+    """`ReceiptStore` of the port."""
+
+    async def find(self, principal: str, route: str, key: str) -> Replay | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             return await find_receipt(connection, principal, route, key)
 
-    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+    async def keep(self, receipt: Receipt) -> Replay | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await take_receipt(connection, receipt)

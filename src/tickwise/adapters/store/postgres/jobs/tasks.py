@@ -10,11 +10,9 @@ from tickwise.ports.store import StoredTask, check_newest
 
 
 class Tasks(Part):
-    """`task_*` and `tasks_list` of the store's port."""
+    """`TaskStore` of the port."""
 
-    async def task_put(
-        self, task: StoredTask, expected_version: int | None = None, *, again: bool = False
-    ) -> StoredTask:
+    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("task_lock"), task.namespace, task.task_id)
@@ -35,27 +33,25 @@ class Tasks(Part):
             row = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)
         return StoredTask(**dict(row))
 
-    async def task_get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
+    async def get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("task_get"), namespace, task_id, version)
         return None if row is None else StoredTask(**dict(row))
 
-    async def task_versions(
-        self, namespace: str, task_id: str, *, before: int | None, limit: int
-    ) -> Sequence[StoredTask]:
+    async def versions(self, namespace: str, task_id: str, *, before: int | None, limit: int) -> Sequence[StoredTask]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("task_versions"), namespace, task_id, before, limit)
         return [StoredTask(**dict(row)) for row in rows]
 
-    async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+    async def page(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("tasks_list"), namespace, after, limit)
         return [StoredTask(**dict(row)) for row in rows]
 
-    async def scripts_stored(self) -> Sequence[tuple[str, str]]:
+    async def scripts(self) -> Sequence[tuple[str, str]]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("scripts_stored"))

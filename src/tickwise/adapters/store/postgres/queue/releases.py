@@ -54,6 +54,10 @@ class Stuck:
     def __init__(self) -> None:
         self._until: dict[UUID, float] = {}
 
+    def clear(self) -> None:
+        """Forget them: they are tried again."""
+        self._until.clear()
+
     def waiting(self, runs: Sequence[UUID], clock: Clock) -> list[UUID]:
         """Those of these runs that are to be tried now."""
         if not self._until:

@@ -41,26 +41,15 @@ _LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - 
 
 
 class Letters(Part):
-    """`letters_*`, `letter_get`, `operation_*` and `operations_list` of the port."""
+    """`LetterStore` of the port."""
 
-    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("letters_list"), *_asked(query))
-        return [_letter_row(row) for row in rows]
-
-    async def _count_letters(self, query: LetterQuery) -> int:
-        async with self._links.pooled(writes=False) as connection:
-            count: int = await connection.fetchval(statement("letters_count"), *_asked(query))
-        return count
-
-    async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
+    async def get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("letter_get"), namespace, expire_seconds, run_id)
         return None if row is None else _letter_row(row)
 
-    async def letters_settle(
+    async def settle(
         self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
     ) -> Sequence[Settled] | Replay:
         """See the port."""
@@ -72,7 +61,34 @@ class Letters(Part):
                 await connection.execute(statement("receipt_drop"), receipt.principal, receipt.route, receipt.key)
             return answers
 
-    async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+
+class LetterSearches(Part):
+    """The searches for dead letters and operations."""
+
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("letters_list"), *_asked(query))
+        return [_letter_row(row) for row in rows]
+
+    async def _count_letters(self, query: LetterQuery) -> int:
+        async with self._links.pooled(writes=False) as connection:
+            count: int = await connection.fetchval(statement("letters_count"), *_asked(query))
+        return count
+
+    async def operations(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("operations_list"), namespace, before, limit, kinds)
+        return [_operation_row(row) for row in rows]
+
+
+class Operations(Part):
+    """`OperationStore` of the port."""
+
+    async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
@@ -89,28 +105,20 @@ class Letters(Part):
             row = await connection.fetchrow(statement("operation_get"), operation.namespace, operation.operation_id)
         return _operation_row(row)
 
-    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+    async def record(self, operations: Sequence[EndedOperation]) -> None:
         """See the port."""
         if not operations:
             return
         async with self._links.pooled(writes=True) as connection:
             await record_ended(connection, operations)
 
-    async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
+    async def get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("operation_get"), namespace, operation_id)
         return None if row is None else _operation_row(row)
 
-    async def operations_list(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("operations_list"), namespace, before, limit, kinds)
-        return [_operation_row(row) for row in rows]
-
-    async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+    async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             row = await connection.fetchrow(statement("operation_cancel"), namespace, operation_id)
@@ -118,13 +126,13 @@ class Letters(Part):
             raise NotFound(f"there is no operation {operation_id}")
         return _operation_row(row)
 
-    async def operation_take(self, hold_seconds: float) -> OperationRow | None:
+    async def take(self, hold_seconds: float) -> OperationRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             row = await connection.fetchrow(statement("operation_take"), hold_seconds)
         return None if row is None else _operation_row(row)
 
-    async def operation_step(self, step: OperationStep) -> bool:
+    async def step(self, step: OperationStep) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             stepped = await connection.fetchval(

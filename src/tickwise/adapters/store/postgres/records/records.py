@@ -35,42 +35,26 @@ made by nodes' clocks, due times by the store's."""
 _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 
 
-class Records(Part):
-    """`cluster_id`, `requests_mark*`, `run_get`, `run_attempts`, `runs_list`, `runs_tally`, `incident*` and `stats`
-    of the port, and its `count` of runs."""
+class RunRecords(Part):
+    """`RunStore.get` and `RunStore.attempts` of the port."""
 
-    async def cluster_id(self) -> str:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            name: str = await connection.fetchval(statement("cluster_id"))
-        return name
-
-    async def requests_mark(self, applied: Mapping[int, float]) -> None:
-        """See the port."""
-        if not applied:
-            return
-        async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("requests_mark"), list(applied.keys()), list(applied.values()))
-
-    async def requests_marked(self, partitions: int) -> float | None:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            earliest: float | None = await connection.fetchval(statement("requests_marked"), partitions)
-        return earliest
-
-    async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
+    async def get(self, namespace: str, run_id: UUID) -> RunRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await _shown(connection, await connection.fetch(statement("run_get"), run_id, namespace))
         return rows[0] if rows else None
 
-    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+    async def attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("run_attempts"), run_id)
         return [AttemptRow(**{**dict(row), "state": STATES[row["state"]]}) for row in rows]
 
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+
+class RunSearches(Part):
+    """The searches for runs, and their tallies."""
+
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
@@ -91,24 +75,55 @@ class Records(Part):
         rows = await searched(connection, "jobs_labelled", labelled, self._clock)
         return _asked(query, [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None)
 
-    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+    async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("runs_tally"), namespace, since, until, MAX_TALLIES)
         return [Tally(hour=row["hour"], state=STATES[row["state"]], runs=row["runs"]) for row in rows]
 
-    async def incident_add(self, incident: Incident) -> None:
+
+class Incidents(Part):
+    """`IncidentStore` of the port."""
+
+    async def add(self, incident: Incident) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             await connection.execute(
                 statement("incident_add"), incident.kind, incident.begin, incident.end, incident.who
             )
 
-    async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
+    async def between(self, since: float, until: float) -> Sequence[Incident]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("incidents_list"), since, until, MAX_INCIDENTS)
         return [Incident(**dict(row)) for row in rows]
+
+
+class RequestMarks(Part):
+    """`MarkStore` of the port."""
+
+    async def put_requests(self, applied: Mapping[int, float]) -> None:
+        """See the port."""
+        if not applied:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("requests_mark"), list(applied.keys()), list(applied.values()))
+
+    async def get_requests(self, partitions: int) -> float | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            earliest: float | None = await connection.fetchval(statement("requests_marked"), partitions)
+        return earliest
+
+
+class Figures(Part):
+    """The store's name and its counts."""
+
+    async def cluster_id(self) -> str:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            name: str = await connection.fetchval(statement("cluster_id"))
+        return name
 
     async def stats(self) -> StoreStats:
         """See the port."""

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from tickwise.testing.contracts.base import KeyedStore, StoreContract, lane
+from tickwise.ports.store import Store
+from tickwise.testing.contracts.base import StoreContract, lane
 from tickwise.testing.factories import Factory
 
 HOUR = 3600.0
@@ -16,16 +17,16 @@ TENTH = 10
 
 
 class FairnessContract(StoreContract):
-    """`attempts_claim`, "Fair"."""
+    """`attempts.claim`, "Fair"."""
 
-    async def backlog(self, store: KeyedStore, make: Factory, namespace: str, count: int, *, priority: int = 5) -> None:
+    async def backlog(self, store: Store, make: Factory, namespace: str, count: int, *, priority: int = 5) -> None:
         """So many runs of a namespace that wait, and have waited longer than whatever comes after them."""
         jobs = [make.job(namespace=namespace, lane=lane(priority)) for _ in range(count)]
         await self.add(store, *jobs)
 
     @pytest.mark.parametrize("limit", [1, 16])
     async def test_a_backlog_does_not_keep_another_namespace_waiting(
-        self, store: KeyedStore, make: Factory, limit: int
+        self, store: Store, make: Factory, limit: int
     ) -> None:
         """Its single run is among the first that are claimed, however many wait before it, however few are taken."""
         await self.backlog(store, make, "busy", BACKLOG)
@@ -41,7 +42,7 @@ class FairnessContract(StoreContract):
         assert single.job_id in got
         assert claims <= 3
 
-    async def test_namespaces_take_turns(self, store: KeyedStore, make: Factory) -> None:
+    async def test_namespaces_take_turns(self, store: Store, make: Factory) -> None:
         """One has ten times as much as the others, and gets no more than they while they have something."""
         for namespace, count in (("a", 50), ("b", 5), ("c", 5)):
             await self.backlog(store, make, namespace, count)
@@ -52,9 +53,7 @@ class FairnessContract(StoreContract):
         # Three each, but for the one claim of ten that goes by waiting time alone.
         assert all(2 <= count <= 4 for count in counts.values()), counts
 
-    async def test_a_higher_priority_goes_before_another_namespaces_turn(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_higher_priority_goes_before_another_namespaces_turn(self, store: Store, make: Factory) -> None:
         """Turns are taken among lanes of one priority."""
         await self.backlog(store, make, "urgent", 8, priority=9)
         await self.shift(store, 0.5)
@@ -63,7 +62,7 @@ class FairnessContract(StoreContract):
         got = [claimed.namespace for _ in range(8) for claimed in await self.claim(store, executor, limit=1)]
         assert got == ["urgent"] * 8
 
-    async def test_within_a_namespace_the_longest_waiting_goes_first(self, store: KeyedStore, make: Factory) -> None:
+    async def test_within_a_namespace_the_longest_waiting_goes_first(self, store: Store, make: Factory) -> None:
         """Whichever of its queues it waits in."""
         executor = await self.register(store, queues=("one", "two"), lease_seconds=HOUR)
         jobs = [make.job(lane=lane(queue="one" if number % 2 else "two")) for number in range(6)]
@@ -77,14 +76,14 @@ class FairnessContract(StoreContract):
         ]
         assert got == [job.job_id for job in jobs]
 
-    async def test_a_claim_is_filled_from_every_namespace(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_claim_is_filled_from_every_namespace(self, store: Store, make: Factory) -> None:
         """A turn leaves no slot empty while anybody waits."""
         for namespace in ("a", "b", "c"):
             await self.backlog(store, make, namespace, 3)
         executor = await self.register(store, lease_seconds=HOUR)
         assert len(await self.claim(store, executor, limit=9)) == 9
 
-    async def test_each_tenth_claim_begins_with_the_longest_waiting(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_tenth_claim_begins_with_the_longest_waiting(self, store: Store, make: Factory) -> None:
         """Low priority, behind a backlog of high: it is claimed within ten claims, and not much later."""
         low = make.job(lane=lane(0), namespace="patient")
         await self.add(store, low)

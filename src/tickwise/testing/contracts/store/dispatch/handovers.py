@@ -11,8 +11,8 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import CancelRequest, ClaimRequest, Handover, JobAction
-from tickwise.testing.contracts.base import KeyedStore, lane
+from tickwise.ports.store import CancelRequest, ClaimRequest, Handover, JobAction, Store
+from tickwise.testing.contracts.base import lane
 from tickwise.testing.contracts.store.dispatch.limits import ENDS, CrowdContract, limit
 from tickwise.testing.factories import Factory, outcome
 
@@ -23,7 +23,7 @@ WAITS = [Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING]
 class Ear:
     """Hears what a store tells."""
 
-    def __init__(self, store: KeyedStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._heard: list[Handover] = []
         store.on_handover(self._heard.append)
 
@@ -40,23 +40,23 @@ class Ear:
         self._heard.clear()
 
 
-async def claim_by_name(store: KeyedStore, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
+async def claim_by_name(store: Store, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
     """The claims of an executor that was told of these runs."""
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=10, ahead_seconds=0.0, runs=runs)
-    return await store.attempts_claim(request)
+    return await store.attempts.claim(request)
 
 
 class HandoverContract(CrowdContract):
     """`Store.on_handover`."""
 
-    async def taken(self, store: KeyedStore, make: Factory, count: int = 2) -> tuple[int, list[Claimed]]:
+    async def taken(self, store: Store, make: Factory, count: int = 2) -> tuple[int, list[Claimed]]:
         """A limit of one: an executor runs the first, the others wait for its slot."""
         executor, claims = await self.crowd(store, make, count)
         starts = await self.starts_in_turn(store, executor, *claims, gate=limit(1))
         assert starts == [True] + [False] * (count - 1)
         return executor, claims
 
-    async def in_line(self, store: KeyedStore, make: Factory, policy: Overlap) -> tuple[int, Claimed, Claimed]:
+    async def in_line(self, store: Store, make: Factory, policy: Overlap) -> tuple[int, Claimed, Claimed]:
         """An executor that runs the first of a job's two runs; the second one waits for it."""
         await self.job_with(store, make, policy, policy)
         executor = await self.register(store, lease_seconds=100 * HOUR)
@@ -66,7 +66,7 @@ class HandoverContract(CrowdContract):
 
     @pytest.mark.parametrize("end", ENDS)
     async def test_the_end_of_a_run_names_who_may_have_its_slot(
-        self, store: KeyedStore, make: Factory, end: RunState
+        self, store: Store, make: Factory, end: RunState
     ) -> None:
         """However it ends; and what is named can be claimed at that moment."""
         executor, [first, second] = await self.taken(store, make)
@@ -78,7 +78,7 @@ class HandoverContract(CrowdContract):
 
     @pytest.mark.parametrize("policy", WAITS)
     async def test_the_end_of_a_run_names_the_next_of_its_job(
-        self, store: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, make: Factory, policy: Overlap
     ) -> None:
         """Which can be claimed at that moment, too."""
         executor, first, second = await self.in_line(store, make, policy)
@@ -88,7 +88,7 @@ class HandoverContract(CrowdContract):
         [again] = await claim_by_name(store, executor, ear.claimable())
         assert await self.starts(store, executor, again) == [True]
 
-    async def test_it_is_told_with_its_lane(self, store: KeyedStore, make: Factory) -> None:
+    async def test_it_is_told_with_its_lane(self, store: Store, make: Factory) -> None:
         """The executors that serve the lane can be told."""
         executor = await self.register(store, queues=("default", "heavy"), lease_seconds=HOUR)
         jobs = [make.job(make.now - ago, lane=lane(7, queue="heavy")) for ago in (2.0, 1.0)]
@@ -102,7 +102,7 @@ class HandoverContract(CrowdContract):
         assert (ready.run_id, ready.lane) == (second.run_id, lane(7, queue="heavy"))
         assert ready.ready <= await store.now()
 
-    async def test_an_end_that_nobody_waits_for_tells_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_end_that_nobody_waits_for_tells_nothing(self, store: Store, make: Factory) -> None:
         """Neither that of an ordinary run, nor of one with a limit, nor of the only one of its job."""
         executor = await self.register(store, lease_seconds=HOUR)
         await self.job_with(store, make, Overlap.QUEUE_ALL)
@@ -114,7 +114,7 @@ class HandoverContract(CrowdContract):
             assert await self.finish(store, executor, outcome(claimed)) == []
         assert ear.claimable() == []
 
-    async def test_an_end_names_no_more_than_there_are_slots(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_end_names_no_more_than_there_are_slots(self, store: Store, make: Factory) -> None:
         """The others go on waiting."""
         executor, [first, second, *others] = await self.taken(store, make, 5)
         ear = Ear(store)
@@ -124,24 +124,22 @@ class HandoverContract(CrowdContract):
 
     @pytest.mark.parametrize("way", ["cancelled", "skipped", "job cancelled"])
     async def test_who_ends_before_it_took_its_slot_leaves_it_to_the_next(
-        self, store: KeyedStore, make: Factory, way: str
+        self, store: Store, make: Factory, way: str
     ) -> None:
         """It was told of; then people end it before anybody claims it."""
         executor, [first, second, third] = await self.taken(store, make, 3)
         await self.finish(store, executor, outcome(first))
         ear = Ear(store)
         if way == "cancelled":
-            await store.runs_cancel("default", second.run_id, "grace")
+            await store.runs.cancel("default", second.run_id, "grace")
         elif way == "skipped":
-            await store.run_skip("default", second.run_id, "not this one")
+            await store.runs.skip("default", second.run_id, "not this one")
         else:
-            await store.job_move(make.move(second.job_id, JobAction.CANCEL))
+            await store.jobs.move(make.move(second.job_id, JobAction.CANCEL))
         assert ear.claimable() == [third.run_id]
 
     @pytest.mark.parametrize("way", ["cancelled", "skipped", "postponed"])
-    async def test_a_free_run_that_goes_names_who_waited_for_it(
-        self, store: KeyedStore, make: Factory, way: str
-    ) -> None:
+    async def test_a_free_run_that_goes_names_who_waited_for_it(self, store: Store, make: Factory, way: str) -> None:
         """An earlier run that was given back, and that people end or put off."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -150,23 +148,21 @@ class HandoverContract(CrowdContract):
         await self.finish(store, one, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
         ear = Ear(store)
         if way == "cancelled":
-            await store.runs_cancel("default", first.run_id, "grace")
+            await store.runs.cancel("default", first.run_id, "grace")
         elif way == "skipped":
-            await store.run_skip("default", first.run_id, "not this one")
+            await store.runs.skip("default", first.run_id, "not this one")
         else:
-            await store.run_postpone("default", first.run_id, make.now + HOUR)
+            await store.runs.postpone("default", first.run_id, make.now + HOUR)
         assert ear.claimable() == [second.run_id]
 
-    async def test_an_executor_that_leaves_names_who_waited_for_what_it_ran(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_an_executor_that_leaves_names_who_waited_for_what_it_ran(self, store: Store, make: Factory) -> None:
         """Its run is free again, and the slot goes to the run that waited."""
         executor, [_, second] = await self.taken(store, make)
         ear = Ear(store)
-        await store.executor_leave(executor)
+        await store.executors.leave(executor)
         assert ear.claimable() == [second.run_id]
 
-    async def test_an_expiry_names_who_waited_for_what_the_lost_one_ran(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_expiry_names_who_waited_for_what_the_lost_one_ran(self, store: Store, make: Factory) -> None:
         """As soon as its lease is over and it is found."""
         lost = await self.register(store, "lost")
         jobs = [make.job(make.now - ago) for ago in (2.0, 1.0)]
@@ -177,19 +173,17 @@ class HandoverContract(CrowdContract):
         await self.expire(store, lost)
         assert ear.claimable() == [second.run_id]
 
-    async def test_a_queue_that_goes_on_names_who_waits_for_a_slot_there(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_queue_that_goes_on_names_who_waits_for_a_slot_there(self, store: Store, make: Factory) -> None:
         """Nobody was woken while it stood still, though the slot was free."""
         executor, [first, second] = await self.taken(store, make)
-        await store.queue_hold(make.hold())
+        await store.queues.hold(make.hold())
         ear = Ear(store)
         await self.finish(store, executor, outcome(first))
         assert ear.claimable() == []
-        assert await store.queue_resume("default", "default") is True
+        assert await store.queues.resume("default", "default") is True
         assert ear.claimable() == [second.run_id]
 
-    async def test_the_last_listener_hears_it(self, store: KeyedStore, make: Factory) -> None:
+    async def test_the_last_listener_hears_it(self, store: Store, make: Factory) -> None:
         """A client tells one."""
         executor, [first, second] = await self.taken(store, make)
         before, after = Ear(store), Ear(store)
@@ -198,7 +192,7 @@ class HandoverContract(CrowdContract):
 
     # ------------------------------------------------------------------------------------------- what is to stop
 
-    async def test_a_later_run_names_what_it_replaces(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_later_run_names_what_it_replaces(self, store: Store, make: Factory) -> None:
         """Its holder hears of it at the next heartbeat at the latest; who is told now can make that one be now."""
         await self.job_with(store, make, Overlap.CANCEL_RUNNING, Overlap.CANCEL_RUNNING)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -209,16 +203,14 @@ class HandoverContract(CrowdContract):
         assert ear.stopping() == [first.run_id]
         assert await self.cancels(store, one) == [CancelRequest(first.run_id, CancelKind.CANCEL)]
 
-    async def test_a_fire_replaces_fires_and_waits_for_what_people_asked_for(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_fire_replaces_fires_and_waits_for_what_people_asked_for(self, store: Store, make: Factory) -> None:
         """A schedule never drops a run that a person requested: not while it runs, nor while it waits its turn."""
         job_id = await self.job_with(store, make, Overlap.CANCEL_RUNNING)
         executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)
         await self.begin(store, executor, fire)
         asked = [make.run(job_id, make.now + ahead, overlap=Overlap.QUEUE_ALL) for ahead in (0.1, 0.2)]
-        await store.runs_add("default", job_id, asked)
+        await store.runs.add("default", job_id, asked)
         now, queued = await self.claims(store, executor, executor)
         assert await self.starts_in_turn(store, executor, now, queued) == [False, False]
         await self.finish(store, executor, outcome(fire))
@@ -239,19 +231,17 @@ class HandoverContract(CrowdContract):
             assert ear.claimable() == [following]
 
     @pytest.mark.parametrize("trigger", [Trigger.RUN_NOW, Trigger.RETRY])
-    async def test_a_person_may_replace_whatever_goes_on(
-        self, store: KeyedStore, make: Factory, trigger: Trigger
-    ) -> None:
+    async def test_a_person_may_replace_whatever_goes_on(self, store: Store, make: Factory, trigger: Trigger) -> None:
         """If that is what was asked for: of fires, and of what people asked for."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
         executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)
         await self.begin(store, executor, fire)
         asked = make.run(job_id, make.now + 0.1, overlap=Overlap.QUEUE_ALL)
-        await store.runs_add("default", job_id, [asked])
+        await store.runs.add("default", job_id, [asked])
         [queued] = await self.claims(store, executor)
         assert await self.starts(store, executor, queued) == [False]
-        await store.runs_add(
+        await store.runs.add(
             "default", job_id, [make.run(job_id, make.now + 0.2, trigger=trigger, overlap=Overlap.CANCEL_RUNNING)]
         )
         [instead] = await self.claims(store, executor)
@@ -263,15 +253,15 @@ class HandoverContract(CrowdContract):
         assert ear.claimable() == [instead.run_id]
 
     async def test_an_edit_lets_no_run_start_beside_one_that_might_run_beside_others(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """Its job's fires could overlap when it began; those that the new definition makes wait for it."""
         job_id = await self.job_with(store, make, Overlap.ALLOW)
         executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)
         await self.begin(store, executor, fire)
-        await store.job_change(make.change(await self.job_row(store, job_id), definition='{"n":2}'))
-        await store.runs_add("default", job_id, [make.run(job_id, overlap=Overlap.QUEUE_ALL)])
+        await store.jobs.change(make.change(await self.job_row(store, job_id), definition='{"n":2}'))
+        await store.runs.add("default", job_id, [make.run(job_id, overlap=Overlap.QUEUE_ALL)])
         [later] = await self.claims(store, executor)
         assert await self.starts(store, executor, later) == [False]
         ear = Ear(store)

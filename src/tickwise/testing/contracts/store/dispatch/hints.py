@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.ports.store import Ready
-from tickwise.testing.contracts.base import KeyedStore, StoreContract, lane, microseconds
+from tickwise.ports.store import Ready, Store
+from tickwise.testing.contracts.base import StoreContract, lane, microseconds
 from tickwise.testing.contracts.store.dispatch.named_claims import name_of
 from tickwise.testing.factories import Factory, outcome
 
@@ -17,16 +17,16 @@ HOUR = 3600.0
 
 
 class FiredNamesContract(StoreContract):
-    """`timers_fire_named`, and the lane of a `Timer`."""
+    """`timers.fire_named`, and the lane of a `Timer`."""
 
-    async def test_a_fire_names_the_runs_that_it_made(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_fire_names_the_runs_that_it_made(self, store: Store, make: Factory) -> None:
         """Each with its lane, and ready no later than it is due; they are there, and can be claimed by these names."""
         urgent = lane(9, queue="heavy", requires=("gpu",))
         jobs = [make.job(make.now + 100.0), make.job(make.now + 101.0, lane=urgent), make.job(make.now + HOUR)]
         await self.add(store, *jobs)
         await self.shift(store, 99.0)
         executor = await self.register(store)
-        made = {ready.run_id: ready for ready in await store.timers_fire_named(5.0, 100)}
+        made = {ready.run_id: ready for ready in await store.timers.fire_named(5.0, 100)}
         assert {run_id: ready.lane for run_id, ready in made.items()} == {
             name_of(jobs[0]): lane(),
             name_of(jobs[1]): urgent,
@@ -35,29 +35,25 @@ class FiredNamesContract(StoreContract):
         assert made[name_of(jobs[1])].ready <= make.now + 101.0
         [claimed] = await self.claim(store, executor, ahead_seconds=5.0)
         assert claimed.run_id == jobs[0].run_id
-        assert (await store.stats()).timers == 1
+        assert (await store.upkeep.stats()).timers == 1
 
-    async def test_a_fire_of_nothing_names_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_fire_of_nothing_names_nothing(self, store: Store, make: Factory) -> None:
         """Timers beyond the horizon stay, and so do timers that need a decision."""
         await self.add(store, make.job(make.now + HOUR), make.recurring(make.now - 60.0))
-        assert list(await store.timers_fire_named(5.0, 100)) == []
-        assert (await store.stats()).timers == 2
+        assert list(await store.timers.fire_named(5.0, 100)) == []
+        assert (await store.upkeep.stats()).timers == 2
 
-    async def test_the_earliest_are_fired_and_named_first_up_to_the_limit(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_the_earliest_are_fired_and_named_first_up_to_the_limit(self, store: Store, make: Factory) -> None:
         """The rest waits for the next call."""
         jobs = [make.job(make.now + 10.0 + number) for number in (4, 1, 3, 0, 2)]
         await self.add(store, *jobs)
         await self.shift(store, 20.0)
-        first = {ready.run_id for ready in await store.timers_fire_named(0.0, 2)}
+        first = {ready.run_id for ready in await store.timers.fire_named(0.0, 2)}
         assert first == {jobs[3].run_id, jobs[1].run_id}
-        second = {ready.run_id for ready in await store.timers_fire_named(0.0, 100)}
+        second = {ready.run_id for ready in await store.timers.fire_named(0.0, 100)}
         assert second == {jobs[4].run_id, jobs[2].run_id, jobs[0].run_id}
 
-    async def test_each_run_is_named_by_the_one_who_made_it(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
-    ) -> None:
+    async def test_each_run_is_named_by_the_one_who_made_it(self, store: Store, other: Store, make: Factory) -> None:
         """Of six who fire at a time, through two clients, some without names."""
         jobs = [make.job(make.now + 10.0) for _ in range(120)]
         await self.add(store, *jobs)
@@ -65,15 +61,15 @@ class FiredNamesContract(StoreContract):
         named: list[UUID] = []
         unnamed = 0
         for _ in range(10):
-            answers = await asyncio.gather(*(client.timers_fire_named(0.0, 7) for client in [store, other] * 2))
+            answers = await asyncio.gather(*(client.timers.fire_named(0.0, 7) for client in [store, other] * 2))
             named += [ready.run_id for answer in answers for ready in answer]
-            unnamed += await other.timers_fire(0.0, 3)
-        while rest := await store.timers_fire_named(0.0, 50):
+            unnamed += await other.timers.fire(0.0, 3)
+        while rest := await store.timers.fire_named(0.0, 50):
             named += [ready.run_id for ready in rest]
         assert len(named) == len(set(named)) == 120 - unnamed
-        assert (await store.stats()).queued == 120
+        assert (await store.upkeep.stats()).queued == 120
 
-    async def test_a_timer_says_where_the_runs_of_its_job_wait(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_timer_says_where_the_runs_of_its_job_wait(self, store: Store, make: Factory) -> None:
         """By each way of taking it; the scheduler that fires it can tell executors at once."""
         wanted = lane(7, queue="heavy", requires=("gpu", "zone=eu"))
         soon = make.recurring(make.now + 10.0, lane=wanted)
@@ -84,9 +80,7 @@ class FiredNamesContract(StoreContract):
         async with self.near(store, 60.0, once=True) as batch:
             assert {timer.job_id: timer.lane for timer in batch.timers} == {soon.job_id: wanted, once.job_id: lane(3)}
 
-    async def test_a_timer_of_other_zone_data_says_it_too(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_timer_of_other_zone_data_says_it_too(self, store: Store, other: Store, make: Factory) -> None:
         """Also to a client that has not met that lane before."""
         job = make.recurring(make.now + HOUR, lane=lane(2, queue="late"), zone_data="2025a")
         await self.add(store, job)
@@ -95,18 +89,18 @@ class FiredNamesContract(StoreContract):
 
 
 class WaitingNamesContract(StoreContract):
-    """`runs_waiting`."""
+    """`runs.waiting`."""
 
-    async def waiting(self, store: KeyedStore, *span: float, limit: int = 100) -> Sequence[Ready]:
+    async def waiting(self, store: Store, *span: float, limit: int = 100) -> Sequence[Ready]:
         """Those that wait for so long."""
         ready_from, ready_to = span
-        return await store.runs_waiting(ready_from, ready_to, limit)
+        return await store.runs.waiting(ready_from, ready_to, limit)
 
-    async def waiting_ids(self, store: KeyedStore, *span: float, limit: int = 100) -> list[UUID]:
+    async def waiting_ids(self, store: Store, *span: float, limit: int = 100) -> list[UUID]:
         """The same, by run."""
         return [ready.run_id for ready in await self.waiting(store, *span, limit=limit)]
 
-    async def test_what_nobody_took_is_told_with_its_lane(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_nobody_took_is_told_with_its_lane(self, store: Store, make: Factory) -> None:
         """And since when it could be claimed."""
         job = make.job(lane=lane(8, queue="heavy", requires=("gpu",)))
         await self.add(store, job)
@@ -115,7 +109,7 @@ class WaitingNamesContract(StoreContract):
         assert (ready.run_id, ready.lane) == (job.run_id, job.lane)
         assert microseconds(ready.ready) == microseconds((await self.run_row(store, ready.run_id)).ready_at)
 
-    async def test_only_what_waits_for_that_long_is_told(self, store: KeyedStore, make: Factory) -> None:
+    async def test_only_what_waits_for_that_long_is_told(self, store: Store, make: Factory) -> None:
         """Neither what has just come nor what was told in the span before: each run is in one of two that meet."""
         jobs = [make.job(make.now + number / 10) for number in range(20)]
         await self.add(store, *jobs)
@@ -129,7 +123,7 @@ class WaitingNamesContract(StoreContract):
         assert all(told)
 
     async def test_the_most_urgent_are_told_first_and_then_the_longest_waiting(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """Across queues and namespaces; no more than asked for."""
         theirs = Factory(make.now, namespace="theirs", seed="theirs")
@@ -148,7 +142,7 @@ class WaitingNamesContract(StoreContract):
         assert await self.waiting_ids(store, 60.0, 1.0, limit=3) == names[:3]
 
     @pytest.mark.parametrize("begun", [False, True])
-    async def test_what_somebody_holds_does_not_wait(self, store: KeyedStore, make: Factory, begun: bool) -> None:
+    async def test_what_somebody_holds_does_not_wait(self, store: Store, make: Factory, begun: bool) -> None:
         """Nor what has ended."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
@@ -159,12 +153,12 @@ class WaitingNamesContract(StoreContract):
         await self.finish(store, executor, outcome(claimed))
         assert await self.waiting_ids(store, 60.0, 0.0) == []
 
-    async def test_what_cannot_be_claimed_is_not_told(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_cannot_be_claimed_is_not_told(self, store: Store, make: Factory) -> None:
         """A queue on hold; a run that is not due."""
         held, free, later = make.job(lane=lane(queue="heavy")), make.job(), make.job(make.now + 1.5)
         await self.add(store, held, free, later)
-        await store.queue_hold(make.hold("heavy"))
+        await store.queues.hold(make.hold("heavy"))
         await self.shift(store, 1.0)
         assert await self.waiting_ids(store, 60.0, 0.0) == [free.run_id]
-        await store.queue_resume("default", "heavy")
+        await store.queues.resume("default", "heavy")
         assert sorted(await self.waiting_ids(store, 60.0, 0.0)) == sorted([name_of(free), name_of(held)])

@@ -5,126 +5,120 @@ from __future__ import annotations
 import asyncio
 
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import Began, Expired
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, microseconds
+from tickwise.ports.store import Began, Expired, Store
+from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 CRASHES_MAX = 3
 
 
 class LeasesContract(StoreContract):
-    """`executor_join`, `executor_beat`, `executor_leave`, `executors_list`, `leases_expire`; the fence above all."""
+    """`ExecutorStore` of the port; the fence above all."""
 
-    async def test_each_executor_gets_a_number_of_its_own(self, store: KeyedStore, other: KeyedStore) -> None:
+    async def test_each_executor_gets_a_number_of_its_own(self, store: Store, other: Store) -> None:
         """Greater than every one before, also for the same name and after the old one is gone."""
         numbers = [await self.register(store, "same"), await self.register(other, "same")]
-        await store.executor_leave(numbers[0])
+        await store.executors.leave(numbers[0])
         numbers.append(await self.register(store, "same"))
         assert numbers == sorted(set(numbers))
 
-    async def test_the_active_are_listed_with_what_they_said_of_themselves(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_the_active_are_listed_with_what_they_said_of_themselves(self, store: Store, make: Factory) -> None:
         """Newest first, with what they hold and until when."""
         one = await self.register(store, "one")
         two = await self.register(
             store, "two", queues=("heavy", "default"), labels=("gpu",), functions=("send",), slots=4, lease_seconds=30.0
         )
         await self.held(store, one, make.job())
-        first, second = await store.executors_list()
+        first, second = await store.executors.all()
         assert (first.executor, second.executor) == (two, one)
         assert (first.name, list(first.queues), list(first.labels)) == ("two", ["heavy", "default"], ["gpu"])
         assert (list(first.functions), first.slots, first.gone_at) == (["send"], 4, None)
         assert (first.held, second.held) == (0, 1)
         assert abs(first.lease_until - first.born_at - 30.0) < 0.1
         assert abs(first.born_at - make.now) < 5.0
-        assert (await store.stats()).executors == 2
+        assert (await store.upkeep.stats()).executors == 2
 
-    async def test_the_gone_are_listed_for_an_hour(self, store: KeyedStore) -> None:
+    async def test_the_gone_are_listed_for_an_hour(self, store: Store) -> None:
         """Those that left and those that were expired."""
         left, dead = await self.register(store, "left"), await self.register(store, "dead")
-        await store.executor_leave(left)
+        await store.executors.leave(left)
         await self.expire(store, dead)
-        rows = {row.executor: row for row in await store.executors_list()}
+        rows = {row.executor: row for row in await store.executors.all()}
         assert set(rows) == {left, dead}
         assert all(row.gone_at is not None for row in rows.values())
-        assert (await store.stats()).executors == 0
+        assert (await store.upkeep.stats()).executors == 0
         await self.shift(store, 3601.0)
-        assert list(await store.executors_list()) == []
+        assert list(await store.executors.all()) == []
 
-    async def test_a_heartbeat_keeps_the_lease(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_heartbeat_keeps_the_lease(self, store: Store, make: Factory) -> None:
         """With any number of held runs, for as long as heartbeats come."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for _ in range(4):
             await self.shift(store, LEASE_SECONDS - 1.0)
-            beat = await store.executor_beat(executor, LEASE_SECONDS)
+            beat = await store.executors.beat(executor, LEASE_SECONDS)
             assert (beat.alive, list(beat.cancels)) == (True, [])
             assert abs(beat.now - await store.now()) < 5.0
-            assert list((await store.leases_expire(CRASHES_MAX)).executors) == []
+            assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
         assert await self.finish(store, executor, outcome(claimed)) == []
 
-    async def test_a_heartbeat_may_tell_what_functions_are_offered_now(self, store: KeyedStore) -> None:
+    async def test_a_heartbeat_may_tell_what_functions_are_offered_now(self, store: Store) -> None:
         """And says nothing of them if it says nothing."""
         executor = await self.register(store, functions=("send",))
-        await store.executor_beat(executor, LEASE_SECONDS)
-        [row] = await store.executors_list()
+        await store.executors.beat(executor, LEASE_SECONDS)
+        [row] = await store.executors.all()
         assert list(row.functions) == ["send"]
-        await store.executor_beat(executor, LEASE_SECONDS, ["send", "fetch"])
-        [row] = await store.executors_list()
+        await store.executors.beat(executor, LEASE_SECONDS, ["send", "fetch"])
+        [row] = await store.executors.all()
         assert list(row.functions) == ["send", "fetch"]
 
-    async def test_a_late_heartbeat_that_comes_before_the_expiry_is_in_time(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_late_heartbeat_that_comes_before_the_expiry_is_in_time(self, store: Store, make: Factory) -> None:
         """Nobody took anything from it yet."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 5.0)
-        assert (await store.executor_beat(executor, LEASE_SECONDS)).alive
-        expired = await store.leases_expire(CRASHES_MAX)
+        assert (await store.executors.beat(executor, LEASE_SECONDS)).alive
+        expired = await store.executors.expire(CRASHES_MAX)
         assert (list(expired.executors), expired.freed) == ([], 0)
         assert await self.finish(store, executor, outcome(claimed)) == []
 
-    async def test_a_late_finish_that_comes_before_the_expiry_is_accepted(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_late_finish_that_comes_before_the_expiry_is_accepted(self, store: Store, make: Factory) -> None:
         """It still matches what the store holds."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 5.0)
         assert await self.finish(store, executor, outcome(claimed)) == []
 
-    async def test_an_expired_executor_stays_expired(self, store: KeyedStore) -> None:
+    async def test_an_expired_executor_stays_expired(self, store: Store) -> None:
         """It must stop all its tasks, report nothing and register again."""
         executor = await self.register(store)
         await self.expire(store, executor)
         for _ in range(2):
-            assert not (await store.executor_beat(executor, LEASE_SECONDS)).alive
-        assert list((await store.leases_expire(CRASHES_MAX)).executors) == []
-        [row] = await store.executors_list()
+            assert not (await store.executors.beat(executor, LEASE_SECONDS)).alive
+        assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
+        [row] = await store.executors.all()
         assert row.gone_at is not None
 
-    async def test_an_executor_that_was_never_registered_is_not_active(self, store: KeyedStore) -> None:
+    async def test_an_executor_that_was_never_registered_is_not_active(self, store: Store) -> None:
         """Nor does a heartbeat make it."""
-        assert not (await store.executor_beat(999_999, LEASE_SECONDS)).alive
-        assert list(await store.executors_list()) == []
+        assert not (await store.executors.beat(999_999, LEASE_SECONDS)).alive
+        assert list(await store.executors.all()) == []
 
-    async def test_a_lease_that_still_runs_is_left_alone(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_lease_that_still_runs_is_left_alone(self, store: Store, make: Factory) -> None:
         """However often somebody looks."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS - 1.0)
-        expired = await store.leases_expire(CRASHES_MAX)
+        expired = await store.executors.expire(CRASHES_MAX)
         assert (list(expired.executors), expired.freed, list(expired.quarantined)) == ([], 0, [])
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
 
-    async def test_what_a_dead_executor_merely_held_goes_back_free(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_a_dead_executor_merely_held_goes_back_free(self, store: Store, make: Factory) -> None:
         """No crash is counted; from then on its start is recorded first; the attempt number is used up."""
         dead = await self.register(store, "dead")
         first = await self.held(store, dead, make.job())
         await self.shift(store, LEASE_SECONDS + 1.0)
-        expired = await store.leases_expire(CRASHES_MAX)
+        expired = await store.executors.expire(CRASHES_MAX)
         assert (list(expired.executors), expired.freed, list(expired.quarantined)) == ([dead], 1, [])
         row = await self.run_row(store, first.run_id)
         assert (row.state, row.executor, row.crashes) == (RunState.QUEUED, None, 0)
@@ -133,7 +127,7 @@ class LeasesContract(StoreContract):
         assert (second.crashes, second.failures, second.guarded) == (0, 0, True)
         assert microseconds(second.due) == microseconds(first.due)
 
-    async def test_a_recorded_start_that_is_lost_counts_a_crash(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_recorded_start_that_is_lost_counts_a_crash(self, store: Store, make: Factory) -> None:
         """And the lost attempt stays on record."""
         dead = await self.register(store, "dead")
         first = await self.held(store, dead, make.job())
@@ -142,15 +136,13 @@ class LeasesContract(StoreContract):
         [second] = await self.claim_freed(store, await self.register(store, "next"))
         assert (second.run_id, second.attempt) == (first.run_id, 2)
         assert (second.crashes, second.failures, second.guarded) == (1, 0, True)
-        lost, current = await store.run_attempts(first.run_id)
+        lost, current = await store.runs.attempts(first.run_id)
         assert (lost.attempt, lost.token, lost.executor, lost.state) == (1, first.token, dead, RunState.QUEUED)
         assert (lost.reason, microseconds(lost.started_at)) == ("lease_lost", microseconds(first.now))
         assert lost.ended_at is not None
         assert (current.attempt, current.state, current.token) == (2, RunState.DISPATCHED, second.token)
 
-    async def test_a_run_that_takes_its_executors_with_it_is_quarantined(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_run_that_takes_its_executors_with_it_is_quarantined(self, store: Store, make: Factory) -> None:
         """At the third crash it ends FAILED, reason `poison`, with every attempt on record."""
         job, expired = make.job(), Expired()
         await self.add(store, job)
@@ -160,7 +152,7 @@ class LeasesContract(StoreContract):
             assert (claimed.attempt, claimed.crashes) == (number, number - 1)
             await self.begin(store, dead, claimed)
             await self.shift(store, LEASE_SECONDS + 1.0)
-            expired = await store.leases_expire(CRASHES_MAX)
+            expired = await store.executors.expire(CRASHES_MAX)
         run_id = job.run_id
         assert run_id is not None
         assert (list(expired.quarantined), expired.freed) == ([run_id], 0)
@@ -168,23 +160,23 @@ class LeasesContract(StoreContract):
         assert (row.state, row.reason, row.crashes) == (RunState.FAILED, "poison", CRASHES_MAX)
         assert row.error
         assert row.ended_at is not None
-        attempts = await store.run_attempts(run_id)
+        attempts = await store.runs.attempts(run_id)
         assert [attempt.attempt for attempt in attempts] == [1, 2, 3]
         assert [attempt.state for attempt in attempts] == [RunState.QUEUED, RunState.QUEUED, RunState.FAILED]
         assert list(await self.claim_freed(store, await self.register(store))) == []
 
-    async def test_being_merely_held_never_poisons(self, store: KeyedStore, make: Factory) -> None:
+    async def test_being_merely_held_never_poisons(self, store: Store, make: Factory) -> None:
         """However many executors die around it."""
         await self.add(store, make.job())
         for _ in range(CRASHES_MAX + 2):
             dead = await self.register(store)
             assert len(await self.claim_freed(store, dead)) == 1
             await self.shift(store, LEASE_SECONDS + 1.0)
-            assert list((await store.leases_expire(CRASHES_MAX)).quarantined) == []
+            assert list((await store.executors.expire(CRASHES_MAX)).quarantined) == []
         [claimed] = await self.claim_freed(store, await self.register(store))
         assert (claimed.crashes, claimed.guarded) == (0, True)
 
-    async def test_failures_and_crashes_are_counted_apart(self, store: KeyedStore, make: Factory) -> None:
+    async def test_failures_and_crashes_are_counted_apart(self, store: Store, make: Factory) -> None:
         """One of each."""
         dead = await self.register(store, "dead")
         first = await self.held(store, dead, make.job())
@@ -195,7 +187,7 @@ class LeasesContract(StoreContract):
         [third] = await self.claim_freed(store, await self.register(store, "next"))
         assert (third.attempt, third.failures, third.crashes) == (3, 1, 1)
 
-    async def test_a_stale_owner_that_wakes_up_is_refused(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_stale_owner_that_wakes_up_is_refused(self, store: Store, make: Factory) -> None:
         """Its run went on without it: nothing that it says of it is recorded, before or after the next claim."""
         dead = await self.register(store, "dead")
         stale = await self.held(store, dead, make.job())
@@ -203,19 +195,19 @@ class LeasesContract(StoreContract):
         began = Began(stale.run_id, stale.token, stale.now)
         for state in (RunState.SUCCESS, RunState.RETRYING, RunState.QUEUED):
             assert await self.finish(store, dead, outcome(stale, state, retry_at=stale.now)) == [stale.run_id]
-        assert list(await store.attempts_start(dead, [began])) == [stale.run_id]
+        assert list(await store.attempts.start(dead, [began])) == [stale.run_id]
         following = await self.register(store, "next")
         [fresh] = await self.claim_freed(store, following)
         for state in (RunState.SUCCESS, RunState.RETRYING, RunState.QUEUED):
             assert await self.finish(store, dead, outcome(stale, state, retry_at=stale.now)) == [stale.run_id]
-        assert list(await store.attempts_start(dead, [began])) == [stale.run_id]
+        assert list(await store.attempts.start(dead, [began])) == [stale.run_id]
         assert await self.run_state(store, stale.run_id) is RunState.DISPATCHED
         assert await self.finish(store, following, outcome(fresh)) == []
         assert await self.finish(store, dead, outcome(stale, RunState.FAILED)) == [stale.run_id]
         assert await self.run_state(store, stale.run_id) is RunState.SUCCESS
 
     async def test_a_stale_attempt_is_refused_though_the_same_executor_claimed_again(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """The fence is the token, never the executor alone."""
         executor = await self.register(store)
@@ -225,12 +217,12 @@ class LeasesContract(StoreContract):
         assert fresh.run_id == stale.run_id
         assert await self.finish(store, executor, outcome(stale)) == [stale.run_id]
         began = Began(stale.run_id, stale.token, stale.now)
-        assert list(await store.attempts_start(executor, [began])) == [stale.run_id]
+        assert list(await store.attempts.start(executor, [began])) == [stale.run_id]
         assert await self.run_state(store, stale.run_id) is RunState.DISPATCHED
         assert await self.finish(store, executor, outcome(fresh)) == []
 
     async def test_a_finish_that_was_recorded_is_accepted_again_after_the_expiry(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """The commit was in doubt, and then the link was away for longer than the lease."""
         executor = await self.register(store)
@@ -240,39 +232,39 @@ class LeasesContract(StoreContract):
         assert await self.finish(store, executor, outcome(claimed)) == []
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
 
-    async def test_leaving_frees_what_was_held_at_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_leaving_frees_what_was_held_at_once(self, store: Store, make: Factory) -> None:
         """Merely held: as if it had been given back."""
         leaver, following = await self.register(store, "leaver"), await self.register(store, "next")
         first = await self.held(store, leaver, make.job())
-        await store.executor_leave(leaver)
+        await store.executors.leave(leaver)
         row = await self.run_row(store, first.run_id)
         assert (row.state, row.executor) == (RunState.QUEUED, None)
         [second] = await self.claim_freed(store, following)
         assert (second.run_id, second.attempt, second.crashes, second.guarded) == (first.run_id, 1, 0, False)
 
-    async def test_leaving_counts_no_crash(self, store: KeyedStore, make: Factory) -> None:
+    async def test_leaving_counts_no_crash(self, store: Store, make: Factory) -> None:
         """Not even for a recorded start; that attempt stays on record."""
         leaver, following = await self.register(store, "leaver"), await self.register(store, "next")
         first = await self.held(store, leaver, make.job())
         await self.begin(store, leaver, first)
-        await store.executor_leave(leaver)
+        await store.executors.leave(leaver)
         [second] = await self.claim_freed(store, following)
         assert (second.run_id, second.attempt, second.crashes) == (first.run_id, 2, 0)
-        lost, _ = await store.run_attempts(first.run_id)
+        lost, _ = await store.runs.attempts(first.run_id)
         assert (lost.attempt, lost.state, lost.executor) == (1, RunState.QUEUED, leaver)
 
-    async def test_leaving_twice_is_leaving_once(self, store: KeyedStore) -> None:
+    async def test_leaving_twice_is_leaving_once(self, store: Store) -> None:
         """And the expired may try."""
         leaver, dead = await self.register(store, "leaver"), await self.register(store, "dead")
-        await store.executor_leave(leaver)
-        await store.executor_leave(leaver)
+        await store.executors.leave(leaver)
+        await store.executors.leave(leaver)
         await self.expire(store, dead)
-        await store.executor_leave(dead)
-        assert not (await store.executor_beat(leaver, LEASE_SECONDS)).alive
-        assert not (await store.executor_beat(dead, LEASE_SECONDS)).alive
+        await store.executors.leave(dead)
+        assert not (await store.executors.beat(leaver, LEASE_SECONDS)).alive
+        assert not (await store.executors.beat(dead, LEASE_SECONDS)).alive
 
     async def test_those_who_look_for_the_dead_together_free_each_run_once(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Any scheduler may, at any time: a crash is counted once."""
         dead = await self.register(store, "dead")
@@ -281,23 +273,21 @@ class LeasesContract(StoreContract):
         for claimed in claims:
             await self.begin(store, dead, claimed)
         await self.shift(store, LEASE_SECONDS + 1.0)
-        found = await asyncio.gather(*(client.leases_expire(CRASHES_MAX) for client in [store, other] * 3))
+        found = await asyncio.gather(*(client.executors.expire(CRASHES_MAX) for client in [store, other] * 3))
         assert sum(expired.freed for expired in found) == 20
         assert [executor for expired in found for executor in expired.executors] == [dead]
         again = await self.claim_freed(store, await self.register(store, "next"))
         assert {claimed.crashes for claimed in again} == {1}
         assert len(again) == 20
 
-    async def test_after_the_store_was_away_leases_get_one_period_of_grace(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_after_the_store_was_away_leases_get_one_period_of_grace(self, store: Store, make: Factory) -> None:
         """No executor could beat: a lease that ran out meanwhile is over one lease after the store is back."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 50.0)
         await self.restart(store)
         await self.shift(store, LEASE_SECONDS - 1.0)
-        assert list((await store.leases_expire(CRASHES_MAX)).executors) == []
+        assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
         await self.shift(store, 2.0)
-        assert list((await store.leases_expire(CRASHES_MAX)).executors) == [executor]
+        assert list((await store.executors.expire(CRASHES_MAX)).executors) == [executor]

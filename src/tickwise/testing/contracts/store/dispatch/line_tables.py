@@ -21,8 +21,8 @@ from tickwise.domain.rules.overlap import (
     settle,
 )
 from tickwise.domain.rules.sentences import CANCELLED, REPLACED_SENTENCE, cancelled_sentence, overlap_sentence
-from tickwise.ports.store import NewRun, RunQuery
-from tickwise.testing.contracts.base import KeyedStore, began
+from tickwise.ports.store import NewRun, RunQuery, Store
+from tickwise.testing.contracts.base import began
 from tickwise.testing.contracts.store.dispatch.rule_tables import HOUR, SKIP_SENTENCE, Ask, TableContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -101,9 +101,9 @@ class ToldLine(NamedTuple):
 
 
 class LineTableContract(TableContract):
-    """`attempts_start` of runs whose overlap is open follows `domain.rules.overlap`."""
+    """`attempts.start` of runs whose overlap is open follows `domain.rules.overlap`."""
 
-    async def test_each_start_in_a_line_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_start_in_a_line_meets_the_verdict(self, store: Store, make: Factory) -> None:
         """By its policy, its trigger, the state of earlier and later runs, and what was asked of it."""
         mine: dict[LineSituation, NewRun] = {}
         others: dict[LineSituation, list[tuple[OtherRun, NewRun]]] = {}
@@ -118,13 +118,13 @@ class LineTableContract(TableContract):
         claims = await self.take(store, executor, [run.run_id for run in mine.values()])
         await self.ask(store, make, [Ask(one.asked, mine[one].run_id, jobs[one]) for one in LINES])
         starts = [began(claims[run.run_id]) for run in mine.values()]
-        await store.attempts_start(executor, starts)
-        beat = await store.executor_beat(bystander, 100 * HOUR)
+        await store.attempts.start(executor, starts)
+        beat = await store.executors.beat(bystander, 100 * HOUR)
         stopping = {request.run_id for request in beat.cancels if request.kind is CancelKind.CANCEL}
         found = {one: await self._seen(store, jobs[one], mine[one], others[one], stopping) for one in LINES}
         self.assert_table({one: expected_line(one, mine[one], others[one]) for one in LINES}, found)
 
-    async def _bring(self, store: KeyedStore, executor: int, others: Sequence[tuple[OtherRun, NewRun]]) -> None:
+    async def _bring(self, store: Store, executor: int, others: Sequence[tuple[OtherRun, NewRun]]) -> None:
         """Bring the other runs to their stages."""
         taken = [run for other, run in others if other.waits or other.stage is not RunState.QUEUED]
         claims = await self.take(store, executor, [run.run_id for run in taken])
@@ -138,20 +138,20 @@ class LineTableContract(TableContract):
         assert await self._start(store, executor, claims, waiting) == {run.run_id for run in waiting}
 
     async def _start(
-        self, store: KeyedStore, executor: int, claims: Mapping[UUID, Claimed], runs: Iterable[NewRun]
+        self, store: Store, executor: int, claims: Mapping[UUID, Claimed], runs: Iterable[NewRun]
     ) -> set[UUID]:
         """Record the starts of these runs; the refused."""
-        return set(await store.attempts_start(executor, [began(claims[run.run_id]) for run in runs]))
+        return set(await store.attempts.start(executor, [began(claims[run.run_id]) for run in runs]))
 
     async def _seen(
         self,
-        store: KeyedStore,
+        store: Store,
         job_id: UUID,
         mine: NewRun,
         others: Sequence[tuple[OtherRun, NewRun]],
         stopping: set[UUID],
     ) -> ToldLine:
-        rows = {row.run_id: row for row in await store.runs_list(RunQuery(namespace="default", job_id=job_id))}
+        rows = {row.run_id: row for row in await store.searches.runs(RunQuery(namespace="default", job_id=job_id))}
         row, rest = rows[mine.run_id], [rows[run.run_id] for _, run in others]
         told = tuple((other.state, other.reason, other.error) for other in rest)
         asked = frozenset(place for place, (_, run) in enumerate(others) if run.run_id in stopping)
@@ -236,7 +236,7 @@ QUEUES: Final = [queue for count in range(1, 4) for queue in product(QUEUED, rep
 class WaitingTableContract(TableContract):
     """The end of a run makes the next one of its line claimable, by `domain.rules.overlap`."""
 
-    async def test_each_line_goes_on_with_the_run_of_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_line_goes_on_with_the_run_of_the_verdict(self, store: Store, make: Factory) -> None:
         """By the policies and triggers of the runs that wait; one goes on, and no other."""
         executor = await self.executor(store, "one")
         runs = {queue: [make.run(make.identifier(), make.now), *queued_runs(make, queue)] for queue in QUEUES}
@@ -245,13 +245,13 @@ class WaitingTableContract(TableContract):
         claims = await self.take(store, executor, [run.run_id for each in runs.values() for run in each])
         for place in range(max(map(len, runs.values()))):
             asking = [each[place].run_id for each in runs.values() if place < len(each)]
-            await store.attempts_start(executor, [began(claims[run]) for run in asking])
+            await store.attempts.start(executor, [began(claims[run]) for run in asking])
         assert await self.finish(store, executor, *(outcome(claims[each[0].run_id]) for each in runs.values())) == []
-        await store.runs_unblock()
+        await store.runs.unblock()
         found = {queue: [await self._told(store, run.run_id) for run in runs[queue][1:]] for queue in QUEUES}
         self.assert_table({queue: expected_queue(runs[queue][1:]) for queue in QUEUES}, found)
 
-    async def _told(self, store: KeyedStore, run_id: UUID) -> tuple[RunState, bool]:
+    async def _told(self, store: Store, run_id: UUID) -> tuple[RunState, bool]:
         row = await self.run_row(store, run_id)
         return row.state, row.blocked
 

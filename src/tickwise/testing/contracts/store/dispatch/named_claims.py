@@ -11,8 +11,8 @@ from uuid import UUID
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
-from tickwise.ports.store import ClaimRequest, NewJob
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, lane, microseconds
+from tickwise.ports.store import ClaimRequest, NewJob, Store
+from tickwise.testing.contracts.base import LEASE_SECONDS, lane, microseconds
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome, outcomes
 
@@ -24,18 +24,18 @@ def name_of(job: NewJob) -> UUID:
 
 
 class NamedClaimsContract(LineContract):
-    """`attempts_claim` with `ClaimRequest.runs`."""
+    """`attempts.claim` with `ClaimRequest.runs`."""
 
-    async def named(self, store: KeyedStore, executor: int, runs: Sequence[UUID], **fields: Any) -> Sequence[Claimed]:
+    async def named(self, store: Store, executor: int, runs: Sequence[UUID], **fields: Any) -> Sequence[Claimed]:
         """Claim these runs by name."""
         given: dict[str, Any] = {"queues": ("default",), "labels": (), "limit": 100, "ahead_seconds": 0.0}
-        return await store.attempts_claim(ClaimRequest(**{**given, **fields, "executor": executor, "runs": runs}))
+        return await store.attempts.claim(ClaimRequest(**{**given, **fields, "executor": executor, "runs": runs}))
 
-    async def named_ids(self, store: KeyedStore, executor: int, runs: Sequence[UUID], **fields: Any) -> list[UUID]:
+    async def named_ids(self, store: Store, executor: int, runs: Sequence[UUID], **fields: Any) -> list[UUID]:
         """The same, by run."""
         return [claimed.run_id for claimed in await self.named(store, executor, runs, **fields)]
 
-    async def test_a_claim_by_name_hands_over_all_that_is_needed_to_run(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_claim_by_name_hands_over_all_that_is_needed_to_run(self, store: Store, make: Factory) -> None:
         """The same as from a claim that scans."""
         executor = await self.register(store)
         job = make.job(definition='{"task": {"kind":"shell"} , "n": 1}')
@@ -48,7 +48,7 @@ class NamedClaimsContract(LineContract):
         assert (row.state, row.executor, row.attempt) == (RunState.DISPATCHED, executor, 1)
         assert microseconds(row.dispatched_at) == microseconds(claimed.now)
 
-    async def test_runs_come_in_the_order_in_which_they_are_named(self, store: KeyedStore, make: Factory) -> None:
+    async def test_runs_come_in_the_order_in_which_they_are_named(self, store: Store, make: Factory) -> None:
         """The caller that names them knows which are urgent."""
         executor = await self.register(store)
         jobs = [make.job(lane=lane(priority)) for priority in (5, 0, 9, 5, 0, 9)]
@@ -56,9 +56,7 @@ class NamedClaimsContract(LineContract):
         names = [name_of(job) for job in jobs[::-1]]
         assert await self.named_ids(store, executor, names) == names
 
-    async def test_no_more_than_the_limit_are_taken_and_these_are_the_first(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_no_more_than_the_limit_are_taken_and_these_are_the_first(self, store: Store, make: Factory) -> None:
         """A name that is repeated counts once, one that is nobody's not at all."""
         executor = await self.register(store)
         jobs = [make.job() for _ in range(5)]
@@ -70,9 +68,7 @@ class NamedClaimsContract(LineContract):
         assert await self.named_ids(store, executor, []) == []
         assert await self.named_ids(store, executor, names) == [names[0], names[2], names[4]]
 
-    async def test_what_is_claimed_is_claimed_by_nobody_else_by_its_name(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_what_is_claimed_is_claimed_by_nobody_else_by_its_name(self, store: Store, make: Factory) -> None:
         """Nor again by the same one; a claim that scans does not find it either."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = make.job(), make.job()
@@ -83,7 +79,7 @@ class NamedClaimsContract(LineContract):
         assert await self.named_ids(store, one, [name_of(first), name_of(second)]) == []
 
     async def test_many_who_are_told_the_same_names_share_the_runs(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Eight at the same time, through two clients, half of them by scanning: each run goes to one."""
         jobs = [make.job() for _ in range(200)]
@@ -91,7 +87,7 @@ class NamedClaimsContract(LineContract):
         names = [name_of(job) for job in jobs]
         executors = [await self.register(store, f"number {number}") for number in range(8)]
 
-        async def take(client: KeyedStore, number: int) -> list[UUID]:
+        async def take(client: Store, number: int) -> list[UUID]:
             mine: list[UUID] = []
             for start in range(0, len(names), 20):
                 if number % 2:
@@ -106,7 +102,7 @@ class NamedClaimsContract(LineContract):
         claims.update(await self.named_ids(store, executors[0], names, limit=200))
         assert claims == Counter(names)
 
-    async def test_each_token_by_name_is_greater_than_every_one_before(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_token_by_name_is_greater_than_every_one_before(self, store: Store, make: Factory) -> None:
         """One sequence of fences, however a run is claimed."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
         job = make.job()
@@ -119,7 +115,7 @@ class NamedClaimsContract(LineContract):
         assert await self.finish(store, one, outcome(first)) == [first.run_id]
         assert await self.finish(store, two, outcome(second)) == []
 
-    async def test_a_name_does_not_make_a_run_ready(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_name_does_not_make_a_run_ready(self, store: Store, make: Factory) -> None:
         """By the store's clock, and as far ahead as the executor holds."""
         executor = await self.register(store)
         job = make.job(make.now + 1.9)
@@ -130,9 +126,7 @@ class NamedClaimsContract(LineContract):
         assert microseconds(claimed.due) == microseconds(make.now + 1.9)
         assert claimed.now < claimed.due
 
-    async def test_a_retry_is_claimed_by_its_name_when_its_time_has_come(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_retry_is_claimed_by_its_name_when_its_time_has_come(self, store: Store, make: Factory) -> None:
         """Not before."""
         executor = await self.register(store)
         first = await self.held(store, executor, make.job())
@@ -144,9 +138,7 @@ class NamedClaimsContract(LineContract):
         [second] = await self.named(store, executor, [first.run_id])
         assert (second.run_id, second.attempt, second.failures) == (first.run_id, 2, 1)
 
-    async def test_a_name_opens_no_queue_that_the_executor_does_not_serve(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_name_opens_no_queue_that_the_executor_does_not_serve(self, store: Store, make: Factory) -> None:
         """Its queues and its labels decide, as with a scan."""
         executor = await self.register(store)
         heavy, gpu = make.job(lane=lane(queue="heavy")), make.job(lane=lane(requires=("gpu", "zone=eu")))
@@ -158,18 +150,18 @@ class NamedClaimsContract(LineContract):
         assert await self.named_ids(store, executor, names, queues=("heavy",)) == [heavy.run_id]
         assert await self.named_ids(store, executor, names, labels=("ssd", "zone=eu", "gpu")) == [gpu.run_id]
 
-    async def test_a_name_opens_no_queue_that_is_on_hold(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_name_opens_no_queue_that_is_on_hold(self, store: Store, make: Factory) -> None:
         """Once it goes on, the name is as good as before."""
         executor = await self.register(store)
         job = make.job()
         await self.add(store, job)
-        await store.queue_hold(make.hold())
+        await store.queues.hold(make.hold())
         assert await self.named_ids(store, executor, [name_of(job)]) == []
-        await store.queue_resume("default", "default")
+        await store.queues.resume("default", "default")
         assert await self.named_ids(store, executor, [name_of(job)]) == [job.run_id]
 
     async def test_a_run_that_waits_for_another_one_is_not_claimed_by_its_name(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """Once that has ended, it is."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
@@ -183,22 +175,22 @@ class NamedClaimsContract(LineContract):
         assert await self.goes_on(store, second.run_id)
         assert await self.named_ids(store, two, [second.run_id], ahead_seconds=60.0) == [second.run_id]
 
-    async def test_only_an_executor_whose_lease_stands_claims_by_name(self, store: KeyedStore, make: Factory) -> None:
+    async def test_only_an_executor_whose_lease_stands_claims_by_name(self, store: Store, make: Factory) -> None:
         """Not one that ran out, left, was expired or never registered."""
         late, left, expired = [await self.register(store, name) for name in ("late", "left", "expired")]
-        await store.executor_leave(left)
+        await store.executors.leave(left)
         await self.shift(store, LEASE_SECONDS + 1.0)
-        await store.executor_beat(late, LEASE_SECONDS)
-        await store.leases_expire(crashes_max=3)
+        await store.executors.beat(late, LEASE_SECONDS)
+        await store.executors.expire(crashes_max=3)
         await self.shift(store, LEASE_SECONDS + 1.0)
         job = make.job()
         await self.add(store, job)
         for executor in (late, left, expired, 999_999):
             assert await self.named_ids(store, executor, [name_of(job)]) == []
-        await store.executor_beat(late, LEASE_SECONDS)
+        await store.executors.beat(late, LEASE_SECONDS)
         assert await self.named_ids(store, late, [name_of(job)]) == [job.run_id]
 
-    async def test_what_ended_is_never_claimed_again_by_its_name(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_ended_is_never_claimed_again_by_its_name(self, store: Store, make: Factory) -> None:
         """A hint that is late is harmless."""
         executor = await self.register(store)
         jobs = [make.job() for _ in range(4)]
@@ -210,20 +202,18 @@ class NamedClaimsContract(LineContract):
         assert await self.named_ids(store, executor, [name_of(job) for job in jobs]) == []
 
     async def test_a_run_with_its_own_definition_is_run_by_it_when_it_is_named(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """And a definition too large for a copy comes from the job."""
         executor = await self.register(store)
         job = make.recurring(make.now + 3600.0, definition='{"of": "%s"}' % ("job" * 5_000))
         await self.add(store, job)
         own, plain = make.run(job.job_id, definition='{"of":  "run"}'), make.run(job.job_id)
-        await store.runs_add("default", job.job_id, [own, plain])
+        await store.runs.add("default", job.job_id, [own, plain])
         specs = [claimed.spec for claimed in await self.named(store, executor, [own.run_id, plain.run_id])]
         assert specs == ['{"of":  "run"}', job.definition]
 
-    async def test_what_a_claim_by_name_leaves_is_found_by_one_that_scans(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_what_a_claim_by_name_leaves_is_found_by_one_that_scans(self, store: Store, make: Factory) -> None:
         """A name that is lost costs time; and what scans have learnt is as true as before."""
         executor = await self.register(store)
         jobs = [make.job() for _ in range(6)]

@@ -10,8 +10,8 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import CancelRequest
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, microseconds
+from tickwise.ports.store import CancelRequest, Store
+from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
@@ -21,7 +21,7 @@ POLICIES = [policy for policy in Overlap if policy is not Overlap.ALLOW]
 class LineContract(StoreContract):
     """Shortcuts for jobs with several runs."""
 
-    async def job_with(self, store: KeyedStore, make: Factory, *policies: Overlap, **fields: Any) -> UUID:
+    async def job_with(self, store: Store, make: Factory, *policies: Overlap, **fields: Any) -> UUID:
         """A job whose schedule made a run for each policy, a second apart, the first of them due now."""
         job = make.recurring(make.now, **fields)
         await self.add(store, job)
@@ -34,34 +34,34 @@ class LineContract(StoreContract):
         await self.shift(store, len(policies))
         return job.job_id
 
-    async def claims(self, store: KeyedStore, *executors: int) -> list[Claimed]:
+    async def claims(self, store: Store, *executors: int) -> list[Claimed]:
         """One run for each of these executors, the earliest first."""
         await self.shift(store, 2.0)
         claims: list[Claimed] = []
         for executor in executors:
-            await store.executor_beat(executor, LEASE_SECONDS)
+            await store.executors.beat(executor, LEASE_SECONDS)
             claims += await self.claim(store, executor, limit=1)
         assert len(claims) == len(executors)
         assert [claimed.run_id for claimed in claims] == sorted(claimed.run_id for claimed in claims)
         return claims
 
-    async def goes_on(self, store: KeyedStore, run_id: UUID) -> bool:
+    async def goes_on(self, store: Store, run_id: UUID) -> bool:
         """Whether a run that waited does no more: by the call that ended the earlier one, or by the sweep."""
         if await self.waits(store, run_id):
-            assert await store.runs_unblock() == 1
+            assert await store.runs.unblock() == 1
         row = await self.run_row(store, run_id)
         return row.state is RunState.QUEUED and not row.blocked and row.ready_at is not None
 
-    async def reason(self, store: KeyedStore, run_id: UUID) -> tuple[RunState, str | None]:
+    async def reason(self, store: Store, run_id: UUID) -> tuple[RunState, str | None]:
         """How a run stands, and why."""
         row = await self.run_row(store, run_id)
         return row.state, row.reason
 
 
 class OverlapContract(LineContract):
-    """`attempts_start` of a run whose overlap is open."""
+    """`attempts.start` of a run whose overlap is open."""
 
-    async def test_a_run_that_comes_while_another_is_unfinished_asks(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_run_that_comes_while_another_is_unfinished_asks(self, store: Store, make: Factory) -> None:
         """It is claimed guarded; the first was not."""
         await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -69,9 +69,7 @@ class OverlapContract(LineContract):
         assert (first.guarded, second.guarded) == (False, True)
 
     @pytest.mark.parametrize("policy", POLICIES)
-    async def test_when_the_earlier_one_has_ended_it_starts(
-        self, store: KeyedStore, make: Factory, policy: Overlap
-    ) -> None:
+    async def test_when_the_earlier_one_has_ended_it_starts(self, store: Store, make: Factory, policy: Overlap) -> None:
         """Under each policy: nothing overlaps."""
         await self.job_with(store, make, policy, policy)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -84,7 +82,7 @@ class OverlapContract(LineContract):
     @pytest.mark.parametrize("begun", [False, True])
     @pytest.mark.parametrize("policy", POLICIES)
     async def test_while_the_earlier_one_is_held_it_does_not_start(
-        self, store: KeyedStore, make: Factory, policy: Overlap, begun: bool
+        self, store: Store, make: Factory, policy: Overlap, begun: bool
     ) -> None:
         """Begun or not: it is skipped or waits, and with `cancel_running` the holder is asked to stop."""
         await self.job_with(store, make, policy, policy)
@@ -103,7 +101,7 @@ class OverlapContract(LineContract):
 
     @pytest.mark.parametrize("policy", POLICIES)
     async def test_while_the_earlier_one_is_free_and_has_not_begun(
-        self, store: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, make: Factory, policy: Overlap
     ) -> None:
         """Given back for later: it counts as any other; `cancel_running` skips it and starts the later one."""
         await self.job_with(store, make, policy, policy)
@@ -115,7 +113,7 @@ class OverlapContract(LineContract):
 
     @pytest.mark.parametrize("policy", POLICIES)
     async def test_while_the_earlier_one_waits_for_its_backoff(
-        self, store: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, make: Factory, policy: Overlap
     ) -> None:
         """It is unfinished; with `cancel_running` it is cancelled and the later one starts."""
         await self.job_with(store, make, policy, policy)
@@ -125,17 +123,17 @@ class OverlapContract(LineContract):
         starts = await self.starts(store, two, second)
         replaced = (RunState.CANCELLED, "cancelled")
         await self.assert_settled(store, policy, first, second, starts=starts, replaced=replaced)
-        assert [attempt.state for attempt in await store.run_attempts(first.run_id)] == [RunState.RETRYING]
+        assert [attempt.state for attempt in await store.runs.attempts(first.run_id)] == [RunState.RETRYING]
 
     @pytest.mark.parametrize("policy", POLICIES)
     async def test_right_after_the_earlier_one_was_lost_with_its_executor(
-        self, store: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, make: Factory, policy: Overlap
     ) -> None:
         """It will run again, so it is unfinished; with `cancel_running` it is cancelled and the later one starts."""
         await self.job_with(store, make, policy, policy)
         one, two = await self.register(store, "one"), await self.register(store, "two", lease_seconds=HOUR)
         first, second = await self.claims(store, one, two)
-        await store.executor_beat(two, HOUR)
+        await store.executors.beat(two, HOUR)
         await self.begin(store, one, first)
         await self.expire(store, one)
         starts = await self.starts(store, two, second)
@@ -144,7 +142,7 @@ class OverlapContract(LineContract):
 
     async def assert_settled(
         self,
-        store: KeyedStore,
+        store: Store,
         policy: Overlap,
         first: Claimed,
         second: Claimed,
@@ -166,7 +164,7 @@ class OverlapContract(LineContract):
             assert await self.waits(store, second.run_id)
 
     @pytest.mark.parametrize("policy", POLICIES)
-    async def test_while_one_goes_on_and_one_waits(self, store: KeyedStore, make: Factory, policy: Overlap) -> None:
+    async def test_while_one_goes_on_and_one_waits(self, store: Store, make: Factory, policy: Overlap) -> None:
         """`queue_one` keeps one waiting, `queue_all` all; `cancel_running` puts itself in the place of who waits."""
         await self.job_with(store, make, policy, Overlap.QUEUE_ALL, policy)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -183,7 +181,7 @@ class OverlapContract(LineContract):
         else:
             assert await self.waits(store, second.run_id)
 
-    async def test_a_skipped_start_is_on_record_as_one_that_never_began(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_skipped_start_is_on_record_as_one_that_never_began(self, store: Store, make: Factory) -> None:
         """With a sentence for people, and no attempt."""
         job_id = await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -195,11 +193,11 @@ class OverlapContract(LineContract):
         assert row.error
         assert row.ended_at is not None
         assert microseconds(row.nominal_at) == microseconds(make.now + 1.0)
-        assert list(await store.run_attempts(second.run_id)) == []
+        assert list(await store.runs.attempts(second.run_id)) == []
 
     @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE_ALL])
     async def test_a_refused_start_leaves_nothing_at_the_executor(
-        self, store: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, make: Factory, policy: Overlap
     ) -> None:
         """It holds the run no longer, and nothing that it says of it is accepted."""
         await self.job_with(store, make, policy, policy)
@@ -212,10 +210,10 @@ class OverlapContract(LineContract):
             assert await self.finish(store, two, outcome(second, state, retry_at=second.now)) == [second.run_id]
         await self.finish(store, two, outcome(second, RunState.QUEUED))
         assert await self.run_row(store, second.run_id) == before
-        assert {row.executor: row.held for row in await store.executors_list()} == {one: 1, two: 0}
+        assert {row.executor: row.held for row in await store.executors.all()} == {one: 1, two: 0}
         assert await self.cancels(store, two) == []
 
-    async def test_a_start_that_does_not_match_settles_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_start_that_does_not_match_settles_nothing(self, store: Store, make: Factory) -> None:
         """The fence comes first."""
         await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -224,7 +222,7 @@ class OverlapContract(LineContract):
         assert await self.starts(store, one, second) == [False]
         assert await self.run_state(store, second.run_id) is RunState.DISPATCHED
 
-    async def test_one_batch_settles_each_by_those_before_it(self, store: KeyedStore, make: Factory) -> None:
+    async def test_one_batch_settles_each_by_those_before_it(self, store: Store, make: Factory) -> None:
         """In whatever order they stand in it; other jobs are none of their business."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
         executor = await self.register(store)
@@ -234,7 +232,7 @@ class OverlapContract(LineContract):
         assert starts == [False, True, True, False]
         assert [await self.waits(store, claimed.run_id) for claimed in (second, third)] == [True, True]
 
-    async def test_who_is_settled_is_so_for_good(self, store: KeyedStore, make: Factory) -> None:
+    async def test_who_is_settled_is_so_for_good(self, store: Store, make: Factory) -> None:
         """A retry of what began does not ask again, though another one waits for it."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -246,7 +244,7 @@ class OverlapContract(LineContract):
         assert (again.run_id, again.attempt, again.guarded) == (second.run_id, 2, False)
         assert await self.waits(store, third.run_id)
 
-    async def test_what_is_given_back_before_its_start_asks_again(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_is_given_back_before_its_start_asks_again(self, store: Store, make: Factory) -> None:
         """Nothing was settled yet."""
         await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -259,7 +257,7 @@ class OverlapContract(LineContract):
 
     @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE_ALL])
     async def test_a_request_to_stop_is_carried_out_by_the_refused_start(
-        self, store: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, make: Factory, policy: Overlap
     ) -> None:
         """It is as if its holder had given it back."""
         for asks, expected in (("cancel", RunState.CANCELLED), ("skip", RunState.SKIPPED)):
@@ -267,9 +265,9 @@ class OverlapContract(LineContract):
             one, two = await self.register(store, "one"), await self.register(store, "two")
             first, second = await self.claims(store, one, two)
             if asks == "cancel":
-                await store.runs_cancel("default", second.run_id, "grace")
+                await store.runs.cancel("default", second.run_id, "grace")
             else:
-                await store.run_skip("default", second.run_id, "not this one")
+                await store.runs.skip("default", second.run_id, "not this one")
             assert await self.starts(store, two, second) == [False]
             reason = "cancelled" if asks == "cancel" else "requested"
             assert await self.reason(store, second.run_id) == (expected, reason)
@@ -277,7 +275,7 @@ class OverlapContract(LineContract):
 
     # ------------------------------------------------------------------------------------------- what counts
 
-    async def test_runs_of_a_backfill_are_a_line_of_their_own(self, store: KeyedStore, make: Factory) -> None:
+    async def test_runs_of_a_backfill_are_a_line_of_their_own(self, store: Store, make: Factory) -> None:
         """They wait for each other, and neither they nor the schedule's wait for the others."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
         one, two = await self.register(store, "one"), await self.register(store, "two")
@@ -286,7 +284,7 @@ class OverlapContract(LineContract):
             make.run(job_id, make.now - ago, trigger=Trigger.BACKFILL, nominal=make.now - ago, overlap=policy)
             for ago, policy in ((200.0, Overlap.QUEUE_ALL), (100.0, Overlap.QUEUE_ALL))
         ]
-        await store.runs_add("default", job_id, runs)
+        await store.runs.add("default", job_id, runs)
         first, second = await self.claims(store, two, two)
         assert await self.starts(store, two, first, second) == [True, False]
         assert await self.waits(store, second.run_id)
@@ -298,14 +296,14 @@ class OverlapContract(LineContract):
         assert later.run_id == run.run_id
         assert await self.starts(store, one, later) == [True]
 
-    async def test_what_people_asked_for_starts_and_counts(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_people_asked_for_starts_and_counts(self, store: Store, make: Factory) -> None:
         """A run-now begins beside the one that goes on, and what comes later minds it."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
         one, two = await self.register(store, "one"), await self.register(store, "two")
         [scheduled] = await self.claims(store, one)
         await self.begin(store, one, scheduled)
         asked = make.run(job_id)
-        await store.runs_add("default", job_id, [asked])
+        await store.runs.add("default", job_id, [asked])
         [now] = await self.claims(store, two)
         assert (now.run_id, now.guarded) == (asked.run_id, False)
         assert await self.starts(store, two, now) == [True]
@@ -318,7 +316,7 @@ class OverlapContract(LineContract):
         assert await self.starts(store, one, later) == [False]
         assert await self.reason(store, later.run_id) == (RunState.SKIPPED, "overlap")
 
-    async def test_what_was_let_start_counts_though_it_is_later(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_was_let_start_counts_though_it_is_later(self, store: Store, make: Factory) -> None:
         """A run that was delayed meets a run-now of a later time that goes on already."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
         async with self.near(store, HOUR) as batch:
@@ -326,7 +324,7 @@ class OverlapContract(LineContract):
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, None, runs=[late])])
         one, two = await self.register(store, "one"), await self.register(store, "two")
         first, delayed = await self.claims(store, one, two)
-        await store.runs_add("default", job_id, [make.run(job_id, make.now + 2.0)])
+        await store.runs.add("default", job_id, [make.run(job_id, make.now + 2.0)])
         [now] = await self.claims(store, one)
         await self.finish(store, one, outcome(first))
         assert await self.starts(store, two, delayed) == [False]
@@ -334,24 +332,22 @@ class OverlapContract(LineContract):
         await self.finish(store, one, outcome(now))
         assert await self.goes_on(store, delayed.run_id)
 
-    async def test_what_is_asked_for_later_and_waits_still_does_not_count(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_what_is_asked_for_later_and_waits_still_does_not_count(self, store: Store, make: Factory) -> None:
         """A run-now for tonight holds up nothing until then."""
         job_id = await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
-        await store.runs_add("default", job_id, [make.run(job_id, make.now + HOUR)])
+        await store.runs.add("default", job_id, [make.run(job_id, make.now + HOUR)])
         one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.finish(store, one, outcome(first))
         assert await self.starts(store, two, second) == [True]
 
-    async def test_a_requested_run_may_have_a_policy(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_requested_run_may_have_a_policy(self, store: Store, make: Factory) -> None:
         """It asks at its start, also if it is alone."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         runs = [make.run(job.job_id, make.now + ahead, overlap=Overlap.SKIP) for ahead in (0.0, 0.1)]
         executor = await self.register(store)
-        await store.runs_add("default", job.job_id, runs)
+        await store.runs.add("default", job.job_id, runs)
         first, second = await self.claims(store, executor, executor)
         assert (first.guarded, second.guarded) == (True, True)
         assert await self.starts(store, executor, first) == [True]

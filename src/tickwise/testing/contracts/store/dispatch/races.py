@@ -11,8 +11,8 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Claimed, run_id
-from tickwise.ports.store import Began, RunQuery
-from tickwise.testing.contracts.base import UNSEEN_SECONDS, KeyedStore
+from tickwise.ports.store import Began, RunQuery, Store
+from tickwise.testing.contracts.base import UNSEEN_SECONDS
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -47,7 +47,7 @@ class Floor:
 class RacesContract(LineContract):
     """Overlap, with many at it at the same time."""
 
-    async def work(self, client: KeyedStore, executor: int, floor: Floor) -> list[Claimed]:
+    async def work(self, client: Store, executor: int, floor: Floor) -> list[Claimed]:
         """An executor claims and begins what it may. Returns what goes on."""
         claims = await self.claim(client, executor, limit=2)
         guarded = [claimed for claimed in claims if claimed.guarded]
@@ -56,32 +56,32 @@ class RacesContract(LineContract):
         going = [claimed for claimed in claims if not claimed.guarded]
         for claimed in going:
             floor.begin(claimed)
-        refused = set(await client.attempts_start(executor, began)) if began else set()
+        refused = set(await client.attempts.start(executor, began)) if began else set()
         for claimed in guarded:
             if claimed.run_id not in refused:
                 floor.begin(claimed)
                 going.append(claimed)
         return going
 
-    async def turn(self, client: KeyedStore, executor: int, floor: Floor, meeting: asyncio.Barrier | None) -> None:
+    async def turn(self, client: Store, executor: int, floor: Floor, meeting: asyncio.Barrier | None) -> None:
         """Begin what may begin, do it, report it. At a meeting nothing ends before everybody has begun."""
         going = await self.work(client, executor, floor)
         if meeting is not None:
             await meeting.wait()
         for claimed in going:
             floor.end(claimed)
-        assert list(await client.attempts_finish(executor, [outcome(claimed) for claimed in going])) == []
+        assert list(await client.attempts.finish(executor, [outcome(claimed) for claimed in going])) == []
 
-    async def executors(self, store: KeyedStore, count: int = EXECUTORS) -> list[int]:
+    async def executors(self, store: Store, count: int = EXECUTORS) -> list[int]:
         """Several, that live long."""
         return [await self.register(store, f"number {number}", lease_seconds=HOUR) for number in range(count)]
 
-    async def states(self, store: KeyedStore, job_id: UUID) -> list[RunState]:
+    async def states(self, store: Store, job_id: UUID) -> list[RunState]:
         """Of all runs of a job, by their time."""
-        rows = await store.runs_list(RunQuery(namespace="default", job_id=job_id, limit=1000))
+        rows = await store.searches.runs(RunQuery(namespace="default", job_id=job_id, limit=1000))
         return [row.state for row in reversed(rows)]
 
-    async def schedule(self, client: KeyedStore, make: Factory, policy: Overlap, last: float) -> None:
+    async def schedule(self, client: Store, make: Factory, policy: Overlap, last: float) -> None:
         """One turn of a scheduler: each timer makes one run and goes on a second later, up to `last`."""
         async with self.near(client, 0.0) as batch:
             fires = []
@@ -93,7 +93,7 @@ class RacesContract(LineContract):
 
     @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE_ONE, Overlap.QUEUE_ALL])
     async def test_never_two_runs_of_a_job_at_once(
-        self, store: KeyedStore, other: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, other: Store, make: Factory, policy: Overlap
     ) -> None:
         """Four schedulers and six executors at three jobs; every occurrence has its record, and nobody is forgotten."""
         jobs = [make.recurring(make.now) for _ in range(3)]
@@ -110,14 +110,14 @@ class RacesContract(LineContract):
                     self.turn(client, executor, floor, meeting)
                     for client, executor in zip(clients, executors, strict=True)
                 ),
-                store.runs_unblock(),
+                store.runs.unblock(),
             )
-            stats = await store.stats()
+            stats = await store.upkeep.stats()
             if (stats.timers, stats.queued, stats.held) == (0, 0, 0):
                 break
             await self.shift(store, UNSEEN_SECONDS)
             for executor in executors:
-                await store.executor_beat(executor, HOUR)
+                await store.executors.beat(executor, HOUR)
         assert floor.most == {job.job_id: 1 for job in jobs}
         for job in jobs:
             states = await self.states(store, job.job_id)
@@ -130,7 +130,7 @@ class RacesContract(LineContract):
 
     @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE_ONE, Overlap.QUEUE_ALL])
     async def test_of_many_that_start_together_one_does(
-        self, store: KeyedStore, other: KeyedStore, make: Factory, policy: Overlap
+        self, store: Store, other: Store, make: Factory, policy: Overlap
     ) -> None:
         """Each at another executor, in the same moment, none of them finished: the one that is first in line."""
         job_id = await self.job_with(store, make, *[policy] * EXECUTORS)
@@ -152,7 +152,7 @@ class RacesContract(LineContract):
         assert starts[1] == [True]
 
     async def test_an_end_and_a_start_at_the_same_time_leave_nobody_behind(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """The later one starts, or it waits and has its turn: at each of twelve jobs."""
         lines: list[tuple[int, int, Claimed, Claimed]] = []
@@ -166,13 +166,13 @@ class RacesContract(LineContract):
             *(self.starts(other, two, second) for _, two, _, second in lines),
         )
         assert answers[: len(lines)] == [[]] * len(lines)
-        await store.runs_unblock()
+        await store.runs.unblock()
         for (_, _, _, second), started in zip(lines, answers[len(lines) :], strict=True):
             row = await self.run_row(store, second.run_id)
             assert (row.state, row.blocked) == (RunState.RUNNING if started == [True] else RunState.QUEUED, False)
 
     async def test_who_cancels_the_running_gets_its_place_once_it_has_ended(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Of many such runs the last one runs; no two at once, and each has its end."""
         job_id = await self.job_with(store, make, *[Overlap.CANCEL_RUNNING] * OCCURRENCES)
@@ -180,27 +180,27 @@ class RacesContract(LineContract):
         clients = [store, other] * (EXECUTORS // 2)
         going: dict[int, list[Claimed]] = {executor: [] for executor in executors}
 
-        async def turn(client: KeyedStore, executor: int) -> None:
+        async def turn(client: Store, executor: int) -> None:
             for claimed in list(going[executor]):
-                asked = {request.run_id for request in (await client.executor_beat(executor, HOUR)).cancels}
+                asked = {request.run_id for request in (await client.executors.beat(executor, HOUR)).cancels}
                 if claimed.run_id in asked:
                     floor.end(claimed)
                     ended = outcome(claimed, RunState.CANCELLED, reason="cancelled")
-                    assert list(await client.attempts_finish(executor, [ended])) == []
+                    assert list(await client.attempts.finish(executor, [ended])) == []
                     going[executor].remove(claimed)
             going[executor] += await self.work(client, executor, floor)
 
         for _ in range(MAX_ROUNDS):
             await asyncio.gather(
                 *(turn(client, executor) for client, executor in zip(clients, executors, strict=True)),
-                store.runs_unblock(),
+                store.runs.unblock(),
             )
             *before, last = await self.states(store, job_id)
             if last is RunState.RUNNING and FINAL.issuperset(before):
                 break
             await self.shift(store, UNSEEN_SECONDS)
             for executor in executors:
-                await store.executor_beat(executor, HOUR)
+                await store.executors.beat(executor, HOUR)
         assert floor.most == {job_id: 1}
         assert last is RunState.RUNNING
         assert set(before) <= {RunState.CANCELLED, RunState.SKIPPED}

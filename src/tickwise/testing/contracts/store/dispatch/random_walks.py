@@ -9,8 +9,8 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Claimed
-from tickwise.ports.store import RunQuery
-from tickwise.testing.contracts.base import UNSEEN_SECONDS, KeyedStore
+from tickwise.ports.store import RunQuery, Store
+from tickwise.testing.contracts.base import UNSEEN_SECONDS
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -23,7 +23,7 @@ MAX_ROUNDS = 400
 class Walk:
     """A job, two executors, and one thing after another that may happen to its runs. Repeatable by its seed."""
 
-    def __init__(self, contract: LineContract, store: KeyedStore, make: Factory, policy: Overlap) -> None:
+    def __init__(self, contract: LineContract, store: Store, make: Factory, policy: Overlap) -> None:
         self.contract, self.store, self.make, self.policy = contract, store, make, policy
         self.job_id = make.identifier()
         self.executors: list[int] = []
@@ -39,7 +39,7 @@ class Walk:
     async def step(self) -> None:
         """Something happens. What is likelier stands there more often."""
         likely = (self.fire, self.fire, self.claim, self.claim, self.claim, self.begin, self.begin, self.finish)
-        rare = (self.retry, self.give_back, self.leave, self.cancel, self.skip, self.postpone, self.store.runs_unblock)
+        rare = (self.retry, self.give_back, self.leave, self.cancel, self.skip, self.postpone, self.store.runs.unblock)
         steps = (*likely, *likely, *rare)
         await steps[self.draw(len(steps))]()
         assert len(self.running) <= 1, "two runs of one job go on"
@@ -58,7 +58,7 @@ class Walk:
         """An executor takes what it can get, and holds it."""
         await self.contract.shift(self.store, 1.0)
         executor = self.executors[self.draw(2)]
-        await self.store.executor_beat(executor, HOUR)
+        await self.store.executors.beat(executor, HOUR)
         for claimed in await self.contract.claim(self.store, executor, limit=1 + self.draw(3)):
             self.held[claimed.run_id] = executor, claimed
 
@@ -74,7 +74,7 @@ class Walk:
         """One that goes on ends."""
         for executor, claimed in self.running.values():
             report = outcome(claimed, state, retry_at=await self.store.now())
-            assert list(await self.store.attempts_finish(executor, [report])) == []
+            assert list(await self.store.attempts.finish(executor, [report])) == []
         self.running.clear()
 
     async def retry(self) -> None:
@@ -85,7 +85,7 @@ class Walk:
         """One that is held is not wanted by its holder."""
         if self.held:
             executor, claimed = self.held.pop(sorted(self.held)[self.draw(len(self.held))])
-            await self.store.attempts_finish(executor, [outcome(claimed, RunState.QUEUED)])
+            await self.store.attempts.finish(executor, [outcome(claimed, RunState.QUEUED)])
 
     async def leave(self) -> None:
         """An executor stops all that it has and goes; another one registers."""
@@ -97,7 +97,7 @@ class Walk:
         for mine in (self.held, self.running):
             for run in [run for run, (executor, _) in mine.items() if executor == gone]:
                 del mine[run]
-        await self.store.executor_leave(gone)
+        await self.store.executors.leave(gone)
 
     def some(self) -> UUID | None:
         """A run that was made lately."""
@@ -107,17 +107,17 @@ class Walk:
     async def cancel(self) -> None:
         """A person cancels one."""
         if (run := self.some()) is not None:
-            await self.store.runs_cancel("default", run, "grace")
+            await self.store.runs.cancel("default", run, "grace")
 
     async def skip(self) -> None:
         """A person does not want one."""
         if (run := self.some()) is not None:
-            await self.store.run_skip("default", run, "not this one")
+            await self.store.runs.skip("default", run, "not this one")
 
     async def postpone(self) -> None:
         """A person wants one later."""
         if (run := self.some()) is not None:
-            await self.store.run_postpone("default", run, await self.store.now() + 1.0 + self.draw(10))
+            await self.store.runs.postpone("default", run, await self.store.now() + 1.0 + self.draw(10))
 
     async def end(self) -> None:
         """Everything that is there comes to its end, one after the other."""
@@ -126,10 +126,10 @@ class Walk:
             while self.held:
                 await self.begin()
                 await self.finish()
-            stats = await self.store.stats()
+            stats = await self.store.upkeep.stats()
             if (stats.queued, stats.held, stats.retrying) == (0, 0, 0):
                 return
-            await self.store.runs_unblock()
+            await self.store.runs.unblock()
             await self.contract.shift(self.store, UNSEEN_SECONDS)
             await self.claim()
 
@@ -140,7 +140,7 @@ class WalksContract(LineContract):
     @pytest.mark.parametrize("seed", range(4))
     @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE_ONE, Overlap.QUEUE_ALL])
     async def test_whatever_happens_no_two_go_on_and_nobody_waits_for_ever(
-        self, store: KeyedStore, policy: Overlap, seed: int
+        self, store: Store, policy: Overlap, seed: int
     ) -> None:
         """A hundred and twenty things happen to a job; then all that is left comes to its end."""
         make = Factory(await store.now(), seed=f"walk {seed} {policy}")
@@ -150,6 +150,6 @@ class WalksContract(LineContract):
         for _ in range(STEPS):
             await walk.step()
         await walk.end()
-        rows = await store.runs_list(RunQuery(namespace="default", job_id=walk.job_id, limit=1000))
+        rows = await store.searches.runs(RunQuery(namespace="default", job_id=walk.job_id, limit=1000))
         assert FINAL.issuperset(row.state for row in rows)
         assert {row.run_id for row in rows} == set(walk.made)

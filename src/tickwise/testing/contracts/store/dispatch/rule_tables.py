@@ -17,8 +17,8 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.losses import LossFate, LossVerdict, LostAttempt, lost
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED, LEASE_LOST, cancelled_sentence
-from tickwise.ports.store import ClaimRequest, JobAction, NewRun
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, began, microseconds
+from tickwise.ports.store import ClaimRequest, JobAction, NewRun, Store
+from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, began, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 HOUR: Final = 3600.0
@@ -55,28 +55,28 @@ class ToldRun(NamedTuple):
 class TableContract(StoreContract):
     """Shortcuts for many situations at once."""
 
-    async def executor(self, store: KeyedStore, name: str, lease_seconds: float = 100 * HOUR) -> int:
+    async def executor(self, store: Store, name: str, lease_seconds: float = 100 * HOUR) -> int:
         """An executor that lives long."""
         return await self.register(store, name, lease_seconds=lease_seconds)
 
-    async def job_for(self, store: KeyedStore, make: Factory, *runs: NewRun) -> UUID:
+    async def job_for(self, store: Store, make: Factory, *runs: NewRun) -> UUID:
         """A job whose schedule is far from firing, with these runs."""
         job = make.recurring(make.now + 1000 * HOUR)
         await self.add(store, job)
-        assert await store.runs_add("default", job.job_id, runs) is True
+        assert await store.runs.add("default", job.job_id, runs) is True
         return job.job_id
 
     async def jobs_for(
-        self, store: KeyedStore, make: Factory, runs: Mapping[S, Sequence[NewRun]], **fields: Any
+        self, store: Store, make: Factory, runs: Mapping[S, Sequence[NewRun]], **fields: Any
     ) -> dict[S, UUID]:
         """As `job_for`, a job for each situation."""
         jobs = {situation: make.recurring(make.now + 1000 * HOUR, **fields) for situation in runs}
         await self.add(store, *jobs.values())
         for situation, job in jobs.items():
-            assert await store.runs_add("default", job.job_id, runs[situation]) is True
+            assert await store.runs.add("default", job.job_id, runs[situation]) is True
         return {situation: job.job_id for situation, job in jobs.items()}
 
-    async def take(self, store: KeyedStore, executor: int, runs: Iterable[UUID]) -> dict[UUID, Claimed]:
+    async def take(self, store: Store, executor: int, runs: Iterable[UUID]) -> dict[UUID, Claimed]:
         """Claim these runs, whenever they are due."""
         wanted = list(runs)
         request = ClaimRequest(
@@ -87,25 +87,25 @@ class TableContract(StoreContract):
             ahead_seconds=10 * HOUR,
             runs=wanted,
         )
-        claims = {claimed.run_id: claimed for claimed in await store.attempts_claim(request)}
+        claims = {claimed.run_id: claimed for claimed in await store.attempts.claim(request)}
         assert set(claims) == set(wanted)
         return claims
 
-    async def ask(self, store: KeyedStore, make: Factory, asks: Iterable[Ask]) -> None:
+    async def ask(self, store: Store, make: Factory, asks: Iterable[Ask]) -> None:
         """Ask the holders of runs: RETURN by a pause of the job, REVOKE by a skip, CANCEL by a cancel."""
         for kind, run_id, job_id in asks:
             if kind is CancelKind.CANCEL:
-                await store.runs_cancel("default", run_id, "ada")
+                await store.runs.cancel("default", run_id, "ada")
             elif kind is CancelKind.REVOKE:
-                await store.run_skip("default", run_id, SKIP_SENTENCE)
+                await store.runs.skip("default", run_id, SKIP_SENTENCE)
             elif kind is CancelKind.RETURN:
                 move = make.move(job_id, JobAction.PAUSE, postponed_after_seconds=POSTPONED_SECONDS / 2)
-                await store.job_move(move)
+                await store.jobs.move(move)
 
-    async def seen(self, store: KeyedStore, run_id: UUID) -> ToldRun:
+    async def seen(self, store: Store, run_id: UUID) -> ToldRun:
         """A run as the store shows it."""
         row = await self.run_row(store, run_id)
-        attempts = [(each.state, each.reason) for each in await store.run_attempts(run_id)]
+        attempts = [(each.state, each.reason) for each in await store.runs.attempts(run_id)]
         return ToldRun(
             *(row.state, row.reason, row.error, row.attempt, row.failures, row.crashes, row.executor),
             microseconds(row.ready_at),
@@ -144,9 +144,9 @@ LOSSES: Final = [
 
 
 class LossTableContract(TableContract):
-    """`leases_expire` and `executor_leave` follow `domain.rules.losses`."""
+    """`executors.expire` and `executors.leave` follow `domain.rules.losses`."""
 
-    async def test_each_lost_attempt_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_lost_attempt_meets_the_verdict(self, store: Store, make: Factory) -> None:
         """By how its executor went, its recorded start, earlier crashes, and what was asked of it."""
         due = make.now + HOUR
         runs, jobs = await self._runs(store, make, due)
@@ -160,10 +160,10 @@ class LossTableContract(TableContract):
         for holder in (lost_one, left_one):
             begun = [one for one in LOSSES if one.begun and holders[one] == holder]
             starts = [began(claims[runs[one]], on_unknown=one.on_unknown) for one in begun]
-            assert list(await store.attempts_start(holder, starts)) == []
-        await store.executor_leave(left_one)
+            assert list(await store.attempts.start(holder, starts)) == []
+        await store.executors.leave(left_one)
         await self.shift(store, LEASE_SECONDS + 1.0)
-        expired = await store.leases_expire(crashes_max=CRASHES_MAX)
+        expired = await store.executors.expire(crashes_max=CRASHES_MAX)
         found = {one: await self.seen(store, runs[one]) for one in LOSSES}
         self.assert_table({one: expected_loss(one, holders[one], due) for one in LOSSES}, found)
         fates = {runs[one]: loss_verdict(one).fate for one in LOSSES if not one.in_order}
@@ -173,7 +173,7 @@ class LossTableContract(TableContract):
         assert set(expired.held) == {run for run, fate in fates.items() if fate is LossFate.HOLD}
 
     async def _runs(
-        self, store: KeyedStore, make: Factory, due: float
+        self, store: Store, make: Factory, due: float
     ) -> tuple[dict[LossSituation, UUID], dict[LossSituation, UUID]]:
         """A postponed fire for each situation, in a job of its own: the runs and the jobs."""
         runs: dict[LossSituation, UUID] = {}
@@ -183,15 +183,15 @@ class LossTableContract(TableContract):
             runs[one], jobs[one] = run.run_id, await self.job_for(store, make, run)
         return runs, jobs
 
-    async def _crash(self, store: KeyedStore, runs: Mapping[LossSituation, UUID]) -> None:
+    async def _crash(self, store: Store, runs: Mapping[LossSituation, UUID]) -> None:
         """Lose runs with their executors as often as the situations say."""
         for crash in range(1, CRASHES_MAX):
             executor = await self.register(store, f"crash {crash}")
             crashing = [runs[one] for one in LOSSES if one.crashes >= crash]
             claims = await self.take(store, executor, crashing)
-            assert list(await store.attempts_start(executor, [began(claims[run]) for run in crashing])) == []
+            assert list(await store.attempts.start(executor, [began(claims[run]) for run in crashing])) == []
             await self.shift(store, LEASE_SECONDS + 1.0)
-            assert (await store.leases_expire(crashes_max=CRASHES_MAX)).freed == len(crashing)
+            assert (await store.executors.expire(crashes_max=CRASHES_MAX)).freed == len(crashing)
 
 
 def postponed(make: Factory, due: float) -> NewRun:
@@ -261,9 +261,9 @@ RETURNS: Final = [
 
 
 class ReturnTableContract(TableContract):
-    """`attempts_finish` with QUEUED and RETRYING follows `domain.rules.returns`."""
+    """`attempts.finish` with QUEUED and RETRYING follows `domain.rules.returns`."""
 
-    async def test_each_run_that_comes_back_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_run_that_comes_back_meets_the_verdict(self, store: Store, make: Factory) -> None:
         """By whether it had begun, what was asked of its holder, and when it is to be tried again."""
         runs: dict[ReturnSituation, UUID] = {}
         jobs: dict[ReturnSituation, UUID] = {}
@@ -274,7 +274,7 @@ class ReturnTableContract(TableContract):
         claims = await self.take(store, executor, runs.values())
         await self.ask(store, make, [Ask(one.asked, runs[one], jobs[one]) for one in RETURNS])
         starts = [began(claims[runs[one]]) for one in RETURNS if one.begun]
-        assert list(await store.attempts_start(executor, starts)) == []
+        assert list(await store.attempts.start(executor, starts)) == []
         ends = [outcome(claims[runs[one]], one.target, **self._told(one, make)) for one in RETURNS]
         assert await self.finish(store, executor, *ends) == []
         found = {one: await self.seen(store, runs[one]) for one in RETURNS}

@@ -11,8 +11,8 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.limits import CLAIM_SECONDS, START_SECONDS, Reservation, has_slot, reservation, wakes
 from tickwise.domain.rules.rates import RateState, step
-from tickwise.ports.store import Gate, NewRun
-from tickwise.testing.contracts.base import KeyedStore, began, lane
+from tickwise.ports.store import Gate, NewRun, Store
+from tickwise.testing.contracts.base import began, lane
 from tickwise.testing.contracts.store.dispatch.rule_tables import TableContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -66,7 +66,7 @@ LATE: Final = [LateSituation(*each) for each in product((False, True), (False, T
 class SlotTableContract(TableContract):
     """`Gate.limit_key` follows `domain.rules.limits`."""
 
-    async def test_each_start_under_a_limit_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_start_under_a_limit_meets_the_verdict(self, store: Store, make: Factory) -> None:
         """By its limit, and the number of runs under the key."""
         executor, crowds = await self._crowds(store, make, STARTING)
         expected = {one: [has_slot(one.limits[0], one.running)] for one in STARTING}
@@ -74,23 +74,21 @@ class SlotTableContract(TableContract):
         self.assert_table(expected, found)
         assert executor > 0
 
-    async def test_each_slot_that_is_free_goes_to_the_runs_of_the_verdict(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_each_slot_that_is_free_goes_to_the_runs_of_the_verdict(self, store: Store, make: Factory) -> None:
         """By the limits of the waiting runs, the longest ready first. The end of a hold frees several slots at once."""
         executor, crowds = await self._crowds(store, make, WAITING)
         waiting = {one: [run.run_id for run in crowds[one][one.running :]] for one in WAITING}
         assert {await self.waits(store, run) for runs in waiting.values() for run in runs} == {True}
-        await store.queue_hold(make.hold("held"))
+        await store.queues.hold(make.hold("held"))
         ends = [outcome(claimed) for one in WAITING for claimed in crowds[one][: one.ended]]
         assert await self.finish(store, executor, *ends) == []
-        assert await store.queue_resume("default", "held")
+        assert await store.queues.resume("default", "held")
         expected = {one: woken(one.limits, taken=one.running - one.ended) for one in WAITING}
         found = {one: [not await self.waits(store, run) for run in waiting[one]] for one in WAITING}
         self.assert_table(expected, found)
 
     async def _crowds(
-        self, store: KeyedStore, make: Factory, situations: Sequence[CrowdSituation]
+        self, store: Store, make: Factory, situations: Sequence[CrowdSituation]
     ) -> tuple[int, dict[CrowdSituation, list[Claimed]]]:
         """The executor that holds them, and the runs of each situation after their starts: first those that go on."""
         executor = await self.executor(store, "one")
@@ -108,13 +106,13 @@ class SlotTableContract(TableContract):
                 for one, each in crowds.items()
                 if place < len(each)
             ]
-            await store.attempts_start(executor, starts)
+            await store.attempts.start(executor, starts)
         return executor, crowds
 
-    async def _running(self, store: KeyedStore, claims: Sequence[Claimed]) -> list[bool]:
+    async def _running(self, store: Store, claims: Sequence[Claimed]) -> list[bool]:
         return [await self.run_state(store, claimed.run_id) is RunState.RUNNING for claimed in claims]
 
-    async def test_each_sweep_wakes_the_runs_of_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_sweep_wakes_the_runs_of_the_verdict(self, store: Store, make: Factory) -> None:
         """By the woken runs that have reserved no slot: unclaimed, claimed and not started, or in a queue on hold."""
         executor = await self.executor(store, "one")
         runs: dict[LateSituation, list[UUID]] = {}
@@ -123,7 +121,7 @@ class SlotTableContract(TableContract):
             runs[one] = [run.run_id for run in made]
             first = make.recurring(make.now + 1_000_000.0, lane=lane(queue=one.queue))
             await self.add(store, first)
-            assert await store.runs_add("default", first.job_id, made[:2]) is True
+            assert await store.runs.add("default", first.job_id, made[:2]) is True
             await self.job_for(store, make, *made[2:])
         await self.shift(store, 10.0)
         claims = await self.take(store, executor, [run for each in runs.values() for run in each])
@@ -133,12 +131,12 @@ class SlotTableContract(TableContract):
                 for one, each in runs.items()
                 if place < len(each)
             ]
-            await store.attempts_start(executor, starts)
+            await store.attempts.start(executor, starts)
         assert await self.finish(store, executor, *(outcome(claims[each[0]]) for each in runs.values())) == []
         await self.take(store, executor, [each[1] for one, each in runs.items() if one.claimed])
-        await store.queue_hold(make.hold("held"))
+        await store.queues.hold(make.hold("held"))
         await self.shift(store, START_SECONDS + CLAIM_SECONDS + 1.0)
-        await store.runs_unblock()
+        await store.runs.unblock()
         found = {one: [not await self.waits(store, run) for run in each[2:]] for one, each in runs.items()}
         self.assert_table({one: woken_behind(one) for one in LATE}, found)
 
@@ -183,7 +181,7 @@ class Told(NamedTuple):
 class RateTableContract(TableContract):
     """`Gate.rate_key` follows `domain.rules.rates`."""
 
-    async def test_each_start_under_a_rate_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_start_under_a_rate_meets_the_verdict(self, store: Store, make: Factory) -> None:
         """By the last start, the slots that others have, and its own: over several rounds, of three runs each.
 
         The store's clock goes on within a call, so that each instant is compared with the rule's at the beginning and
@@ -206,7 +204,7 @@ class RateTableContract(TableContract):
             gates = {script: Gate(rate_key=f"rate {script}", rate_gap_seconds=GAP_SECONDS) for script in asking}
             starts = [began(claims[run], gate=gates[script]) for script, run in asking.items()]
             before = await store.now()
-            refused = set(await store.attempts_start(executor, starts))
+            refused = set(await store.attempts.start(executor, starts))
             after = await store.now()
             expected, found = {}, {}
             for script, run in asking.items():

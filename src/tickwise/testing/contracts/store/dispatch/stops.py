@@ -9,31 +9,31 @@ import pytest
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import CancelRow, JobAction
-from tickwise.testing.contracts.base import KeyedStore, StoreContract
+from tickwise.ports.store import CancelRow, JobAction, Store
+from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
 
 
 class StopsContract(StoreContract):
-    """`RunRow.cancel`, and what `executor_beat` marks."""
+    """`RunRow.cancel`, and what `executors.beat` marks."""
 
-    async def asked(self, store: KeyedStore, make: Factory) -> tuple[int, Claimed]:
+    async def asked(self, store: Store, make: Factory) -> tuple[int, Claimed]:
         """An executor whose run Ada wants stopped."""
         executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
-        assert await store.runs_cancel("default", claimed.run_id, "ada") is RunState.RUNNING
+        assert await store.runs.cancel("default", claimed.run_id, "ada") is RunState.RUNNING
         return executor, claimed
 
-    async def request(self, store: KeyedStore, claimed: Claimed) -> CancelRow:
+    async def request(self, store: Store, claimed: Claimed) -> CancelRow:
         """The stop request as the store shows it."""
         cancel = (await self.run_row(store, claimed.run_id)).cancel
         assert cancel is not None
         return cancel
 
-    async def test_who_asked_and_when_is_told(self, store: KeyedStore, make: Factory) -> None:
+    async def test_who_asked_and_when_is_told(self, store: Store, make: Factory) -> None:
         """From the request on; nobody has heard it yet."""
         before = await store.now()
         _, claimed = await self.asked(store, make)
@@ -41,7 +41,7 @@ class StopsContract(StoreContract):
         assert before - 0.001 <= cancel.asked_at <= await store.now() + 0.001
         assert (cancel.error, cancel.heard_at) == ("cancelled by ada", None)
 
-    async def test_when_it_was_heard_is_told(self, store: KeyedStore, make: Factory) -> None:
+    async def test_when_it_was_heard_is_told(self, store: Store, make: Factory) -> None:
         """At its holder's next heartbeat; further ones hear it again, and that changes nothing."""
         executor, claimed = await self.asked(store, make)
         await self.shift(store, 1.0)
@@ -53,16 +53,14 @@ class StopsContract(StoreContract):
         assert len(await self.cancels(store, executor)) == 1
         assert await self.request(store, claimed) == first
 
-    async def test_another_ones_heartbeat_hears_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_another_ones_heartbeat_hears_nothing(self, store: Store, make: Factory) -> None:
         """Only the holder's counts."""
         _, claimed = await self.asked(store, make)
         assert await self.cancels(store, await self.register(store, "two")) == []
         assert (await self.request(store, claimed)).heard_at is None
 
     @pytest.mark.parametrize("state", [RunState.CANCELLED, RunState.RETRYING, RunState.QUEUED])
-    async def test_a_run_that_ended_so_tells_of_its_request(
-        self, store: KeyedStore, make: Factory, state: RunState
-    ) -> None:
+    async def test_a_run_that_ended_so_tells_of_its_request(self, store: Store, make: Factory, state: RunState) -> None:
         """Whether its holder ended it, or gave it up and the store did."""
         executor, claimed = await self.asked(store, make)
         await self.cancels(store, executor)
@@ -72,34 +70,32 @@ class StopsContract(StoreContract):
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.cancel) == (RunState.CANCELLED, asked)
 
-    async def test_a_run_whose_holder_was_lost_tells_that_it_never_heard(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_run_whose_holder_was_lost_tells_that_it_never_heard(self, store: Store, make: Factory) -> None:
         """It ends CANCELLED all the same."""
         _, claimed = await self.asked(store, make)
         await self.shift(store, HOUR + 10.0)
-        await store.leases_expire(crashes_max=3)
+        await store.executors.expire(crashes_max=3)
         row = await self.run_row(store, claimed.run_id)
         assert row.state is RunState.CANCELLED
         assert row.cancel is not None
         assert (row.cancel.error, row.cancel.heard_at) == ("cancelled by ada", None)
 
-    async def test_a_run_that_ended_before_it_was_stopped_tells_of_none(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_run_that_ended_before_it_was_stopped_tells_of_none(self, store: Store, make: Factory) -> None:
         """It ended as it ended."""
         executor, claimed = await self.asked(store, make)
         assert await self.finish(store, executor, outcome(claimed)) == []
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.cancel) == (RunState.SUCCESS, None)
 
-    async def test_a_free_run_is_cancelled_without_a_request(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_free_run_is_cancelled_without_a_request(self, store: Store, make: Factory) -> None:
         """There was nobody to ask."""
         job = make.job()
         await self.add(store, job)
         assert job.run_id is not None
-        await store.runs_cancel("default", job.run_id, "ada")
+        await store.runs.cancel("default", job.run_id, "ada")
         assert (await self.run_row(store, job.run_id)).cancel is None
 
-    async def test_a_run_that_nobody_asked_to_stop_tells_of_none(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_run_that_nobody_asked_to_stop_tells_of_none(self, store: Store, make: Factory) -> None:
         """Its own executor stopped it."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
@@ -107,15 +103,15 @@ class StopsContract(StoreContract):
         assert await self.finish(store, executor, outcome(claimed, RunState.CANCELLED)) == []
         assert (await self.run_row(store, claimed.run_id)).cancel is None
 
-    async def test_cancelling_a_job_asks_the_holders_of_its_runs(self, store: KeyedStore, make: Factory) -> None:
+    async def test_cancelling_a_job_asks_the_holders_of_its_runs(self, store: Store, make: Factory) -> None:
         """With the reason that was given."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
-        await store.job_move(make.move(claimed.job_id, JobAction.CANCEL, reason="cancelled by ada"))
+        await store.jobs.move(make.move(claimed.job_id, JobAction.CANCEL, reason="cancelled by ada"))
         assert (await self.request(store, claimed)).error == "cancelled by ada"
 
     async def test_a_cancel_and_an_end_at_the_same_moment_agree(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Twenty times: the report is accepted, and the run ended as it said; the cancel is told that, or was too
         early to know."""
@@ -123,7 +119,7 @@ class StopsContract(StoreContract):
         for _ in range(20):
             claimed = await self.held(store, executor, make.job())
             told, refused = await asyncio.gather(
-                other.runs_cancel("default", claimed.run_id, "ada"), self.finish(store, executor, outcome(claimed))
+                other.runs.cancel("default", claimed.run_id, "ada"), self.finish(store, executor, outcome(claimed))
             )
             assert refused == []
             assert told in {RunState.DISPATCHED, RunState.SUCCESS}
@@ -131,21 +127,21 @@ class StopsContract(StoreContract):
             assert await self.cancels(store, executor) == []
 
     async def test_a_cancel_and_a_give_back_at_the_same_moment_end_it(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Twenty times: whichever came first, nobody runs it any more."""
         executor = await self.register(store, lease_seconds=HOUR)
         for _ in range(20):
             claimed = await self.held(store, executor, make.job())
             _, refused = await asyncio.gather(
-                other.runs_cancel("default", claimed.run_id, "ada"),
+                other.runs.cancel("default", claimed.run_id, "ada"),
                 self.finish(store, executor, outcome(claimed, RunState.QUEUED)),
             )
             assert refused == []
             assert await self.run_state(store, claimed.run_id) is RunState.CANCELLED
 
     async def test_a_cancel_and_a_claim_at_the_same_moment_agree(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Twenty times: it was cancelled free and nobody has it, or somebody has it and is asked to stop."""
         executor = await self.register(store, lease_seconds=HOUR)
@@ -154,7 +150,7 @@ class StopsContract(StoreContract):
             await self.add(store, job)
             assert job.run_id is not None
             told, claims = await asyncio.gather(
-                other.runs_cancel("default", job.run_id, "ada"), self.claim(store, executor)
+                other.runs.cancel("default", job.run_id, "ada"), self.claim(store, executor)
             )
             if told is RunState.CANCELLED:
                 assert list(claims) == []
@@ -166,7 +162,7 @@ class StopsContract(StoreContract):
 
     @pytest.mark.parametrize("on_unknown", list(OnUnknown))
     async def test_a_cancel_and_an_expiry_at_the_same_moment_agree(
-        self, store: KeyedStore, other: KeyedStore, make: Factory, on_unknown: OnUnknown
+        self, store: Store, other: Store, make: Factory, on_unknown: OnUnknown
     ) -> None:
         """Ten times: it ends CANCELLED, unless it had failed with its executor before; and the cancel is told so."""
         for _ in range(10):
@@ -175,10 +171,10 @@ class StopsContract(StoreContract):
             await self.begin(store, executor, claimed, on_unknown=on_unknown)
             await self.shift(store, 61.0)
             told, expired = await asyncio.gather(
-                other.runs_cancel("default", claimed.run_id, "ada"), store.leases_expire(crashes_max=3)
+                other.runs.cancel("default", claimed.run_id, "ada"), store.executors.expire(crashes_max=3)
             )
             # A run that somebody has in hand at that moment is freed by the next look at leases.
-            again = await store.leases_expire(crashes_max=3)
+            again = await store.executors.expire(crashes_max=3)
             failed = [*expired.unknown, *again.unknown] == [claimed.run_id]
             assert told in ({RunState.FAILED} if failed else {RunState.RUNNING, RunState.CANCELLED})
             ended = await self.run_state(store, claimed.run_id)

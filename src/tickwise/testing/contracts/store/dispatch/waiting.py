@@ -10,8 +10,8 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import JobAction
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, lane, microseconds
+from tickwise.ports.store import JobAction, Store
+from tickwise.testing.contracts.base import LEASE_SECONDS, lane, microseconds
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -23,7 +23,7 @@ class WaitingContract(LineContract):
     """Runs that wait for an earlier one of their job."""
 
     async def waiting(
-        self, store: KeyedStore, make: Factory, policy: Overlap = Overlap.QUEUE_ALL, **fields: Any
+        self, store: Store, make: Factory, policy: Overlap = Overlap.QUEUE_ALL, **fields: Any
     ) -> tuple[int, Claimed, UUID]:
         """An executor that holds a run which has not begun, and the run that waits for it."""
         await self.job_with(store, make, policy, policy, **fields)
@@ -33,21 +33,21 @@ class WaitingContract(LineContract):
         assert await self.waits(store, second.run_id)
         return one, first, second.run_id
 
-    async def test_nobody_gets_a_run_that_waits(self, store: KeyedStore, make: Factory) -> None:
+    async def test_nobody_gets_a_run_that_waits(self, store: Store, make: Factory) -> None:
         """However long: neither now nor ahead; it is no older than its turn."""
         executor, first, waiter = await self.waiting(store, make)
         await self.begin(store, executor, first)
         for _ in range(3):
             assert list(await self.claim_freed(store, executor, ahead_seconds=HOUR)) == []
-            assert await store.runs_unblock() == 0
-        stats = await store.stats()
+            assert await store.runs.unblock() == 0
+        stats = await store.upkeep.stats()
         assert (stats.queued, stats.held, stats.oldest_ready_seconds) == (1, 1, 0.0)
         assert await self.waits(store, waiter)
 
     @pytest.mark.parametrize("policy", [*QUEUES, Overlap.CANCEL_RUNNING])
     @pytest.mark.parametrize("end", [RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED])
     async def test_it_is_claimable_when_the_earlier_one_ends(
-        self, store: KeyedStore, make: Factory, policy: Overlap, end: RunState
+        self, store: Store, make: Factory, policy: Overlap, end: RunState
     ) -> None:
         """By the report itself, whatever it says; then it asks once more, and starts."""
         executor, first, waiter = await self.waiting(store, make, policy)
@@ -66,35 +66,35 @@ class WaitingContract(LineContract):
     @pytest.mark.parametrize(
         "way", ["cancelled", "skipped", "job cancelled", "given back and cancelled", "retrying and cancelled", "poison"]
     )
-    async def test_it_goes_on_however_the_earlier_one_ends(self, store: KeyedStore, make: Factory, way: str) -> None:
+    async def test_it_goes_on_however_the_earlier_one_ends(self, store: Store, make: Factory, way: str) -> None:
         """By people, by its last executor's death, by a request that was heard late."""
         executor, first, waiter = await self.waiting(store, make)
         run = first.run_id
         if way == "cancelled":
             await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
-            assert await store.runs_cancel("default", run, "grace") is RunState.CANCELLED
+            assert await store.runs.cancel("default", run, "grace") is RunState.CANCELLED
         elif way == "skipped":
             await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
-            assert await store.run_skip("default", run, "not this one") is RunState.SKIPPED
+            assert await store.runs.skip("default", run, "not this one") is RunState.SKIPPED
         elif way == "given back and cancelled":
-            await store.runs_cancel("default", run, "grace")
-            await store.executor_leave(executor)
+            await store.runs.cancel("default", run, "grace")
+            await store.executors.leave(executor)
         elif way == "retrying and cancelled":
             await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=make.now + HOUR))
-            await store.runs_cancel("default", run, "grace")
+            await store.runs.cancel("default", run, "grace")
         elif way == "poison":
             await self.begin(store, executor, first)
             await self.shift(store, LEASE_SECONDS + 1.0)
-            assert list((await store.leases_expire(crashes_max=1)).quarantined) == [run]
+            assert list((await store.executors.expire(crashes_max=1)).quarantined) == [run]
         else:
-            await store.job_move(make.move(first.job_id, JobAction.CANCEL))
+            await store.jobs.move(make.move(first.job_id, JobAction.CANCEL))
             assert await self.run_state(store, waiter) is RunState.CANCELLED
             return
         assert await self.goes_on(store, waiter)
         [claimed] = await self.claim_freed(store, await self.register(store, "next"))
         assert claimed.run_id == waiter
 
-    async def test_it_goes_on_when_the_earlier_one_is_forgotten(self, store: KeyedStore, make: Factory) -> None:
+    async def test_it_goes_on_when_the_earlier_one_is_forgotten(self, store: Store, make: Factory) -> None:
         """A new plan does not have it; nothing of it is left to wait for."""
         job = make.recurring(make.now)
         await self.add(store, job)
@@ -111,7 +111,7 @@ class WaitingContract(LineContract):
         ]
         assert await self.starts(store, two, second) == [False]
         keep = make.plan(make.now + HOUR, keep_dues=[late.due])
-        await store.job_change(make.change(await self.job_row(store, job.job_id), replan=keep))
+        await store.jobs.change(make.change(await self.job_row(store, job.job_id), replan=keep))
         assert await self.waits(store, late.run_id)
         assert await self.finish(store, one, outcome(first, RunState.SKIPPED, reason="revoked")) == []
         assert await self.run_state(store, early.run_id) is None
@@ -119,28 +119,28 @@ class WaitingContract(LineContract):
         ready = (await self.run_row(store, late.run_id)).ready_at
         assert microseconds(ready) == microseconds(late.due)
 
-    async def test_it_goes_on_when_the_earlier_one_comes_later_now(self, store: KeyedStore, make: Factory) -> None:
+    async def test_it_goes_on_when_the_earlier_one_comes_later_now(self, store: Store, make: Factory) -> None:
         """A postponed run is behind it."""
         executor, first, waiter = await self.waiting(store, make)
         await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
-        assert await store.run_postpone("default", first.run_id, make.now + HOUR) is True
+        assert await store.runs.postpone("default", first.run_id, make.now + HOUR) is True
         assert await self.goes_on(store, waiter)
 
-    async def test_a_backoff_is_no_end(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_backoff_is_no_end(self, store: Store, make: Factory) -> None:
         """Nor is being given back, or lost: the earlier run goes on."""
         executor, first, waiter = await self.waiting(store, make)
         await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=first.now))
-        assert await store.runs_unblock() == 0
+        assert await store.runs.unblock() == 0
         [again] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(again, RunState.QUEUED))
-        assert await store.runs_unblock() == 0
+        assert await store.runs.unblock() == 0
         [again] = await self.claim_freed(store, executor)
         await self.begin(store, executor, again)
         await self.expire(store, executor)
-        assert await store.runs_unblock() == 0
+        assert await store.runs.unblock() == 0
         assert await self.waits(store, waiter)
 
-    async def test_they_go_one_after_the_other(self, store: KeyedStore, make: Factory) -> None:
+    async def test_they_go_one_after_the_other(self, store: Store, make: Factory) -> None:
         """In the order of their time; the end of one frees the next and no other."""
         await self.job_with(store, make, *[Overlap.QUEUE_ALL] * 4)
         executor = await self.register(store)
@@ -155,25 +155,25 @@ class WaitingContract(LineContract):
             assert current.run_id == following.run_id
             assert await self.starts(store, executor, current) == [True]
 
-    async def test_one_that_waits_may_be_ended_before_its_turn(self, store: KeyedStore, make: Factory) -> None:
+    async def test_one_that_waits_may_be_ended_before_its_turn(self, store: Store, make: Factory) -> None:
         """Cancelled or skipped at once: nobody holds it. Those behind it go on waiting."""
         await self.job_with(store, make, *[Overlap.QUEUE_ALL] * 4)
         executor = await self.register(store)
         first, second, third, fourth = await self.claims(store, *[executor] * 4)
         await self.starts(store, executor, first, second, third, fourth)
-        assert await store.run_postpone("default", second.run_id, make.now + HOUR) is False
-        assert await store.runs_cancel("default", second.run_id, "grace") is RunState.CANCELLED
-        assert await store.run_skip("default", third.run_id, "not this one") is RunState.SKIPPED
+        assert await store.runs.postpone("default", second.run_id, make.now + HOUR) is False
+        assert await store.runs.cancel("default", second.run_id, "grace") is RunState.CANCELLED
+        assert await store.runs.skip("default", third.run_id, "not this one") is RunState.SKIPPED
         assert [(await self.run_row(store, ended.run_id)).blocked for ended in (second, third)] == [False, False]
         assert await self.waits(store, fourth.run_id)
         await self.finish(store, executor, outcome(first))
         assert await self.goes_on(store, fourth.run_id)
 
-    async def test_an_edit_reaches_what_waits(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_edit_reaches_what_waits(self, store: Store, make: Factory) -> None:
         """It keeps waiting, and runs by the new definition in the new lane."""
         executor, first, waiter = await self.waiting(store, make)
         row = await self.job_row(store, first.job_id)
-        await store.job_change(make.change(row, definition='{"n":2}', lane=lane(queue="heavy")))
+        await store.jobs.change(make.change(row, definition='{"n":2}', lane=lane(queue="heavy")))
         assert list(await self.claim_freed(store, executor, queues=("heavy", "default"))) == []
         await self.finish(store, executor, outcome(first))
         assert await self.goes_on(store, waiter)
@@ -181,15 +181,15 @@ class WaitingContract(LineContract):
         [claimed] = await self.claim(store, executor, queues=("heavy",))
         assert (claimed.run_id, claimed.spec) == (waiter, '{"n":2}')
 
-    async def test_a_pause_leaves_alone_what_waits(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_pause_leaves_alone_what_waits(self, store: Store, make: Factory) -> None:
         """It is due; its turn will come."""
         executor, first, waiter = await self.waiting(store, make)
-        await store.job_move(make.move(first.job_id, JobAction.PAUSE))
+        await store.jobs.move(make.move(first.job_id, JobAction.PAUSE))
         assert await self.waits(store, waiter)
         await self.finish(store, executor, outcome(first))
         assert await self.goes_on(store, waiter)
 
-    async def test_cancelling_all_of_a_backfill_ends_what_waits(self, store: KeyedStore, make: Factory) -> None:
+    async def test_cancelling_all_of_a_backfill_ends_what_waits(self, store: Store, make: Factory) -> None:
         """The one that is held is asked to stop, and none of the others has its turn first."""
         job, origin = make.recurring(make.now + HOUR), make.identifier()
         await self.add(store, job)
@@ -204,21 +204,21 @@ class WaitingContract(LineContract):
             )
             for ago in (300.0, 200.0, 100.0)
         ]
-        await store.runs_add("default", job.job_id, runs)
+        await store.runs.add("default", job.job_id, runs)
         executor = await self.register(store)
         first, second, _ = await self.claims(store, executor, executor, executor)
         assert await self.starts(store, executor, first, second) == [True, False]
-        assert await store.runs_cancel_all("default", job.job_id, origin, principal="grace") == 3
+        assert await store.runs.cancel_all("default", job.job_id, origin, principal="grace") == 3
         assert await self.run_state(store, first.run_id) is RunState.RUNNING
         assert await self.run_state(store, second.run_id) is RunState.CANCELLED
         asked = {request.run_id for request in await self.cancels(store, executor)}
         assert asked == {runs[0].run_id, runs[2].run_id}
 
-    async def test_a_postponed_run_asks_again(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_postponed_run_asks_again(self, store: Store, make: Factory) -> None:
         """It was settled when it was made; at its new time others may go on."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
         row = make.scheduled(job_id, make.now).run_id
-        assert await store.run_postpone("default", row, make.now + 20.0) is True
+        assert await store.runs.postpone("default", row, make.now + 20.0) is True
         async with self.near(store, HOUR) as batch:
             run = make.scheduled(job_id, make.now + 10.0, overlap=Overlap.SKIP)
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, None, runs=[run])])

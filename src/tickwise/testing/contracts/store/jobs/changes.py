@@ -11,23 +11,23 @@ from tickwise.domain.decision import Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
-from tickwise.ports.store import Added, CancelRequest, JobAction, NewRun, Replan, RunQuery
-from tickwise.testing.contracts.base import KeyedStore, StoreContract, added, instants, lane, microseconds
+from tickwise.ports.store import Added, CancelRequest, JobAction, NewRun, Replan, RunQuery, Store
+from tickwise.testing.contracts.base import StoreContract, added, instants, lane, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 
 HOUR = 3600.0
 
 
 class EditsContract(StoreContract):
-    """`job_change`."""
+    """`jobs.change`."""
 
-    async def test_a_change_replaces_what_was_said(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_change_replaces_what_was_said(self, store: Store, make: Factory) -> None:
         """All of it, with a version one higher; who made it and when stays."""
         job = make.recurring(make.now + HOUR, labels={"team": "a"})
         await self.add(store, job)
         before = await self.job_row(store, job.job_id)
         await self.shift(store, 5.0)
-        answer = await store.job_change(
+        answer = await store.jobs.change(
             make.change(
                 before,
                 name="changed",
@@ -48,57 +48,55 @@ class EditsContract(StoreContract):
         assert (row.created_by, row.created_at) == (before.created_by, before.created_at)
         assert row.updated_at > before.updated_at
 
-    async def test_without_a_new_plan_the_schedule_stays(self, store: KeyedStore, make: Factory) -> None:
+    async def test_without_a_new_plan_the_schedule_stays(self, store: Store, make: Factory) -> None:
         """And with it every timer and every run."""
         later, soon = make.recurring(make.now + HOUR), make.job(make.now + 1.5)
         await self.add(store, later, soon)
         for job in (later, soon):
             before = await self.job_row(store, job.job_id)
-            after = await store.job_change(make.change(before, name="changed"))
+            after = await store.jobs.change(make.change(before, name="changed"))
             assert (after.next_run_at, after.status) == (before.next_run_at, JobStatus.SCHEDULED)
-        stats = await store.stats()
+        stats = await store.upkeep.stats()
         assert (stats.timers, stats.queued) == (1, 1)
 
-    async def test_a_change_of_an_older_version_is_refused(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_change_of_an_older_version_is_refused(self, store: Store, make: Factory) -> None:
         """Somebody else changed it first: read again, then decide."""
         job = make.job(make.now + HOUR)
         await self.add(store, job)
         first = await self.job_row(store, job.job_id)
-        await store.job_change(make.change(first, name="one"))
-        await store.job_change(make.change(await self.job_row(store, job.job_id), name="two"))
+        await store.jobs.change(make.change(first, name="one"))
+        await store.jobs.change(make.change(await self.job_row(store, job.job_id), name="two"))
         for version in (1, 2, 4):
             with pytest.raises(VersionConflict):
-                await store.job_change(make.change(first, name="late", expected_version=version))
+                await store.jobs.change(make.change(first, name="late", expected_version=version))
         assert (await self.job_row(store, job.job_id)).name == "two"
 
-    async def test_a_plan_made_before_a_pause_or_its_end_is_refused(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_plan_made_before_a_pause_or_its_end_is_refused(self, store: Store, make: Factory) -> None:
         """With it a paused job would fire, or one would be held back that nobody resumes. A pause that is over by
         itself changes no version, so whether the job was paused is compared too."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
         plan = make.plan(make.now + HOUR)
-        paused = await store.job_move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 60.0))
+        paused = await store.jobs.move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 60.0))
         with pytest.raises(VersionConflict):
-            await store.job_change(make.change(row, name="late", replan=plan, expected_paused=False))
+            await store.jobs.change(make.change(row, name="late", replan=plan, expected_paused=False))
         assert await self.job_row(store, job.job_id) == paused
         await self.shift(store, 61.0)
         with pytest.raises(VersionConflict):
-            await store.job_change(make.change(paused, name="late", replan=plan, expected_paused=True))
+            await store.jobs.change(make.change(paused, name="late", replan=plan, expected_paused=True))
         change = make.change(paused, name="changed", replan=plan, expected_paused=False)
-        changed = await store.job_change(change)
+        changed = await store.jobs.change(change)
         assert (changed.status, changed.name) == (JobStatus.SCHEDULED, "changed")
 
-    async def test_of_many_changes_of_one_version_one_is_made(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
-    ) -> None:
+    async def test_of_many_changes_of_one_version_one_is_made(self, store: Store, other: Store, make: Factory) -> None:
         """The others hear of it."""
         job = make.job(make.now + HOUR)
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
         answers = await asyncio.gather(
             *(
-                client.job_change(make.change(row, name=f"change {number}"))
+                client.jobs.change(make.change(row, name=f"change {number}"))
                 for number, client in enumerate([store, other] * 3)
             ),
             return_exceptions=True,
@@ -108,65 +106,65 @@ class EditsContract(StoreContract):
         assert (len(made), len(refused)) == (1, 5)
         assert (await self.job_row(store, job.job_id)).name == made[0].name
 
-    async def test_a_change_in_doubt_may_be_repeated(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_change_in_doubt_may_be_repeated(self, store: Store, make: Factory) -> None:
         """The same change again is answered as the first time, and changes nothing."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         replan = make.plan(make.now + 2 * HOUR)
         change = make.change(await self.job_row(store, job.job_id), name="changed", replan=replan)
-        first = await store.job_change(change)
-        assert await store.job_change(change) == first
+        first = await store.jobs.change(change)
+        assert await store.jobs.change(change) == first
         assert first.version == 2
 
-    async def test_what_is_not_there_cannot_be_changed(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_is_not_there_cannot_be_changed(self, store: Store, make: Factory) -> None:
         """Nor what is another's."""
         job = make.job(make.now + HOUR)
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
         with pytest.raises(NotFound):
-            await store.job_change(make.change(row, job_id=make.identifier()))
+            await store.jobs.change(make.change(row, job_id=make.identifier()))
         with pytest.raises(NotFound):
-            await store.job_change(make.change(row, namespace="elsewhere"))
+            await store.jobs.change(make.change(row, namespace="elsewhere"))
 
-    async def test_a_cancelled_job_cannot_be_changed(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_cancelled_job_cannot_be_changed(self, store: Store, make: Factory) -> None:
         """Cancelled is cancelled."""
         job = make.job(make.now + HOUR)
         await self.add(store, job)
-        row = await store.job_move(make.move(job.job_id, JobAction.CANCEL))
+        row = await store.jobs.move(make.move(job.job_id, JobAction.CANCEL))
         with pytest.raises(Conflict):
-            await store.job_change(make.change(row, name="changed"))
+            await store.jobs.change(make.change(row, name="changed"))
 
-    async def test_a_key_that_another_job_has_is_a_conflict(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_key_that_another_job_has_is_a_conflict(self, store: Store, make: Factory) -> None:
         """And nothing of the change is made; its own key is no conflict."""
         await self.add(store, make.job(key="taken"))
         job = make.job(make.now + HOUR, key="own")
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
         with pytest.raises(Conflict):
-            await store.job_change(make.change(row, key="taken", name="changed"))
+            await store.jobs.change(make.change(row, key="taken", name="changed"))
         assert await self.job_row(store, job.job_id) == row
-        assert (await store.job_change(make.change(row, name="changed"))).key == "own"
+        assert (await store.jobs.change(make.change(row, name="changed"))).key == "own"
 
-    async def test_a_key_that_was_given_up_is_free(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_key_that_was_given_up_is_free(self, store: Store, make: Factory) -> None:
         """And the new one finds the job."""
         job = make.job(make.now + HOUR, key="old")
         await self.add(store, job)
-        await store.job_change(make.change(await self.job_row(store, job.job_id), key="new"))
-        assert await store.job_get("default", "old") is None
-        found = await store.job_get("default", "new")
+        await store.jobs.change(make.change(await self.job_row(store, job.job_id), key="new"))
+        assert await store.jobs.get("default", "old") is None
+        found = await store.jobs.get("default", "new")
         assert found is not None
         assert found.job_id == job.job_id
-        assert list(added(await store.jobs_add([make.job(key="old")]))) == [Added.CREATED]
+        assert list(added(await store.jobs.add([make.job(key="old")]))) == [Added.CREATED]
 
-    async def test_free_runs_get_the_new_definition_and_lane(self, store: KeyedStore, make: Factory) -> None:
+    async def test_free_runs_get_the_new_definition_and_lane(self, store: Store, make: Factory) -> None:
         """Due or not; but a run that has its own definition keeps it."""
         executor = await self.register(store)
         job = make.recurring(make.now + HOUR, definition='{"n":1}')
         await self.add(store, job)
         plain, own = make.run(job.job_id), make.run(job.job_id, definition='{"own":1}')
         for run in (plain, own):
-            await store.runs_add("default", job.job_id, [run])
-        await store.job_change(
+            await store.runs.add("default", job.job_id, [run])
+        await store.jobs.change(
             make.change(await self.job_row(store, job.job_id), definition='{"n":2}', lane=lane(queue="heavy"))
         )
         assert list(await self.claim_freed(store, executor)) == []
@@ -176,42 +174,42 @@ class EditsContract(StoreContract):
             own.run_id: '{"own":1}',
         }
 
-    async def test_a_retrying_run_gets_the_new_definition(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_retrying_run_gets_the_new_definition(self, store: Store, make: Factory) -> None:
         """The edit is the repair."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job(definition='{"n":1}'))
         await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now))
         row = await self.job_row(store, claimed.job_id)
-        await store.job_change(make.change(row, definition='{"n":2}'))
+        await store.jobs.change(make.change(row, definition='{"n":2}'))
         [again] = await self.claim_freed(store, executor)
         assert again.spec == '{"n":2}'
 
-    async def test_a_timer_fires_with_the_new_definition(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_timer_fires_with_the_new_definition(self, store: Store, make: Factory) -> None:
         """Of a one-time job and of a recurring one."""
         once, often = make.job(make.now + 60.0), make.recurring(make.now + 60.0)
         await self.add(store, once, often)
         for job in (once, often):
-            await store.job_change(make.change(await self.job_row(store, job.job_id), definition='{"n":2}'))
+            await store.jobs.change(make.change(await self.job_row(store, job.job_id), definition='{"n":2}'))
         await self.shift(store, 61.0)
-        await store.timers_fire(0.0, 10)
+        await store.timers.fire(0.0, 10)
         async with self.near(store, 0.0, 10) as batch:
             assert [timer.definition for timer in batch.timers] == ['{"n":2}']
         [claimed] = await self.claim_freed(store, await self.register(store))
         assert (claimed.job_id, claimed.spec) == (once.job_id, '{"n":2}')
 
-    async def test_a_held_run_goes_on_as_it_was_claimed(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_held_run_goes_on_as_it_was_claimed(self, store: Store, make: Factory) -> None:
         """An edit is for what comes."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
-        await store.job_change(make.change(await self.job_row(store, claimed.job_id), definition='{"n":2}'))
+        await store.jobs.change(make.change(await self.job_row(store, claimed.job_id), definition='{"n":2}'))
         assert await self.cancels(store, executor) == []
         assert await self.finish(store, executor, outcome(claimed)) == []
 
 
 class PlansContract(StoreContract):
-    """`Replan`, by `job_change` and `job_move`."""
+    """`Replan`, by `jobs.change` and `jobs.move`."""
 
-    async def planned(self, store: KeyedStore, make: Factory) -> tuple[UUID, list[NewRun]]:
+    async def planned(self, store: Store, make: Factory) -> tuple[UUID, list[NewRun]]:
         """A recurring job with two runs of the schedule that are made already: due in 60 s and in 61 s."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
@@ -223,32 +221,32 @@ class PlansContract(StoreContract):
             assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 62.0, runs=runs)]) == 2
         return job.job_id, runs
 
-    async def replan(self, store: KeyedStore, make: Factory, job_id: UUID, plan: Replan) -> None:
+    async def replan(self, store: Store, make: Factory, job_id: UUID, plan: Replan) -> None:
         """An edit that brings a new schedule."""
-        await store.job_change(make.change(await self.job_row(store, job_id), replan=plan))
+        await store.jobs.change(make.change(await self.job_row(store, job_id), replan=plan))
 
-    async def claimed_ahead(self, store: KeyedStore, executor: int) -> list[Claimed]:
+    async def claimed_ahead(self, store: Store, executor: int) -> list[Claimed]:
         """Both of the planned runs, held for their due time."""
         claims = list(await self.claim(store, executor, ahead_seconds=65.0))
         assert len(claims) == 2
         return sorted(claims, key=lambda claimed: claimed.due)
 
-    async def test_a_new_plan_replaces_the_timer(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_new_plan_replaces_the_timer(self, store: Store, make: Factory) -> None:
         """The old time is forgotten."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
         await self.replan(store, make, job.job_id, make.plan(make.now + HOUR))
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(make.now + HOUR)
-        assert (await store.stats()).timers == 1
+        assert (await store.upkeep.stats()).timers == 1
 
-    async def test_a_new_plan_replaces_free_runs_that_are_not_due(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_new_plan_replaces_free_runs_that_are_not_due(self, store: Store, make: Factory) -> None:
         """They leave nothing behind: they were never to be."""
         job_id, runs = await self.planned(store, make)
         await self.replan(store, make, job_id, make.plan(make.now + HOUR))
         assert [await self.run_state(store, run.run_id) for run in runs] == [None, None]
         assert microseconds((await self.job_row(store, job_id)).next_run_at) == microseconds(make.now + HOUR)
 
-    async def test_held_runs_that_are_not_due_are_asked_back(self, store: KeyedStore, make: Factory) -> None:
+    async def test_held_runs_that_are_not_due_are_asked_back(self, store: Store, make: Factory) -> None:
         """By every heartbeat until they are reported, and then they leave nothing."""
         job_id, runs = await self.planned(store, make)
         executor = await self.register(store)
@@ -264,16 +262,14 @@ class PlansContract(StoreContract):
         await self.finish(store, executor, *reports)
         assert (await self.job_row(store, job_id)).status is JobStatus.COMPLETED
 
-    async def test_fires_that_the_new_plan_has_too_stay(self, store: KeyedStore, make: Factory) -> None:
+    async def test_fires_that_the_new_plan_has_too_stay(self, store: Store, make: Factory) -> None:
         """`keep_dues`, free ones."""
         job_id, runs = await self.planned(store, make)
         keep = make.plan(make.now + HOUR, keep_dues=[runs[1].due])
         await self.replan(store, make, job_id, keep)
         assert [await self.run_state(store, run.run_id) for run in runs] == [None, RunState.QUEUED]
 
-    async def test_held_fires_that_the_new_plan_has_too_are_not_asked_back(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_held_fires_that_the_new_plan_has_too_are_not_asked_back(self, store: Store, make: Factory) -> None:
         """`keep_dues`, held ones."""
         job_id, runs = await self.planned(store, make)
         executor = await self.register(store)
@@ -282,19 +278,19 @@ class PlansContract(StoreContract):
         await self.replan(store, make, job_id, keep)
         assert await self.cancels(store, executor) == [CancelRequest(runs[1].run_id, CancelKind.REVOKE)]
 
-    async def test_a_run_that_was_asked_back_may_be_wanted_again(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_run_that_was_asked_back_may_be_wanted_again(self, store: Store, make: Factory) -> None:
         """A pause and a resume before the due time: the request is withdrawn, and the fire is not lost."""
         job_id, runs = await self.planned(store, make)
         executor = await self.register(store)
         await self.claimed_ahead(store, executor)
-        await store.job_move(make.move(job_id, JobAction.PAUSE))
+        await store.jobs.move(make.move(job_id, JobAction.PAUSE))
         assert len(await self.cancels(store, executor)) == 2
         resume = make.plan(runs[0].due, keep_dues=[run.due for run in runs])
-        await store.job_move(make.move(job_id, JobAction.RESUME, resume))
+        await store.jobs.move(make.move(job_id, JobAction.RESUME, resume))
         assert await self.cancels(store, executor) == []
 
     async def test_a_revoke_that_comes_back_after_it_was_withdrawn_is_a_give_back(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """The executor heard the request before it was withdrawn: the fire waits for another one."""
         job_id, runs = await self.planned(store, make)
@@ -314,7 +310,7 @@ class PlansContract(StoreContract):
 
     @pytest.mark.parametrize("way", ["given back", "left", "lost"])
     async def test_a_revoked_run_that_comes_back_otherwise_is_forgotten_too(
-        self, store: KeyedStore, make: Factory, way: str
+        self, store: Store, make: Factory, way: str
     ) -> None:
         """Its holder never heard of it, or had no time to answer."""
         job_id, _ = await self.planned(store, make)
@@ -324,13 +320,13 @@ class PlansContract(StoreContract):
         if way == "given back":
             assert await self.finish(store, executor, *(outcome(claim, RunState.QUEUED) for claim in claims)) == []
         elif way == "left":
-            await store.executor_leave(executor)
+            await store.executors.leave(executor)
         else:
             await self.expire(store, executor)
         assert [await self.run_state(store, claimed.run_id) for claimed in claims] == [None, None]
         assert (await self.job_row(store, job_id)).status is JobStatus.COMPLETED
 
-    async def test_what_is_due_already_is_left_alone(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_is_due_already_is_left_alone(self, store: Store, make: Factory) -> None:
         """Free or held: its time has come, the new plan is for what comes."""
         job_id, runs = await self.planned(store, make)
         await self.shift(store, 60.01)
@@ -341,7 +337,7 @@ class PlansContract(StoreContract):
         await self.replan(store, make, job_id, make.plan())
         assert await self.cancels(store, executor) == []
 
-    async def test_a_plan_goes_by_the_times_that_the_schedule_named(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_plan_goes_by_the_times_that_the_schedule_named(self, store: Store, make: Factory) -> None:
         """Of spread runs: one whose nominal time is over stays, though it is due later; so do those to keep."""
         job = make.recurring(make.now)
         await self.add(store, job)
@@ -355,9 +351,7 @@ class PlansContract(StoreContract):
         await self.replan(store, make, job.job_id, keep)
         assert [await self.run_state(store, run.run_id) for run in spread] == [RunState.QUEUED, RunState.QUEUED, None]
 
-    async def test_a_run_that_a_new_plan_keeps_looks_at_the_others_again(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_a_run_that_a_new_plan_keeps_looks_at_the_others_again(self, store: Store, make: Factory) -> None:
         """The new plan may have put others before it."""
         job = make.recurring(make.now)
         await self.add(store, job)
@@ -369,7 +363,7 @@ class PlansContract(StoreContract):
         assert (claimed.run_id, claimed.guarded) == (kept.run_id, True)
 
     async def test_occurrences_of_the_plan_before_go_on_record_with_the_new_one(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """`skips`, in the same transaction; a change in doubt that is repeated records them once."""
         job = make.recurring(make.now + 60.0)
@@ -379,12 +373,12 @@ class PlansContract(StoreContract):
             await self.job_row(store, job.job_id), name="changed", replan=make.plan(make.now + HOUR, skips=[skip])
         )
         for _ in range(2):
-            await store.job_change(change)
+            await store.jobs.change(change)
             row = await self.run_row(store, skip.run_id)
             assert (row.state, row.reason, row.occurrences) == (RunState.SKIPPED, "paused", 3)
-        assert len(await store.runs_list(RunQuery(namespace="default"))) == 1
+        assert len(await store.searches.runs(RunQuery(namespace="default"))) == 1
 
-    async def test_a_plan_says_where_the_timer_stands(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_plan_says_where_the_timer_stands(self, store: Store, make: Factory) -> None:
         """With all that it has counted; held back too."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
@@ -395,39 +389,39 @@ class PlansContract(StoreContract):
             await self.replan(store, make, job.job_id, make.plan(timer))
             assert instants((await self.job_row(store, job.job_id)).timer) == instants(timer)
 
-    async def test_a_one_time_plan_without_a_name_is_decided(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_one_time_plan_without_a_name_is_decided(self, store: Store, make: Factory) -> None:
         """However near: it becomes no run by itself."""
         job = make.job(make.now + HOUR)
         await self.add(store, job)
         await self.replan(store, make, job.job_id, make.plan(make.now + 1.0, recurring=False))
-        assert await store.timers_fire(10.0, 10) == 0
-        assert (await store.stats()).queued == 0
+        assert await store.timers.fire(10.0, 10) == 0
+        assert (await store.upkeep.stats()).queued == 0
         async with self.near(store, 10.0) as batch:
             assert [(timer.job_id, timer.run_id) for timer in batch.timers] == [(job.job_id, None)]
 
-    async def test_what_people_asked_for_is_left_alone(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_people_asked_for_is_left_alone(self, store: Store, make: Factory) -> None:
         """A run-now for later is no fire of the schedule."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         run = make.run(job.job_id, make.now + 60.0)
-        await store.runs_add("default", job.job_id, [run])
+        await store.runs.add("default", job.job_id, [run])
         await self.replan(store, make, job.job_id, make.plan())
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
 
-    async def test_occurrences_of_a_pause_are_made_up_for_at_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_occurrences_of_a_pause_are_made_up_for_at_once(self, store: Store, make: Factory) -> None:
         """`missed`."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE))
+        await store.jobs.move(make.move(job.job_id, JobAction.PAUSE))
         await self.shift(store, 300.0)
         missed = [make.run(job.job_id, make.now + ahead, trigger=Trigger.MISSED) for ahead in (60.0, 120.0)]
         plan = make.plan(make.now + HOUR, missed=missed)
-        await store.job_move(make.move(job.job_id, JobAction.RESUME, plan))
+        await store.jobs.move(make.move(job.job_id, JobAction.RESUME, plan))
         for run in missed:
             row = await self.run_row(store, run.run_id)
             assert (row.state, row.trigger) == (RunState.QUEUED, Trigger.MISSED)
 
-    async def test_a_one_time_plan_that_is_near_is_a_run_at_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_one_time_plan_that_is_near_is_a_run_at_once(self, store: Store, make: Factory) -> None:
         """A later one is a timer; a recurring one is a timer in any case."""
         near, far, often = (make.job(make.now + HOUR), make.job(make.now + HOUR), make.job(make.now + HOUR))
         await self.add(store, near, far, often)
@@ -438,22 +432,22 @@ class PlansContract(StoreContract):
         await self.replan(store, make, often.job_id, make.plan(soon))
         assert await self.run_state(store, near_id) is RunState.QUEUED
         assert await self.run_state(store, far_id) is None
-        stats = await store.stats()
+        stats = await store.upkeep.stats()
         assert (stats.queued, stats.timers) == (1, 2)
         async with self.near(store, 2.0, 10) as batch:
             assert [timer.job_id for timer in batch.timers] == [often.job_id]
 
-    async def test_a_recurring_job_may_become_a_one_time_job(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_recurring_job_may_become_a_one_time_job(self, store: Store, make: Factory) -> None:
         """Its timer then fires by itself, under the name that the plan gave."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         name = run_id(job.job_id, make.now + 60.0)
         await self.replan(store, make, job.job_id, make.plan(make.now + 60.0, recurring=False, run_id=name))
         await self.shift(store, 61.0)
-        assert await store.timers_fire(0.0, 10) == 1
+        assert await store.timers.fire(0.0, 10) == 1
         assert await self.run_state(store, name) is RunState.QUEUED
 
-    async def test_a_finished_job_comes_to_life_by_a_new_plan(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_finished_job_comes_to_life_by_a_new_plan(self, store: Store, make: Factory) -> None:
         """COMPLETED and FAILED become SCHEDULED again."""
         executor = await self.register(store)
         for state in (RunState.SUCCESS, RunState.FAILED):

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane, place_of, time_id
-from tickwise.ports.store import JobAction, JobQuery, Retention, RunQuery
-from tickwise.testing.contracts.base import KeyedStore, StoreContract
+from tickwise.ports.store import JobAction, JobQuery, Retention, RunQuery, Store
+from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
@@ -17,29 +17,27 @@ KEEP = Retention(runs_seconds=24 * HOUR, failed_seconds=48 * HOUR)
 
 
 class CountsContract(StoreContract):
-    """`count`, `runs_tally`, `RunQuery.reason`."""
+    """`count`, `searches.tally`, `RunQuery.reason`."""
 
-    async def ended(self, store: KeyedStore, make: Factory, state: RunState, reason: str | None) -> UUID:
+    async def ended(self, store: Store, make: Factory, state: RunState, reason: str | None) -> UUID:
         """A run that ended so."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, state, reason=reason)) == []
         return claimed.run_id
 
-    async def test_runs_are_found_by_their_reason(self, store: KeyedStore, make: Factory) -> None:
+    async def test_runs_are_found_by_their_reason(self, store: Store, make: Factory) -> None:
         """Exactly as it is written; active runs have none."""
         timeout = await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.FAILED, "exit_code")
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.add(store, make.job())
         query = RunQuery(namespace="default", reason="timeout")
-        assert [row.run_id for row in await store.runs_list(query)] == [timeout]
-        assert await store.count(query) == 1
-        assert list(await store.runs_list(RunQuery(namespace="default", reason="time"))) == []
+        assert [row.run_id for row in await store.searches.runs(query)] == [timeout]
+        assert await store.searches.count(query) == 1
+        assert list(await store.searches.runs(RunQuery(namespace="default", reason="time"))) == []
 
-    async def test_runs_are_found_by_what_their_job_is_and_by_their_executor(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_runs_are_found_by_what_their_job_is_and_by_their_executor(self, store: Store, make: Factory) -> None:
         """A part of its name, all of the labels, its queue; listed and counted, the active and the ended."""
         named = make.job(name="Nightly report", labels={"team": "data", "tier": "1"})
         queued = make.job(name="nightly_100%", lane=Lane("reports"), labels={"team": "data"})
@@ -68,13 +66,11 @@ class CountsContract(StoreContract):
         ]
         for asked, expected in searches:
             query = RunQuery(namespace="default", **asked)
-            assert {runs[row.run_id] for row in await store.runs_list(query)} == expected, asked
-            assert await store.count(query) == len(expected), asked
-        assert list(await store.runs_list(RunQuery(namespace="elsewhere", job_name="nightly"))) == []
+            assert {runs[row.run_id] for row in await store.searches.runs(query)} == expected, asked
+            assert await store.searches.count(query) == len(expected), asked
+        assert list(await store.searches.runs(RunQuery(namespace="elsewhere", job_name="nightly"))) == []
 
-    async def test_jobs_are_listed_newest_first_whatever_ids_clients_choose(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_jobs_are_listed_newest_first_whatever_ids_clients_choose(self, store: Store, make: Factory) -> None:
         """By their creation, in pages that join; however they are searched for."""
         chosen = [UUID(int=7), UUID(int=(1 << 128) - 9), make.identifier(-30 * 86_400.0), make.identifier(86_400.0)]
         jobs = []
@@ -100,7 +96,7 @@ class CountsContract(StoreContract):
         ):
             for size in (1, 2, 4, 100):
                 query, found = JobQuery(namespace="default", limit=size, **asked), []
-                while page := await store.jobs_list(query):
+                while page := await store.searches.jobs(query):
                     found += [row.job_id for row in page]
                     query = replace(query, before=page[-1].listed)
                 assert found == newest_first, (asked, size)
@@ -108,13 +104,13 @@ class CountsContract(StoreContract):
             row = await self.job_row(store, job.job_id)
             assert row.listed == place_of(row.job_id, row.created_at)
 
-    async def test_runs_are_counted_as_they_are_listed(self, store: KeyedStore, make: Factory) -> None:
+    async def test_runs_are_counted_as_they_are_listed(self, store: Store, make: Factory) -> None:
         """Active and ended, by whatever is asked."""
         await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.add(store, make.job(), make.job(namespace="elsewhere"))
         everything = RunQuery(namespace="default")
-        assert await store.count(everything) == 3
+        assert await store.searches.count(everything) == 3
         for query in (
             RunQuery(namespace="default", states=(RunState.FAILED,)),
             RunQuery(namespace="default", states=(RunState.QUEUED, RunState.SUCCESS)),
@@ -122,22 +118,22 @@ class CountsContract(StoreContract):
             RunQuery(namespace="elsewhere"),
             RunQuery(namespace="nowhere"),
         ):
-            assert await store.count(query) == len(await store.runs_list(query)), query
+            assert await store.searches.count(query) == len(await store.searches.runs(query)), query
 
-    async def test_counting_stops_where_it_is_told_to(self, store: KeyedStore, make: Factory) -> None:
+    async def test_counting_stops_where_it_is_told_to(self, store: Store, make: Factory) -> None:
         """Counting a million would take its time."""
         await self.add(store, *(make.job() for _ in range(5)))
-        assert await store.count(RunQuery(namespace="default", limit=3)) == 3
-        assert await store.count(JobQuery(namespace="default", limit=3)) == 3
-        assert await store.count(RunQuery(namespace="default", limit=10)) == 5
-        assert await store.count(JobQuery(namespace="default", limit=10)) == 5
+        assert await store.searches.count(RunQuery(namespace="default", limit=3)) == 3
+        assert await store.searches.count(JobQuery(namespace="default", limit=3)) == 3
+        assert await store.searches.count(RunQuery(namespace="default", limit=10)) == 5
+        assert await store.searches.count(JobQuery(namespace="default", limit=10)) == 5
 
-    async def test_jobs_are_counted_as_they_are_listed(self, store: KeyedStore, make: Factory) -> None:
+    async def test_jobs_are_counted_as_they_are_listed(self, store: Store, make: Factory) -> None:
         """By whatever is asked, what follows from their runs included."""
         gone = make.recurring(make.now + HOUR, name="gone")
         await self.add(store, gone, make.recurring(make.now + HOUR, labels={"a": "b"}), make.job(task_kind="http"))
-        await store.job_move(make.move(gone.job_id, JobAction.CANCEL))
-        assert await store.count(JobQuery(namespace="default")) == 3
+        await store.jobs.move(make.move(gone.job_id, JobAction.CANCEL))
+        assert await store.searches.count(JobQuery(namespace="default")) == 3
         for query in (
             JobQuery(namespace="default", statuses=(JobStatus.CANCELLED,)),
             JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,)),
@@ -146,16 +142,16 @@ class CountsContract(StoreContract):
             JobQuery(namespace="default", name="GON"),
             JobQuery(namespace="elsewhere"),
         ):
-            assert await store.count(query) == len(await store.jobs_list(query)), query
+            assert await store.searches.count(query) == len(await store.searches.jobs(query)), query
 
-    async def tallied(self, store: KeyedStore, namespace: str | None = "default") -> dict[RunState, int]:
+    async def tallied(self, store: Store, namespace: str | None = "default") -> dict[RunState, int]:
         """The counts of all time, by final state."""
         found: dict[RunState, int] = {}
-        for tally in await store.runs_tally(namespace, 0.0, await store.now() + HOUR):
+        for tally in await store.searches.tally(namespace, 0.0, await store.now() + HOUR):
             found[tally.state] = found.get(tally.state, 0) + tally.runs
         return found
 
-    async def test_what_comes_on_record_is_counted_by_how_it_ended(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_comes_on_record_is_counted_by_how_it_ended(self, store: Store, make: Factory) -> None:
         """Ended by an executor or by a person. Active runs are not counted."""
         await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.SUCCESS, None)
@@ -163,10 +159,10 @@ class CountsContract(StoreContract):
         cancelled, active = make.job(), make.job()
         await self.add(store, cancelled, active)
         assert cancelled.run_id is not None
-        await store.runs_cancel("default", cancelled.run_id, "ada")
+        await store.runs.cancel("default", cancelled.run_id, "ada")
         assert await self.tallied(store) == {RunState.SUCCESS: 2, RunState.FAILED: 1, RunState.CANCELLED: 1}
 
-    async def test_a_report_that_is_repeated_is_counted_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_report_that_is_repeated_is_counted_once(self, store: Store, make: Factory) -> None:
         """And so is one that was refused: not at all."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
@@ -175,7 +171,7 @@ class CountsContract(StoreContract):
         await self.finish(store, executor, outcome(claimed, RunState.FAILED))
         assert await self.tallied(store) == {RunState.SUCCESS: 1}
 
-    async def test_counts_are_told_by_the_hour_and_the_namespace(self, store: KeyedStore, make: Factory) -> None:
+    async def test_counts_are_told_by_the_hour_and_the_namespace(self, store: Store, make: Factory) -> None:
         """The hour in which a run came on record; an hour belongs to the time in which it begins."""
         await self.ended(store, make, RunState.SUCCESS, None)
         first = (await store.now()) // HOUR * HOUR
@@ -184,35 +180,35 @@ class CountsContract(StoreContract):
         other = Factory(await store.now(), seed="other").job(namespace="elsewhere")
         await self.add(store, other)
         assert other.run_id is not None
-        await store.runs_cancel("elsewhere", other.run_id, "ada")
-        everywhere = await store.runs_tally(None, first - HOUR, later + 2 * HOUR)
+        await store.runs.cancel("elsewhere", other.run_id, "ada")
+        everywhere = await store.searches.tally(None, first - HOUR, later + 2 * HOUR)
         states = [(tally.state, tally.runs) for tally in everywhere]
         assert states == [(RunState.SUCCESS, 1), (RunState.CANCELLED, 1)]
         begun, ended = [tally.hour for tally in everywhere]
         assert ended - begun in (2 * HOUR, 3 * HOUR)
-        assert list(await store.runs_tally(None, begun + 1.0, ended)) == []
-        assert [tally.hour for tally in await store.runs_tally("elsewhere", 0.0, ended + HOUR)] == [ended]
-        assert list(await store.runs_tally("nowhere", 0.0, ended + HOUR)) == []
+        assert list(await store.searches.tally(None, begun + 1.0, ended)) == []
+        assert [tally.hour for tally in await store.searches.tally("elsewhere", 0.0, ended + HOUR)] == [ended]
+        assert list(await store.searches.tally("nowhere", 0.0, ended + HOUR)) == []
 
-    async def test_upkeep_leaves_counts_as_they_are(self, store: KeyedStore, make: Factory) -> None:
+    async def test_upkeep_leaves_counts_as_they_are(self, store: Store, make: Factory) -> None:
         """Also when it folds them again and again, and when the runs themselves are past their time."""
         await self.ended(store, make, RunState.FAILED, "timeout")
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
         await self.ended(store, make, RunState.FAILED, "timeout")
         assert await self.tallied(store) == {RunState.FAILED: 2}
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
         assert await self.tallied(store) == {RunState.FAILED: 2}
         await self.shift(store, 5 * 24 * HOUR)
-        await store.maintain(KEEP)
-        assert list(await store.runs_list(RunQuery(namespace="default"))) == []
+        await store.upkeep.maintain(KEEP)
+        assert list(await store.searches.runs(RunQuery(namespace="default"))) == []
         assert await self.tallied(store) == {RunState.FAILED: 2}
 
-    async def test_counts_go_after_more_than_a_year(self, store: KeyedStore, make: Factory) -> None:
+    async def test_counts_go_after_more_than_a_year(self, store: Store, make: Factory) -> None:
         """They are small, and not for ever."""
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.shift(store, 399 * 24 * HOUR)
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
         assert await self.tallied(store) == {RunState.SUCCESS: 1}
         await self.shift(store, 402 * 24 * HOUR)
-        await store.maintain(KEEP)
+        await store.upkeep.maintain(KEEP)
         assert await self.tallied(store) == {}

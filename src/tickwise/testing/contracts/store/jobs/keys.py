@@ -12,7 +12,8 @@ import pytest
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import MAX_KEYS, KeyOrigin, NewKey
-from tickwise.testing.contracts.base import KeyedStore, StoreContract
+from tickwise.ports.store import Store
+from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
 
 ADA = Principal("ada", "default", frozenset({"jobs:read", "jobs:write"}))
@@ -28,66 +29,66 @@ def as_found(key: NewKey) -> Principal:
     return key.principal._replace(key_id=key.key_id)
 
 
-async def finds(store: KeyedStore, key: NewKey) -> bool:
+async def finds(store: Store, key: NewKey) -> bool:
     """Whether the key lets anybody in."""
-    return await store.key_find(key.digest) is not None
+    return await store.keys.find(key.digest) is not None
 
 
 class KeysContract(StoreContract):
     """The port `Keys`, which stores keep."""
 
-    async def test_a_key_is_found_by_its_digest(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_key_is_found_by_its_digest(self, store: Store, make: Factory) -> None:
         """It stands for its principal, with namespace and scopes, and says which key it is."""
         key = new_key(make)
-        assert await store.key_add(key) is True
-        assert await store.key_find(key.digest) == (as_found(key), None)
+        assert await store.keys.add(key) is True
+        assert await store.keys.find(key.digest) == (as_found(key), None)
 
-    async def test_an_unknown_key_is_nobodys(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_unknown_key_is_nobodys(self, store: Store, make: Factory) -> None:
         """Not even nearly."""
         key = new_key(make)
-        await store.key_add(key)
-        assert await store.key_find(sha256(b"guess").digest()) is None
-        assert await store.key_find(key.digest[:-1]) is None
-        assert await store.key_find(b"") is None
+        await store.keys.add(key)
+        assert await store.keys.find(sha256(b"guess").digest()) is None
+        assert await store.keys.find(key.digest[:-1]) is None
+        assert await store.keys.find(b"") is None
 
-    async def test_a_digest_is_kept_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_digest_is_kept_once(self, store: Store, make: Factory) -> None:
         """A second key with the same digest changes nothing."""
         key = new_key(make)
-        await store.key_add(key)
+        await store.keys.add(key)
         rival = new_key(make, principal=Principal("eve", "elsewhere", frozenset({"*"})))
-        assert await store.key_add(rival) is False
-        assert await store.key_find(key.digest) == (as_found(key), None)
-        assert await store.keys_count() == 1
+        assert await store.keys.add(rival) is False
+        assert await store.keys.find(key.digest) == (as_found(key), None)
+        assert await store.keys.count() == 1
 
-    async def test_of_many_who_add_one_key_one_does(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
+    async def test_of_many_who_add_one_key_one_does(self, store: Store, other: Store, make: Factory) -> None:
         """Several processes add the same secret at once."""
         keys = [new_key(make) for _ in range(6)]
         answers = await asyncio.gather(
-            *(client.key_add(key) for client, key in zip([store, other] * 3, keys, strict=True))
+            *(client.keys.add(key) for client, key in zip([store, other] * 3, keys, strict=True))
         )
         assert Counter(answers) == {True: 1, False: 5}
 
-    async def test_keys_are_counted(self, store: KeyedStore, make: Factory) -> None:
+    async def test_keys_are_counted(self, store: Store, make: Factory) -> None:
         """None means that nobody was ever let in, so revoked ones count."""
-        assert await store.keys_count() == 0
+        assert await store.keys.count() == 0
         for secret in (b"one", b"two", b"three"):
-            await store.key_add(new_key(make, secret))
-        await store.key_revoke("default", (await store.keys_list("default", before=None, limit=1))[0].key_id)
-        assert await store.keys_count() == 3
+            await store.keys.add(new_key(make, secret))
+        await store.keys.revoke("default", (await store.keys.page("default", before=None, limit=1))[0].key_id)
+        assert await store.keys.count() == 3
 
-    async def test_a_principal_without_scopes_has_none(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_principal_without_scopes_has_none(self, store: Store, make: Factory) -> None:
         """No scope is not every scope."""
         nobody = Principal("nobody", "default", frozenset())
-        await store.key_add(new_key(make, principal=nobody))
-        found = await store.key_find(new_key(make).digest)
+        await store.keys.add(new_key(make, principal=nobody))
+        found = await store.keys.find(new_key(make).digest)
         assert found is not None
         assert not found.principal.may("jobs:read")
 
-    async def test_an_expired_key_lets_nobody_in(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_expired_key_lets_nobody_in(self, store: Store, make: Factory) -> None:
         """By the store's clock; before that, the store says how long the key is good."""
         key = new_key(make, principal=ADA._replace(expires_at=make.now + 60.0))
-        await store.key_add(key)
-        found = await store.key_find(key.digest)
+        await store.keys.add(key)
+        found = await store.keys.find(key.digest)
         assert found is not None
         assert found.principal.expires_at == pytest.approx(make.now + 60.0, abs=0.001)
         assert found.seconds_left is not None
@@ -95,52 +96,52 @@ class KeysContract(StoreContract):
         await self.shift(store, 60.5)
         assert not await finds(store, key)
 
-    async def test_a_revoked_key_lets_nobody_in(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
+    async def test_a_revoked_key_lets_nobody_in(self, store: Store, other: Store, make: Factory) -> None:
         """No other client of the store either; the keys beside it stay good."""
         gone, stays = new_key(make, b"one"), new_key(make, b"two")
-        await store.key_add(gone)
-        await store.key_add(stays)
-        row = await other.key_revoke("default", gone.key_id)
+        await store.keys.add(gone)
+        await store.keys.add(stays)
+        row = await other.keys.revoke("default", gone.key_id)
         assert row is not None
         assert row.revoked_at is not None
         assert (await finds(store, gone), await finds(store, stays)) == (False, True)
 
-    async def test_revoking_again_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_revoking_again_changes_nothing(self, store: Store, make: Factory) -> None:
         """The first time stays on record."""
         key = new_key(make)
-        await store.key_add(key)
-        first = await store.key_revoke("default", key.key_id)
+        await store.keys.add(key)
+        first = await store.keys.revoke("default", key.key_id)
         await self.shift(store, 5.0)
-        assert await store.key_revoke("default", key.key_id) == first
+        assert await store.keys.revoke("default", key.key_id) == first
         assert not await finds(store, key)
 
-    async def test_a_revoked_secret_never_comes_back(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_revoked_secret_never_comes_back(self, store: Store, make: Factory) -> None:
         """Neither as a key that is added, nor as the setting's."""
         key = new_key(make, origin=KeyOrigin.SETTING)
-        assert await store.key_of_setting(key) == []
-        await store.key_revoke("default", key.key_id)
-        assert await store.key_add(new_key(make)) is False
-        assert await store.key_of_setting(new_key(make, origin=KeyOrigin.SETTING)) is None
+        assert await store.keys.of_setting(key) == []
+        await store.keys.revoke("default", key.key_id)
+        assert await store.keys.add(new_key(make)) is False
+        assert await store.keys.of_setting(new_key(make, origin=KeyOrigin.SETTING)) is None
         assert not await finds(store, key)
 
-    async def test_a_namespace_revokes_its_own_keys_only(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_namespace_revokes_its_own_keys_only(self, store: Store, make: Factory) -> None:
         """Another namespace's key is not there for it, in lists neither."""
         key = new_key(make)
-        await store.key_add(key)
-        assert await store.key_revoke("elsewhere", key.key_id) is None
-        assert await store.keys_list("elsewhere", before=None, limit=10) == []
+        await store.keys.add(key)
+        assert await store.keys.revoke("elsewhere", key.key_id) is None
+        assert await store.keys.page("elsewhere", before=None, limit=10) == []
         assert await finds(store, key)
 
-    async def test_a_list_says_all_of_a_key_but_its_secret(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_list_says_all_of_a_key_but_its_secret(self, store: Store, make: Factory) -> None:
         """Its creator, its permissions, and when it was made, used and revoked."""
         key = new_key(make, prefix="tw_abcdefgh", created_by="admin")
-        await store.key_add(key)
+        await store.keys.add(key)
         await self.shift(store, 10.0)
-        await store.keys_used({key.key_id: 0.5})
-        await store.keys_used({key.key_id: 5.0})
+        await store.keys.used({key.key_id: 0.5})
+        await store.keys.used({key.key_id: 5.0})
         await self.shift(store, 10.0)
-        await store.key_revoke("default", key.key_id)
-        [row] = await store.keys_list("default", before=None, limit=10)
+        await store.keys.revoke("default", key.key_id)
+        [row] = await store.keys.page("default", before=None, limit=10)
         assert (row.key_id, row.name, row.namespace, row.scopes) == (key.key_id, "ada", "default", ADA.scopes)
         assert (row.origin, row.prefix, row.created_by) == (KeyOrigin.MADE, "tw_abcdefgh", "admin")
         assert row.expires_at is None
@@ -148,52 +149,52 @@ class KeysContract(StoreContract):
         assert row.revoked_at is not None
         assert row.created_at + 9.0 < row.last_used_at < row.revoked_at - 10.0
 
-    async def test_a_list_is_read_page_by_page(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_list_is_read_page_by_page(self, store: Store, make: Factory) -> None:
         """The newest first, none twice, none left out."""
         keys = [new_key(make, f"secret {number}".encode()) for number in range(5)]
         for key in keys:
-            await store.key_add(key)
+            await store.keys.add(key)
         ids = sorted((key.key_id for key in keys), reverse=True)
-        first = await store.keys_list("default", before=None, limit=3)
-        rest = await store.keys_list("default", before=first[-1].key_id, limit=3)
+        first = await store.keys.page("default", before=None, limit=3)
+        rest = await store.keys.page("default", before=first[-1].key_id, limit=3)
         assert ids == [row.key_id for row in (*first, *rest)]
 
-    async def test_the_settings_key_replaces_the_one_before(self, store: KeyedStore, make: Factory) -> None:
+    async def test_the_settings_key_replaces_the_one_before(self, store: Store, make: Factory) -> None:
         """And no other key. Saying the same again changes nothing."""
         made = new_key(make, b"made")
         old, new = (new_key(make, secret, origin=KeyOrigin.SETTING) for secret in (b"old", b"new"))
-        await store.key_add(made)
-        assert await store.key_of_setting(old) == []
-        assert await store.key_of_setting(new) == [old.key_id]
-        assert await store.key_of_setting(new) == []
+        await store.keys.add(made)
+        assert await store.keys.of_setting(old) == []
+        assert await store.keys.of_setting(new) == [old.key_id]
+        assert await store.keys.of_setting(new) == []
         assert [await finds(store, key) for key in (made, old, new)] == [True, False, True]
 
-    async def test_the_first_key_is_made_once(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
+    async def test_the_first_key_is_made_once(self, store: Store, other: Store, make: Factory) -> None:
         """Several processes start at once on an empty store: one secret becomes good."""
         keys = [new_key(make, f"secret {number}".encode(), origin=KeyOrigin.FIRST) for number in range(8)]
         answers = await asyncio.gather(
-            *(client.key_first(key) for client, key in zip([store, other] * 4, keys, strict=True))
+            *(client.keys.first(key) for client, key in zip([store, other] * 4, keys, strict=True))
         )
         assert Counter(answers) == {True: 1, False: 7}
         assert answers == [await finds(store, key) for key in keys]
 
-    async def test_no_first_key_is_made_where_one_was(self, store: KeyedStore, make: Factory) -> None:
+    async def test_no_first_key_is_made_where_one_was(self, store: Store, make: Factory) -> None:
         """Not even after it was revoked: a restart lets nobody in."""
         key = new_key(make)
-        await store.key_add(key)
-        await store.key_revoke("default", key.key_id)
-        assert await store.key_first(new_key(make, b"second", origin=KeyOrigin.FIRST)) is False
-        assert await store.keys_count() == 1
+        await store.keys.add(key)
+        await store.keys.revoke("default", key.key_id)
+        assert await store.keys.first(new_key(make, b"second", origin=KeyOrigin.FIRST)) is False
+        assert await store.keys.count() == 1
 
-    async def test_a_namespace_has_so_many_good_keys(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_namespace_has_so_many_good_keys(self, store: Store, make: Factory) -> None:
         """One more is refused, there and not elsewhere, until one is revoked. Keys of the installation do not count."""
         keys = [new_key(make, f"secret {number}".encode()) for number in range(MAX_KEYS)]
         for key in keys:
-            await store.key_add(key)
+            await store.keys.add(key)
         with pytest.raises(Conflict) as refused:
-            await store.key_add(new_key(make, b"more"))
+            await store.keys.add(new_key(make, b"more"))
         assert "keys_exhausted" == refused.value.code
-        assert await store.key_add(new_key(make, b"elsewhere", ADA._replace(namespace="elsewhere")))
-        assert await store.key_of_setting(new_key(make, b"setting", origin=KeyOrigin.SETTING)) == []
-        await store.key_revoke("default", keys[0].key_id)
-        assert await store.key_add(new_key(make, b"more"))
+        assert await store.keys.add(new_key(make, b"elsewhere", ADA._replace(namespace="elsewhere")))
+        assert await store.keys.of_setting(new_key(make, b"setting", origin=KeyOrigin.SETTING)) == []
+        await store.keys.revoke("default", keys[0].key_id)
+        assert await store.keys.add(new_key(make, b"more"))

@@ -24,8 +24,9 @@ from tickwise.ports.store import (
     Retention,
     Settled,
     Settlement,
+    Store,
 )
-from tickwise.testing.contracts.base import DAY_SECONDS, LEASE_SECONDS, KeyedStore, StoreContract
+from tickwise.testing.contracts.base import DAY_SECONDS, LEASE_SECONDS, StoreContract
 from tickwise.testing.factories import Factory, outcome
 
 EXPIRE_SECONDS = 30 * DAY_SECONDS
@@ -35,45 +36,43 @@ LONG_SECONDS = 100 * DAY_SECONDS
 class LettersContract(StoreContract):
     """Shortcuts for runs that failed for good."""
 
-    async def failed(
-        self, store: KeyedStore, make: Factory, job: NewJob | None = None, *, reason: str = "error"
-    ) -> UUID:
+    async def failed(self, store: Store, make: Factory, job: NewJob | None = None, *, reason: str = "error") -> UUID:
         """A run that ended so."""
         executor = await self.register(store, lease_seconds=LONG_SECONDS)
         claimed = await self.held(store, executor, make.job() if job is None else job)
         assert await self.finish(store, executor, outcome(claimed, RunState.FAILED, reason=reason, error="no!")) == []
         return claimed.run_id
 
-    async def held_letter(self, store: KeyedStore, make: Factory, job: NewJob | None = None) -> UUID:
+    async def held_letter(self, store: Store, make: Factory, job: NewJob | None = None) -> UUID:
         """A run whose executor was lost, and whose outcome is not known."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job() if job is None else job)
         await self.begin(store, executor, claimed, on_unknown=OnUnknown.HOLD)
-        await store.executor_leave(executor)
+        await store.executors.leave(executor)
         return claimed.run_id
 
-    async def letter(self, store: KeyedStore, run_id: UUID, expire_seconds: float = EXPIRE_SECONDS) -> LetterRow:
+    async def letter(self, store: Store, run_id: UUID, expire_seconds: float = EXPIRE_SECONDS) -> LetterRow:
         """A letter that must be there."""
-        row = await store.letter_get("default", run_id, expire_seconds)
+        row = await store.letters.get("default", run_id, expire_seconds)
         assert row is not None
         return row
 
-    async def letters(self, store: KeyedStore, **fields: Any) -> list[UUID]:
+    async def letters(self, store: Store, **fields: Any) -> list[UUID]:
         """The runs whose letters a search finds; it counts as many."""
         query = LetterQuery(**{"namespace": "default", "expire_seconds": EXPIRE_SECONDS, **fields})
-        found = [row.run.run_id for row in await store.letters_list(query)]
-        assert await store.count(query) == len(found)
+        found = [row.run.run_id for row in await store.searches.letters(query)]
+        assert await store.searches.count(query) == len(found)
         return found
 
     async def settle(
-        self, store: KeyedStore, *settlements: Settlement, receipt: Receipt | None = None, namespace: str = "default"
+        self, store: Store, *settlements: Settlement, receipt: Receipt | None = None, namespace: str = "default"
     ) -> list[Settled]:
         """Ada settles; the answers."""
-        answer = await store.letters_settle(namespace, settlements, by="ada", receipt=receipt)
+        answer = await store.letters.settle(namespace, settlements, by="ada", receipt=receipt)
         assert not isinstance(answer, Replay)
         return list(answer)
 
-    async def again(self, store: KeyedStore, make: Factory, run_id: UUID) -> NewRun:
+    async def again(self, store: Store, make: Factory, run_id: UUID) -> NewRun:
         """The run that a letter is to become."""
         job_id = (await self.run_row(store, run_id)).job_id
         return make.run(job_id, trigger=Trigger.RETRY, origin=run_id)
@@ -95,9 +94,9 @@ def decided(run_id: UUID, resolution: LetterResolution) -> Settlement:
 
 
 class FoundLettersContract(LettersContract):
-    """`letters_list`, `count`, `letter_get`."""
+    """`searches.letters`, `count`, `letters.get`."""
 
-    async def test_a_run_that_failed_for_good_is_a_letter(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_run_that_failed_for_good_is_a_letter(self, store: Store, make: Factory) -> None:
         """With all that is known of the run, and what its job is."""
         run_id = await self.failed(store, make, make.job(name="pay", task_kind="http"), reason="http_status")
         row = await self.letter(store, run_id)
@@ -106,31 +105,31 @@ class FoundLettersContract(LettersContract):
         assert (row.settled_at, row.settled_by, row.note, row.redriven_as, row.resolution) == (None,) * 5
 
     @pytest.mark.parametrize("end", [RunState.SUCCESS, RunState.CANCELLED, RunState.SKIPPED, RunState.RETRYING])
-    async def test_nothing_else_is_a_letter(self, store: KeyedStore, make: Factory, end: RunState) -> None:
+    async def test_nothing_else_is_a_letter(self, store: Store, make: Factory, end: RunState) -> None:
         """Neither what ended otherwise nor what is yet to be tried again."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, end)) == []
         assert await self.letters(store) == []
-        assert await store.letter_get("default", claimed.run_id, EXPIRE_SECONDS) is None
+        assert await store.letters.get("default", claimed.run_id, EXPIRE_SECONDS) is None
 
-    async def test_a_poisoned_run_is_a_letter(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_poisoned_run_is_a_letter(self, store: Store, make: Factory) -> None:
         """Also if the store ended it, not an executor."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await self.shift(store, LEASE_SECONDS + 1.0)
-        await store.leases_expire(crashes_max=1)
+        await store.executors.expire(crashes_max=1)
         row = await self.letter(store, claimed.run_id)
         assert (row.status, row.run.reason) == (LetterStatus.OPEN, "poison")
 
-    async def test_a_letter_whose_outcome_is_unknown_is_held(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_letter_whose_outcome_is_unknown_is_held(self, store: Store, make: Factory) -> None:
         """It waits for a person."""
         row = await self.letter(store, await self.held_letter(store, make))
         assert (row.status, row.run.reason) == (LetterStatus.HELD, UNKNOWN_OUTCOME)
 
     @pytest.mark.parametrize("held", [False, True])
-    async def test_what_nobody_settles_in_time_expires(self, store: KeyedStore, make: Factory, held: bool) -> None:
+    async def test_what_nobody_settles_in_time_expires(self, store: Store, make: Factory, held: bool) -> None:
         """So long after its end as the reader says; nothing has to happen for it."""
         run_id = await (self.held_letter(store, make) if held else self.failed(store, make))
         await self.shift(store, EXPIRE_SECONDS + 10.0)
@@ -138,14 +137,14 @@ class FoundLettersContract(LettersContract):
         before = LetterStatus.HELD if held else LetterStatus.OPEN
         assert (await self.letter(store, run_id, 2 * EXPIRE_SECONDS)).status is before
 
-    async def test_what_was_settled_does_not_expire(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_was_settled_does_not_expire(self, store: Store, make: Factory) -> None:
         """It tells what became of it."""
         run_id = await self.failed(store, make)
         assert await self.settle(store, discarded(run_id)) == [Settled.SETTLED]
         await self.shift(store, EXPIRE_SECONDS + 10.0)
         assert (await self.letter(store, run_id)).status is LetterStatus.DISCARDED
 
-    async def test_the_newest_comes_first_and_pages_join(self, store: KeyedStore, make: Factory) -> None:
+    async def test_the_newest_comes_first_and_pages_join(self, store: Store, make: Factory) -> None:
         """No letter twice, none left out."""
         runs = [await self.failed(store, make, make.job(make.now - ago)) for ago in range(5)]
         newest_first = sorted(runs, reverse=True)
@@ -154,14 +153,14 @@ class FoundLettersContract(LettersContract):
         assert first == newest_first[:2]
         assert await self.letters(store, before=first[-1], limit=10) == newest_first[2:]
 
-    async def test_a_count_goes_no_further_than_it_is_asked_to(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_count_goes_no_further_than_it_is_asked_to(self, store: Store, make: Factory) -> None:
         """Counting a million letters would take its time."""
         for ago in range(3):
             await self.failed(store, make, make.job(make.now - ago))
         query = LetterQuery(namespace="default", expire_seconds=EXPIRE_SECONDS, limit=2)
-        assert await store.count(query) == 2
+        assert await store.searches.count(query) == 2
 
-    async def test_letters_are_found_by_their_standing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_letters_are_found_by_their_standing(self, store: Store, make: Factory) -> None:
         """One, or one of several."""
         opened, held = await self.failed(store, make), await self.held_letter(store, make)
         gone = await self.failed(store, make)
@@ -172,7 +171,7 @@ class FoundLettersContract(LettersContract):
         assert two == sorted([held, gone], reverse=True)
         assert await self.letters(store, statuses=(LetterStatus.EXPIRED, LetterStatus.REDRIVEN)) == []
 
-    async def test_letters_are_found_by_job_kind_and_reason(self, store: KeyedStore, make: Factory) -> None:
+    async def test_letters_are_found_by_job_kind_and_reason(self, store: Store, make: Factory) -> None:
         """And only if all that is given is so."""
         job = make.job(task_kind="http")
         one = await self.failed(store, make, job, reason="timeout")
@@ -183,7 +182,7 @@ class FoundLettersContract(LettersContract):
         assert await self.letters(store, reason="timeout", task_kind="shell") == []
         assert await self.letters(store, job_id=make.identifier()) == []
 
-    async def test_letters_are_found_by_when_they_ended(self, store: KeyedStore, make: Factory) -> None:
+    async def test_letters_are_found_by_when_they_ended(self, store: Store, make: Factory) -> None:
         """From an instant on, and to before the next."""
         run_id = await self.failed(store, make)
         ended = (await self.run_row(store, run_id)).ended_at
@@ -193,28 +192,28 @@ class FoundLettersContract(LettersContract):
         assert await self.letters(store, ended_before=ended) == []
         assert await self.letters(store, ended_after=ended + 1.0) == []
 
-    async def test_nobody_sees_letters_of_another_namespace(self, store: KeyedStore, make: Factory) -> None:
+    async def test_nobody_sees_letters_of_another_namespace(self, store: Store, make: Factory) -> None:
         """Neither in lists nor one by one."""
         run_id = await self.failed(store, make)
         assert await self.letters(store, namespace="elsewhere") == []
-        assert await store.letter_get("elsewhere", run_id, EXPIRE_SECONDS) is None
+        assert await store.letters.get("elsewhere", run_id, EXPIRE_SECONDS) is None
 
-    async def test_a_letter_goes_with_its_run(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_letter_goes_with_its_run(self, store: Store, make: Factory) -> None:
         """When failed runs are past their time, and never before."""
         run_id = await self.failed(store, make)
         await self.settle(store, discarded(run_id))
         await self.shift(store, 50 * DAY_SECONDS)
-        await store.maintain(Retention(runs_seconds=DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
+        await store.upkeep.maintain(Retention(runs_seconds=DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
         assert (await self.letter(store, run_id)).status is LetterStatus.DISCARDED
         await self.shift(store, 50 * DAY_SECONDS)
-        await store.maintain(Retention(runs_seconds=DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
+        await store.upkeep.maintain(Retention(runs_seconds=DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
         assert await self.letters(store) == []
 
 
 class SettledLettersContract(LettersContract):
-    """`letters_settle`."""
+    """`letters.settle`."""
 
-    async def test_a_redrive_is_a_new_run_linked_both_ways(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_redrive_is_a_new_run_linked_both_ways(self, store: Store, make: Factory) -> None:
         """Of the same job, claimable at once; the failed one stays as it is."""
         run_id = await self.failed(store, make)
         failed = await self.run_row(store, run_id)
@@ -234,7 +233,7 @@ class SettledLettersContract(LettersContract):
         assert before - 0.001 <= letter.settled_at <= await store.now() + 0.001
         assert letter.run == failed
 
-    async def test_a_redriven_run_is_run(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_redriven_run_is_run(self, store: Store, make: Factory) -> None:
         """With its own payload, if it was given one."""
         run_id = await self.failed(store, make)
         run = (await self.again(store, make, run_id))._replace(definition='{"payload": 2}')
@@ -242,19 +241,17 @@ class SettledLettersContract(LettersContract):
         [claimed] = await self.claim_freed(store, await self.register(store, "two"))
         assert (claimed.run_id, claimed.spec, claimed.attempt) == (run.run_id, '{"payload": 2}', 1)
 
-    async def test_a_discarded_letter_says_why(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_discarded_letter_says_why(self, store: Store, make: Factory) -> None:
         """And by whom; no run comes of it."""
         run_id = await self.failed(store, make)
         assert await self.settle(store, discarded(run_id, note="paid by hand")) == [Settled.SETTLED]
         letter = await self.letter(store, run_id)
         assert (letter.status, letter.note, letter.settled_by) == (LetterStatus.DISCARDED, "paid by hand", "ada")
         assert (letter.redriven_as, letter.resolution) == (None, None)
-        assert (await store.stats()).queued == 0
+        assert (await store.upkeep.stats()).queued == 0
 
     @pytest.mark.parametrize("resolution", list(LetterResolution))
-    async def test_a_held_letter_is_decided(
-        self, store: KeyedStore, make: Factory, resolution: LetterResolution
-    ) -> None:
+    async def test_a_held_letter_is_decided(self, store: Store, make: Factory, resolution: LetterResolution) -> None:
         """A person decides it after finding out the truth; the record of the run stays."""
         run_id = await self.held_letter(store, make)
         assert await self.settle(store, decided(run_id, resolution)) == [Settled.SETTLED]
@@ -262,20 +259,20 @@ class SettledLettersContract(LettersContract):
         assert (letter.status, letter.resolution) == (LetterStatus.RESOLVED, resolution)
         assert await self.run_state(store, run_id) is RunState.FAILED
 
-    async def test_only_what_is_unknown_is_decided(self, store: KeyedStore, make: Factory) -> None:
+    async def test_only_what_is_unknown_is_decided(self, store: Store, make: Factory) -> None:
         """Of all else it is known: it failed."""
         run_id = await self.failed(store, make)
         assert await self.settle(store, decided(run_id, LetterResolution.SUCCEEDED)) == [Settled.NOT_HELD]
         assert (await self.letter(store, run_id)).status is LetterStatus.OPEN
 
-    async def test_a_held_letter_may_be_redriven_or_discarded_too(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_held_letter_may_be_redriven_or_discarded_too(self, store: Store, make: Factory) -> None:
         """To run it again is a decision."""
         one, two = await self.held_letter(store, make), await self.held_letter(store, make)
         run = await self.again(store, make, one)
         assert await self.settle(store, redriven(one, run), discarded(two)) == [Settled.SETTLED] * 2
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
 
-    async def test_an_expired_letter_may_be_settled(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_expired_letter_may_be_settled(self, store: Store, make: Factory) -> None:
         """Late is better than never."""
         opened, held = await self.failed(store, make), await self.held_letter(store, make)
         await self.shift(store, EXPIRE_SECONDS + 10.0)
@@ -284,7 +281,7 @@ class SettledLettersContract(LettersContract):
         assert answers == [Settled.SETTLED] * 2
         assert (await self.letter(store, opened)).status is LetterStatus.REDRIVEN
 
-    async def test_the_same_settlement_again_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_the_same_settlement_again_changes_nothing(self, store: Store, make: Factory) -> None:
         """As after an answer that was lost: no second run, and who did it when stays."""
         one, two = await self.failed(store, make), await self.failed(store, make)
         three = await self.held_letter(store, make)
@@ -295,10 +292,10 @@ class SettledLettersContract(LettersContract):
         await self.shift(store, 5.0)
         assert await self.settle(store, *same) == [Settled.REPEATED] * 3
         assert [await self.letter(store, run_id) for run_id in (one, two, three)] == before
-        assert (await store.stats()).queued == 1
+        assert (await store.upkeep.stats()).queued == 1
 
     async def test_a_redrive_that_is_repeated_after_its_run_ended_makes_no_other(
-        self, store: KeyedStore, make: Factory
+        self, store: Store, make: Factory
     ) -> None:
         """The run is known by its name, active or ended."""
         run_id = await self.failed(store, make)
@@ -310,7 +307,7 @@ class SettledLettersContract(LettersContract):
         assert await self.settle(store, redriven(run_id, run)) == [Settled.REPEATED]
         assert await self.run_state(store, run.run_id) is RunState.SUCCESS
 
-    async def test_what_was_settled_otherwise_is_taken(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_was_settled_otherwise_is_taken(self, store: Store, make: Factory) -> None:
         """The first one's word stays, and the second's run is not made."""
         one, two = await self.failed(store, make), await self.failed(store, make)
         three = await self.held_letter(store, make)
@@ -325,13 +322,13 @@ class SettledLettersContract(LettersContract):
         assert (await self.letter(store, one)).redriven_as == first.run_id
         assert (await self.letter(store, three)).resolution is LetterResolution.SUCCEEDED
 
-    async def test_twice_in_one_batch_is_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_twice_in_one_batch_is_once(self, store: Store, make: Factory) -> None:
         """The first of them settles it."""
         run_id = await self.failed(store, make)
         answers = await self.settle(store, discarded(run_id), discarded(run_id))
         assert answers == [Settled.SETTLED, Settled.REPEATED]
 
-    async def test_only_failed_runs_of_the_namespace_are_settled(self, store: KeyedStore, make: Factory) -> None:
+    async def test_only_failed_runs_of_the_namespace_are_settled(self, store: Store, make: Factory) -> None:
         """Active runs, other ends, runs of other namespaces and unknown ids are all the same: no letters."""
         executor = await self.register(store)
         done = await self.held(store, executor, make.job())
@@ -343,39 +340,39 @@ class SettledLettersContract(LettersContract):
         assert await self.settle(store, discarded(failed), namespace="elsewhere") == [Settled.NOT_FAILED]
         assert (await self.letter(store, failed)).status is LetterStatus.OPEN
 
-    async def test_what_a_cancelled_job_failed_at_is_not_redriven(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_a_cancelled_job_failed_at_is_not_redriven(self, store: Store, make: Factory) -> None:
         """A cancelled job never runs again; its letters may be discarded."""
         run_id = await self.failed(store, make)
         run = await self.again(store, make, run_id)
-        await store.job_move(make.move((await self.run_row(store, run_id)).job_id, JobAction.CANCEL))
+        await store.jobs.move(make.move((await self.run_row(store, run_id)).job_id, JobAction.CANCEL))
         assert await self.settle(store, redriven(run_id, run)) == [Settled.JOB_CANCELLED]
         assert await self.run_state(store, run.run_id) is None
         assert await self.settle(store, discarded(run_id)) == [Settled.SETTLED]
 
-    async def test_each_letter_of_a_batch_is_settled_for_itself(self, store: KeyedStore, make: Factory) -> None:
+    async def test_each_letter_of_a_batch_is_settled_for_itself(self, store: Store, make: Factory) -> None:
         """A letter that cannot be settled holds up no other; the answers come in the order asked."""
         one, two = await self.failed(store, make), await self.failed(store, make)
         nothing = make.identifier()
         answers = await self.settle(store, discarded(one), discarded(nothing), discarded(two))
         assert answers == [Settled.SETTLED, Settled.NOT_FAILED, Settled.SETTLED]
 
-    async def test_an_answer_is_kept_with_what_it_tells_of(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_answer_is_kept_with_what_it_tells_of(self, store: Store, make: Factory) -> None:
         """The same Idempotency-Key gets it again."""
         run_id = await self.failed(store, make)
         receipt = make.receipt(route="POST /dead-letters/x/discard")
         assert await self.settle(store, discarded(run_id), receipt=receipt) == [Settled.SETTLED]
-        answer = await store.letters_settle("default", [discarded(run_id)], by="eve", receipt=receipt)
+        answer = await store.letters.settle("default", [discarded(run_id)], by="eve", receipt=receipt)
         assert answer == Replay(body_digest=receipt.body_digest, status=receipt.status, body=receipt.body)
 
-    async def test_no_answer_is_kept_of_what_was_refused(self, store: KeyedStore, make: Factory) -> None:
+    async def test_no_answer_is_kept_of_what_was_refused(self, store: Store, make: Factory) -> None:
         """Another try may succeed."""
         run_id = await self.failed(store, make)
         receipt = make.receipt(route="POST /dead-letters/x/decide")
         assert await self.settle(store, decided(run_id, LetterResolution.FAILED), receipt=receipt) == [Settled.NOT_HELD]
-        assert await store.receipt_find(receipt.principal, receipt.route, receipt.key) is None
+        assert await store.receipts.find(receipt.principal, receipt.route, receipt.key) is None
 
     async def test_of_many_who_redrive_one_letter_at_once_one_does(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Eight at the same moment, through two clients: one run."""
         run_id = await self.failed(store, make)
@@ -389,7 +386,7 @@ class SettledLettersContract(LettersContract):
         assert made == [letter.redriven_as]
 
     async def test_settlements_that_meet_in_another_order_do_not_stop_each_other(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
+        self, store: Store, other: Store, make: Factory
     ) -> None:
         """Two batches of the same letters, one backwards: each letter is settled once, and nobody waits for ever."""
         runs = [await self.failed(store, make) for _ in range(6)]

@@ -9,8 +9,8 @@ import pytest
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane
-from tickwise.ports.store import Added, JobAction, JobQuery, RunQuery
-from tickwise.testing.contracts.base import KeyedStore, StoreContract, added
+from tickwise.ports.store import Added, JobAction, JobQuery, RunQuery, Store
+from tickwise.testing.contracts.base import StoreContract, added
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
@@ -19,68 +19,66 @@ HOUR = 3600.0
 class WallsContract(StoreContract):
     """Every method that names a namespace."""
 
-    async def test_a_job_is_seen_in_its_own_namespace_only(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_job_is_seen_in_its_own_namespace_only(self, store: Store, make: Factory) -> None:
         """By id, by key, in lists."""
         job = make.job(key="k")
         await self.add(store, job)
-        assert await store.job_get("elsewhere", job.job_id) is None
-        assert await store.job_get("elsewhere", "k") is None
-        assert list(await store.jobs_list(JobQuery(namespace="elsewhere"))) == []
-        assert list(await store.jobs_list(JobQuery(namespace="elsewhere", key="k"))) == []
-        assert list(await store.jobs_list(JobQuery(namespace=""))) == []
+        assert await store.jobs.get("elsewhere", job.job_id) is None
+        assert await store.jobs.get("elsewhere", "k") is None
+        assert list(await store.searches.jobs(JobQuery(namespace="elsewhere"))) == []
+        assert list(await store.searches.jobs(JobQuery(namespace="elsewhere", key="k"))) == []
+        assert list(await store.searches.jobs(JobQuery(namespace=""))) == []
 
-    async def test_a_run_is_seen_in_its_own_namespace_only(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_run_is_seen_in_its_own_namespace_only(self, store: Store, make: Factory) -> None:
         """Active and ended."""
         executor, job = await self.register(store), make.job()
         claimed = await self.held(store, executor, job)
         for _ in range(2):
-            assert await store.run_get("elsewhere", claimed.run_id) is None
-            assert list(await store.runs_list(RunQuery(namespace="elsewhere"))) == []
-            assert list(await store.runs_list(RunQuery(namespace="elsewhere", job_id=job.job_id))) == []
+            assert await store.runs.get("elsewhere", claimed.run_id) is None
+            assert list(await store.searches.runs(RunQuery(namespace="elsewhere"))) == []
+            assert list(await store.searches.runs(RunQuery(namespace="elsewhere", job_id=job.job_id))) == []
             with pytest.raises(NotFound):
-                await store.runs_cancel("elsewhere", claimed.run_id, "eve")
+                await store.runs.cancel("elsewhere", claimed.run_id, "eve")
             await self.finish(store, executor, outcome(claimed))
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
 
-    async def test_an_id_of_another_namespace_is_taken_and_tells_nothing(
-        self, store: KeyedStore, make: Factory
-    ) -> None:
+    async def test_an_id_of_another_namespace_is_taken_and_tells_nothing(self, store: Store, make: Factory) -> None:
         """Not even with the same body: only the creator may repeat it."""
         job = make.job(named=True, digest=b"a" * 32)
         await self.add(store, job)
         thief = job._replace(namespace="elsewhere", run_id=make.identifier(), key="k")
-        for add in (store.jobs_add, partial(store.jobs_add, whole=True)):
+        for add in (store.jobs.add, partial(store.jobs.add, whole=True)):
             assert list(added(await add([thief]))) == [Added.ID_TAKEN]
             assert list(added(await add([thief._replace(named=False)]))) == [Added.ID_TAKEN]
-        assert await store.job_get("elsewhere", job.job_id) is None
-        assert await store.job_get("elsewhere", "k") is None
-        assert (await store.stats()).queued == 1
+        assert await store.jobs.get("elsewhere", job.job_id) is None
+        assert await store.jobs.get("elsewhere", "k") is None
+        assert (await store.upkeep.stats()).queued == 1
 
-    async def test_a_key_changes_hands_only_inside_its_namespace(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_key_changes_hands_only_inside_its_namespace(self, store: Store, make: Factory) -> None:
         """The same key there is no conflict here."""
         mine, theirs = make.job(make.now + HOUR), make.job(key="k", namespace="elsewhere")
         await self.add(store, mine, theirs)
-        await store.job_change(make.change(await self.job_row(store, mine.job_id), key="k"))
+        await store.jobs.change(make.change(await self.job_row(store, mine.job_id), key="k"))
         for namespace, job in (("default", mine), ("elsewhere", theirs)):
-            found = await store.job_get(namespace, "k")
+            found = await store.jobs.get(namespace, "k")
             assert found is not None
             assert (found.job_id, found.namespace) == (job.job_id, namespace)
 
-    async def test_what_is_done_in_one_namespace_leaves_the_other_alone(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_is_done_in_one_namespace_leaves_the_other_alone(self, store: Store, make: Factory) -> None:
         """Cancels, pauses, edits."""
         theirs = make.recurring(make.now + HOUR, namespace="elsewhere")
         await self.add(store, theirs)
         before = await self.job_row(store, theirs.job_id, "elsewhere")
         for action in JobAction:
             with pytest.raises(NotFound):
-                await store.job_move(make.move(theirs.job_id, action))
+                await store.jobs.move(make.move(theirs.job_id, action))
         with pytest.raises(NotFound):
-            await store.job_change(make.change(before, namespace="default", name="stolen"))
+            await store.jobs.change(make.change(before, namespace="default", name="stolen"))
         with pytest.raises(NotFound):
-            await store.runs_add("default", theirs.job_id, [make.run(theirs.job_id)])
+            await store.runs.add("default", theirs.job_id, [make.run(theirs.job_id)])
         assert await self.job_row(store, theirs.job_id, "elsewhere") == before
 
-    async def test_executors_serve_every_namespace(self, store: KeyedStore, make: Factory) -> None:
+    async def test_executors_serve_every_namespace(self, store: Store, make: Factory) -> None:
         """And hear which one a run and a timer belong to; queues, not namespaces, divide the work."""
         executor = await self.register(store)
         await self.add(store, make.job(), make.job(namespace="elsewhere", lane=Lane()))

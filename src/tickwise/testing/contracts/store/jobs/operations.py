@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.errors import NotFound
-from tickwise.ports.store import OperationRow, OperationStatus, OperationStep, Replay
-from tickwise.testing.contracts.base import KeyedStore, StoreContract
+from tickwise.ports.store import OperationRow, OperationStatus, OperationStep, Replay, Store
+from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
 
 HOLD_SECONDS = 30.0
@@ -25,27 +25,27 @@ def step(row: OperationRow, cursor: str | None = "c1", **fields: Any) -> Operati
 
 
 class OperationsContract(StoreContract):
-    """`operation_add` to `operation_step`."""
+    """`operations.add` to `operations.step`."""
 
-    async def added_operation(self, store: KeyedStore, make: Factory, **fields: Any) -> OperationRow:
+    async def added_operation(self, store: Store, make: Factory, **fields: Any) -> OperationRow:
         """A new one."""
-        row = await store.operation_add(make.operation(**fields))
+        row = await store.operations.add(make.operation(**fields))
         assert isinstance(row, OperationRow)
         return row
 
-    async def taken(self, store: KeyedStore, hold_seconds: float = HOLD_SECONDS) -> OperationRow:
+    async def taken(self, store: Store, hold_seconds: float = HOLD_SECONDS) -> OperationRow:
         """One that must be there to take."""
-        row = await store.operation_take(hold_seconds)
+        row = await store.operations.take(hold_seconds)
         assert row is not None
         return row
 
-    async def operation(self, store: KeyedStore, operation_id: UUID) -> OperationRow:
+    async def operation(self, store: Store, operation_id: UUID) -> OperationRow:
         """One that must be there."""
-        row = await store.operation_get("default", operation_id)
+        row = await store.operations.get("default", operation_id)
         assert row is not None
         return row
 
-    async def test_a_new_operation_is_running_and_nothing_is_done(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_new_operation_is_running_and_nothing_is_done(self, store: Store, make: Factory) -> None:
         """The request is kept byte for byte."""
         request = '{"filter":  {"job_id": "x"}}'
         row = await self.added_operation(store, make, request=request, matched=None, kind="jobs:pause")
@@ -55,43 +55,41 @@ class OperationsContract(StoreContract):
         assert abs(row.created_at - await store.now()) < 5.0
         assert await self.operation(store, row.operation_id) == row
 
-    async def test_one_of_the_same_id_stays_as_it_is(self, store: KeyedStore, make: Factory) -> None:
+    async def test_one_of_the_same_id_stays_as_it_is(self, store: Store, make: Factory) -> None:
         """As after an answer that was lost."""
         new = make.operation()
-        await store.operation_add(new)
+        await store.operations.add(new)
         first = await self.taken(store)
-        assert await store.operation_step(step(first))
-        again = await store.operation_add(new)
+        assert await store.operations.step(step(first))
+        again = await store.operations.add(new)
         assert isinstance(again, OperationRow)
         assert (again.step, again.done) == (1, 2)
 
-    async def test_an_answer_is_kept_with_its_operation(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_answer_is_kept_with_its_operation(self, store: Store, make: Factory) -> None:
         """The same Idempotency-Key gets it again, and no second operation begins."""
         receipt = make.receipt(route="POST /runs:cancel")
-        first = await store.operation_add(make.operation(), receipt=receipt)
+        first = await store.operations.add(make.operation(), receipt=receipt)
         assert isinstance(first, OperationRow)
         second = make.operation()
-        again = await store.operation_add(second, receipt=receipt)
+        again = await store.operations.add(second, receipt=receipt)
         assert again == Replay(body_digest=receipt.body_digest, status=receipt.status, body=receipt.body)
-        assert await store.operation_get("default", second.operation_id) is None
+        assert await store.operations.get("default", second.operation_id) is None
 
-    async def test_an_operation_has_one_taker(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_operation_has_one_taker(self, store: Store, make: Factory) -> None:
         """For as long as was said; then the next one may, for the first may be dead."""
         row = await self.added_operation(store, make)
         assert (await self.taken(store)).operation_id == row.operation_id
-        assert await store.operation_take(HOLD_SECONDS) is None
+        assert await store.operations.take(HOLD_SECONDS) is None
         await self.shift(store, HOLD_SECONDS + 1.0)
         assert (await self.taken(store)).operation_id == row.operation_id
 
-    async def test_of_many_who_take_at_once_one_gets_it(
-        self, store: KeyedStore, other: KeyedStore, make: Factory
-    ) -> None:
+    async def test_of_many_who_take_at_once_one_gets_it(self, store: Store, other: Store, make: Factory) -> None:
         """Eight at the same moment, through two clients."""
         row = await self.added_operation(store, make)
-        answers = await asyncio.gather(*(client.operation_take(HOLD_SECONDS) for client in [store, other] * 4))
+        answers = await asyncio.gather(*(client.operations.take(HOLD_SECONDS) for client in [store, other] * 4))
         assert [answer.operation_id for answer in answers if answer is not None] == [row.operation_id]
 
-    async def test_the_one_that_waits_longest_is_taken_first(self, store: KeyedStore, make: Factory) -> None:
+    async def test_the_one_that_waits_longest_is_taken_first(self, store: Store, make: Factory) -> None:
         """A page of each in turn: none is held up by a large one."""
         rows = []
         for _ in range(3):
@@ -101,133 +99,133 @@ class OperationsContract(StoreContract):
         for _ in range(5):
             taken = await self.taken(store)
             order.append(taken.operation_id)
-            assert await store.operation_step(step(taken, cursor=f"after {taken.step}"))
+            assert await store.operations.step(step(taken, cursor=f"after {taken.step}"))
             await self.shift(store, 1.0)
         names = [row.operation_id for row in rows]
         assert order == [*names, *names[:2]]
 
-    async def test_a_page_is_put_on_record(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_page_is_put_on_record(self, store: Store, make: Factory) -> None:
         """Counts add up, the cursor moves, the operation is free for the next page at once."""
         await self.added_operation(store, make)
         first = await self.taken(store)
-        assert await store.operation_step(step(first))
+        assert await store.operations.step(step(first))
         second = await self.taken(store)
         assert (second.cursor, second.step, second.done, second.refused) == ("c1", 1, 2, 1)
         assert second.problems == '[{"id": "x"}]'
-        assert await store.operation_step(step(second, cursor="c2", done=5, refused=0, problems="[]"))
+        assert await store.operations.step(step(second, cursor="c2", done=5, refused=0, problems="[]"))
         row = await self.operation(store, first.operation_id)
         assert (row.cursor, row.step, row.done, row.refused, row.problems) == ("c2", 2, 7, 1, "[]")
         assert (row.status, row.ended_at) == (OperationStatus.RUNNING, None)
 
-    async def test_the_last_page_ends_it(self, store: KeyedStore, make: Factory) -> None:
+    async def test_the_last_page_ends_it(self, store: Store, make: Factory) -> None:
         """Nobody takes it any more."""
         await self.added_operation(store, make)
         first = await self.taken(store)
-        assert await store.operation_step(step(first, cursor=None))
+        assert await store.operations.step(step(first, cursor=None))
         row = await self.operation(store, first.operation_id)
         assert (row.status, row.done, row.refused) == (OperationStatus.DONE, 2, 1)
         assert row.ended_at is not None
         await self.shift(store, HOLD_SECONDS + 1.0)
-        assert await store.operation_take(HOLD_SECONDS) is None
+        assert await store.operations.take(HOLD_SECONDS) is None
 
     @pytest.mark.parametrize("cursor", ["c1", None])
     async def test_a_page_that_is_reported_twice_counts_once(
-        self, store: KeyedStore, make: Factory, cursor: str | None
+        self, store: Store, make: Factory, cursor: str | None
     ) -> None:
         """The answer was lost; the same report again is accepted and changes nothing."""
         await self.added_operation(store, make)
         first = await self.taken(store)
-        assert await store.operation_step(step(first, cursor=cursor))
+        assert await store.operations.step(step(first, cursor=cursor))
         before = await self.operation(store, first.operation_id)
-        assert await store.operation_step(step(first, cursor=cursor))
+        assert await store.operations.step(step(first, cursor=cursor))
         assert await self.operation(store, first.operation_id) == before
 
-    async def test_a_taker_that_was_too_slow_moves_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_taker_that_was_too_slow_moves_nothing(self, store: Store, make: Factory) -> None:
         """Another one has taken and moved it meanwhile."""
         await self.added_operation(store, make)
         slow = await self.taken(store)
         await self.shift(store, HOLD_SECONDS + 1.0)
         swift = await self.taken(store)
-        assert await store.operation_step(step(swift, cursor="c1"))
+        assert await store.operations.step(step(swift, cursor="c1"))
         before = await self.operation(store, slow.operation_id)
-        assert not await store.operation_step(step(slow, cursor="elsewhere", done=9))
+        assert not await store.operations.step(step(slow, cursor="elsewhere", done=9))
         assert await self.operation(store, slow.operation_id) == before
 
-    async def test_a_taker_that_was_slow_but_alone_still_moves_it(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_taker_that_was_slow_but_alone_still_moves_it(self, store: Store, make: Factory) -> None:
         """Its time is over, and nobody has moved it: its page counts."""
         await self.added_operation(store, make)
         slow = await self.taken(store)
         await self.shift(store, HOLD_SECONDS + 1.0)
-        assert await store.operation_step(step(slow))
+        assert await store.operations.step(step(slow))
         assert (await self.operation(store, slow.operation_id)).step == 1
 
-    async def test_nothing_moves_what_is_not_there(self, store: KeyedStore, make: Factory) -> None:
+    async def test_nothing_moves_what_is_not_there(self, store: Store, make: Factory) -> None:
         """An id that never was."""
         row = await self.added_operation(store, make)
-        assert not await store.operation_step(step(row, operation_id=make.identifier()))
+        assert not await store.operations.step(step(row, operation_id=make.identifier()))
 
-    async def test_a_cancelled_operation_does_not_go_on(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_cancelled_operation_does_not_go_on(self, store: Store, make: Factory) -> None:
         """It is over, and nobody takes it."""
         row = await self.added_operation(store, make)
-        cancelled = await store.operation_cancel("default", row.operation_id)
+        cancelled = await store.operations.cancel("default", row.operation_id)
         assert cancelled.status is OperationStatus.CANCELLED
         assert cancelled.ended_at is not None
-        assert await store.operation_take(HOLD_SECONDS) is None
+        assert await store.operations.take(HOLD_SECONDS) is None
 
     @pytest.mark.parametrize("cursor", ["c1", None])
     async def test_the_page_that_was_in_hand_is_put_on_record(
-        self, store: KeyedStore, make: Factory, cursor: str | None
+        self, store: Store, make: Factory, cursor: str | None
     ) -> None:
         """Work done before the cancel stays done, and is counted; the operation stays cancelled, even if that page was
         the last."""
         await self.added_operation(store, make)
         first = await self.taken(store)
-        await store.operation_cancel("default", first.operation_id)
-        assert await store.operation_step(step(first, cursor=cursor))
+        await store.operations.cancel("default", first.operation_id)
+        assert await store.operations.step(step(first, cursor=cursor))
         row = await self.operation(store, first.operation_id)
         assert (row.status, row.done, row.refused) == (OperationStatus.CANCELLED, 2, 1)
-        assert await store.operation_take(HOLD_SECONDS) is None
+        assert await store.operations.take(HOLD_SECONDS) is None
 
-    async def test_cancelling_twice_is_cancelling_once(self, store: KeyedStore, make: Factory) -> None:
+    async def test_cancelling_twice_is_cancelling_once(self, store: Store, make: Factory) -> None:
         """It ended when it was first cancelled."""
         row = await self.added_operation(store, make)
-        first = await store.operation_cancel("default", row.operation_id)
+        first = await store.operations.cancel("default", row.operation_id)
         await self.shift(store, 5.0)
-        assert await store.operation_cancel("default", row.operation_id) == first
+        assert await store.operations.cancel("default", row.operation_id) == first
 
-    async def test_what_is_done_stays_done(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_is_done_stays_done(self, store: Store, make: Factory) -> None:
         """A cancel that comes too late changes nothing."""
         await self.added_operation(store, make)
         first = await self.taken(store)
-        assert await store.operation_step(step(first, cursor=None))
-        assert (await store.operation_cancel("default", first.operation_id)).status is OperationStatus.DONE
+        assert await store.operations.step(step(first, cursor=None))
+        assert (await store.operations.cancel("default", first.operation_id)).status is OperationStatus.DONE
 
-    async def test_nobody_sees_operations_of_another_namespace(self, store: KeyedStore, make: Factory) -> None:
+    async def test_nobody_sees_operations_of_another_namespace(self, store: Store, make: Factory) -> None:
         """Nor cancels them."""
         row = await self.added_operation(store, make)
-        assert await store.operation_get("elsewhere", row.operation_id) is None
-        assert list(await store.operations_list("elsewhere", None, 10)) == []
+        assert await store.operations.get("elsewhere", row.operation_id) is None
+        assert list(await store.searches.operations("elsewhere", None, 10)) == []
         with pytest.raises(NotFound):
-            await store.operation_cancel("elsewhere", row.operation_id)
+            await store.operations.cancel("elsewhere", row.operation_id)
 
-    async def test_operations_are_listed_newest_first_and_pages_join(self, store: KeyedStore, make: Factory) -> None:
+    async def test_operations_are_listed_newest_first_and_pages_join(self, store: Store, make: Factory) -> None:
         """None twice, none left out."""
         ids = [make.identifier(number) for number in range(5)]
         for operation_id in ids:
             await self.added_operation(store, make, operation_id=operation_id)
         newest_first = sorted(ids, reverse=True)
-        first = [row.operation_id for row in await store.operations_list("default", None, 2)]
-        rest = [row.operation_id for row in await store.operations_list("default", first[-1], 10)]
+        first = [row.operation_id for row in await store.searches.operations("default", None, 2)]
+        rest = [row.operation_id for row in await store.searches.operations("default", first[-1], 10)]
         assert first + rest == newest_first
 
-    async def test_operations_are_listed_by_kind_too(self, store: KeyedStore, make: Factory) -> None:
+    async def test_operations_are_listed_by_kind_too(self, store: Store, make: Factory) -> None:
         """Only those of the kinds that are asked for, and pages are full of them."""
         kinds = ["jobs:pause", "runs:cancel", "jobs:pause", "runs:retry"]
         ids = [make.identifier(number) for number in range(4)]
         for operation_id, kind in zip(ids, kinds, strict=True):
             await self.added_operation(store, make, operation_id=operation_id, kind=kind)
         by_id = dict(zip(ids, kinds, strict=True))
-        found = await store.operations_list("default", None, 2, kinds=["jobs:pause", "runs:retry"])
+        found = await store.searches.operations("default", None, 2, kinds=["jobs:pause", "runs:retry"])
         wanted = [each for each in sorted(ids, reverse=True) if by_id[each] != "runs:cancel"]
         assert [row.operation_id for row in found] == wanted[:2]
-        assert list(await store.operations_list("default", None, 10, kinds=[])) == []
+        assert list(await store.searches.operations("default", None, 10, kinds=[])) == []
