@@ -384,7 +384,7 @@ async def test_the_store_is_asked_for_a_key_only_where_it_keeps_the_answer(
         asked.append(key)
         return await find(principal, route, key)
 
-    monkeypatch.setattr(here.link.store, "receipts.find", counting)
+    monkeypatch.setattr(here.link.store.receipts, "find", counting)
     first = await create(here, every="1h", once="buffered")
     assert first == await create(here, every="1h", once="buffered")
     batch = [{"name": "a", "task": SHELL, "every": "1h"}]
