@@ -147,7 +147,8 @@ class Settings:
     )
     api_serve: tuple[str, ...] = _setting(
         ("jobs", "search"),
-        "What an API process serves: `jobs` (everything that changes something), `search` (everything that only "
+        "The parts that an API process serves: `jobs` (everything that changes something), `search` (everything "
+        "that only "
         "reads). Health and metrics are always there.",
         option="--serve",
         choices=("jobs", "search"),
@@ -155,7 +156,7 @@ class Settings:
     )
     recorder_serve: tuple[str, ...] = _setting(
         ("requests", "results"),
-        "What a recorder applies of what the broker has: `requests` (buffered submits, edits and cancels), `results` "
+        "The broker's messages that a recorder applies: `requests` (buffered submits, edits and cancels), `results` "
         "(ends of runs). One that serves both does so apart.",
         option="--serve",
         choices=("requests", "results"),
@@ -170,7 +171,9 @@ class Settings:
 
     # ------------------------------------------------------------------ what an executor takes and runs
     queues: tuple[str, ...] = _setting(("default",), "The queues that an executor serves.")
-    labels: tuple[str, ...] = _setting((), "What this executor offers to jobs that require it, such as `gpu`.")
+    labels: tuple[str, ...] = _setting(
+        (), "The labels that this executor offers to jobs that require them, such as `gpu`."
+    )
     slots: int = _setting(
         16,
         "Attempts with a process of their own that run at once on an executor. They wait more than they compute.",
@@ -193,7 +196,8 @@ class Settings:
     )
     http_allow: tuple[str, ...] = _setting(
         (),
-        "What `http` tasks may reach beside the public internet: networks (`10.0.0.0/8`), addresses (`127.0.0.1`), "
+        "The targets that `http` tasks may reach beside the public internet: networks (`10.0.0.0/8`), addresses "
+        "(`127.0.0.1`), "
         "hosts (`localhost`) and either of the last two with a port (`localhost:8080`). Unset: nothing on loopback, in "
         "private networks or at a cloud's metadata (`docs/how-to/http-tasks.md`).",
     )
@@ -220,7 +224,7 @@ class Settings:
     held_limit: int = _setting(
         60_000,
         "Most runs that an executor holds until they are due, at most one `claim_ahead_seconds` ahead: enough for a "
-        "burst of 60,000 at one instant. What it holds when it dies waits for its lease to end.",
+        "burst of 60,000 at one instant. If it dies, its held runs wait for its lease to end.",
         least=1,
         most=200_000,
     )
@@ -256,7 +260,7 @@ class Settings:
     )
     horizon_seconds: float = _setting(
         3.0,
-        "How far ahead the scheduler makes runs of what is due, which hides the store's latency. Enough to prepare "
+        "How far ahead the scheduler makes due runs, which hides the store's latency. Enough to prepare "
         "60,000 runs of one instant on two cores.",
         least=0.1,
         most=60,
@@ -302,7 +306,8 @@ class Settings:
     )
     unsigned_messages: str = _setting(
         "older",
-        "What a recorder accepts without a signature. `older`: results of executors of versions that sign none; "
+        "The messages that a recorder accepts without a signature. `older`: results of executors of versions "
+        "that sign none; "
         "requests only where `requests_keys` is not set. `refused`: nothing. `accepted`: requests too, while "
         "`requests_keys` is being introduced.",
         choices=("older", "refused", "accepted"),

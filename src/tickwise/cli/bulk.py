@@ -50,7 +50,7 @@ def how_options(command: Decorated) -> Decorated:
         command,
         [
             click.option("--all", "everything", is_flag=True, help="Everything there is, without a filter."),
-            click.option("--dry-run", is_flag=True, help="Change nothing; show what would be concerned."),
+            click.option("--dry-run", is_flag=True, help="Change nothing; show the items that would be concerned."),
             click.option("--yes", is_flag=True, help="Do not ask."),
             click.option("--no-wait", is_flag=True, help="Do not wait until it is done."),
         ],

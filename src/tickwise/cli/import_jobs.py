@@ -70,7 +70,7 @@ def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
             outcomes[place] = Stored(ImportOutcome.CREATED, str(result["job_id"]), warnings=warnings)
     if len(outcomes) < len(bodies):
         raise CommandFailure(
-            "nothing is stored: somebody else keeps taking and leaving the keys of these jobs.", Exit.REFUSED,
+            "nothing is stored: too many concurrent changes to the keys of these jobs; try again.", Exit.REFUSED,
             advice="Is another import at work? Wait for its end, then repeat this one.",
         )  # fmt: skip
     return [outcomes[place] for place in range(len(bodies))]

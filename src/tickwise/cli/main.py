@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Start here": {
         "up": CommandEntry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
-        "down": CommandEntry("up", "down", "Stop what `up --background` started; the data stays."),
+        "down": CommandEntry("up", "down", "Stop the server that `up --background` started; the data stays."),
         "run": CommandEntry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
     },
     "Jobs and runs": {
@@ -71,18 +71,16 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "dead-letters": CommandEntry(
             "letters", "dead_letters", "Look at runs that failed for good, and redrive, discard or decide them."
         ),
-        "operations": CommandEntry(
-            "operations", "operations", "Look at what is done to many things at once, and stop it."
-        ),
+        "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
         "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),
         "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
     "Schedules": {
-        "schedule": CommandEntry("schedule", "schedule", "Say what an expression means and when it fires."),
+        "schedule": CommandEntry("schedule", "schedule", "Explain an expression, and when it fires."),
         "simulate": CommandEntry(
             "simulate",
             "simulate",
-            "Show what jobs would do between two dates: what runs, what is skipped and why, the busiest minute.",
+            "Simulate jobs between two dates: the runs, the skips and their reasons, the busiest minute.",
         ),
         "import": CommandEntry(
             "importing", "import_", "Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat."
@@ -97,9 +95,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Parts, one process each": {
         "api": CommandEntry("roles", "api", "Serve the REST API, or a part of it."),
         "scheduler": CommandEntry("roles", "scheduler", "Turn due schedules into runs."),
-        "executor": CommandEntry("roles", "executor", "Run what is due."),
+        "executor": CommandEntry("roles", "executor", "Run due jobs."),
         "recorder": CommandEntry(
-            "roles", "recorder", "Write to the database what the broker has: buffered requests, ends of runs."
+            "roles", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
         "roles": CommandEntry("roll", "roles", "Look at which processes are alive."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),

@@ -65,12 +65,12 @@ def rule_options(command: Decorated) -> Decorated:
         click.option(
             "--misfire", type=click.Choice(MISFIRES), help="Which runs that were missed are made up.  [latest]"
         ),
-        click.option("--grace", metavar="DURATION", help="What is late by no more still runs.  [60s]"),
+        click.option("--grace", metavar="DURATION", help="A run that is late by at most this still runs.  [60s]"),
         click.option(
             "--max-catchup", type=click.IntRange(1, 1000), metavar="N", help="Of --misfire all: at most so many.  [10]"
         ),
         click.option(
-            "--overlap", type=click.Choice(OVERLAPS), help="What happens to a run while the last one goes on.  [skip]"
+            "--overlap", type=click.Choice(OVERLAPS), help="The treatment of a run while an earlier one runs.  [skip]"
         ),
         click.option(
             "--calendar", "calendars", multiple=True, metavar=_CALENDAR_FORM,

@@ -45,7 +45,7 @@ Name = Annotated[
     Meta(
         min_length=1,
         max_length=TEXT_MAX,
-        description="What people call it. Beside `taskId` it may be left out: the name of that task serves.",
+        description="The name for people. Beside `taskId` it may be left out: then it is the name of that task.",
     ),
 ]
 Key = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="Unique in the namespace.")]
@@ -102,9 +102,9 @@ MaxRuns = Annotated[
     Meta(
         ge=1,
         le=MAX_RUNS,
-        description="Of CRON and INTERVAL: after so many runs by schedule it is over. What is skipped when it is "
-        "decided does not count, nor do runs that people ask for; what overlap or a pause keeps from starting does. A "
-        "new schedule counts from 0.",
+        description="Of CRON and INTERVAL: after so many runs by schedule it is over. Runs that are skipped when "
+        "they are decided do not count, nor do runs that people ask for; runs that overlap or a pause keeps from "
+        "starting do. A new schedule counts from 0.",
     ),
 ]
 Jitter = Annotated[
@@ -124,14 +124,16 @@ Window = Annotated[
 OverlapRule = Annotated[
     Overlap,
     Meta(
-        description="What becomes of a run by schedule whose time comes while an earlier one goes on: skip (the "
+        description="The treatment of a scheduled run that is due while an earlier one goes on: skip (the "
         "default), queue_one, queue_all, cancel_running or allow."
     ),
 ]
 Calendars = Annotated[list[CalendarUse], Meta(max_length=10)]
 TaskObject = Annotated[
     msgspec.Raw,
-    Meta(description="What to run: kind and its parameters.", extra_json_schema={"$ref": "#/components/schemas/Task"}),
+    Meta(
+        description="The task to run: its kind and parameters.", extra_json_schema={"$ref": "#/components/schemas/Task"}
+    ),
 ]
 """Read by its kind; the description of the API has its schema from there."""
 Payload = Annotated[msgspec.Raw, Meta(description="The parameters: any JSON value.")]
@@ -159,7 +161,9 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     backoff: Annotated[Backoff, Meta(description="How the delay grows: exponential, or list with delays_seconds.")] | (
         UnsetType | None
     ) = UNSET
-    base_seconds: Annotated[float, Meta(description="The first delay; of linear also what is added each time.")] = 1.0
+    base_seconds: Annotated[
+        float, Meta(description="The first delay; with linear also the amount that is added each time.")
+    ] = 1.0
     factor: Annotated[float, Meta(description="Of exponential: each delay is so many times the one before.")] = 2.0
     cap_seconds: Annotated[float, Meta(description="No delay is longer, but for those of a list.")] = 300.0
     jitter: Annotated[float, Meta(description="Each delay is moved by up to this share of itself, 0 to 1.")] = 0.2
@@ -293,7 +297,7 @@ class BackfillBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omi
     )
     overlap: Annotated[
         Overlap,
-        Meta(description="What becomes of each while an earlier one goes on; runs of a backfill see only each other."),
+        Meta(description="The treatment of each while an earlier one goes on; runs of a backfill see only each other."),
     ] = Overlap.QUEUE_ALL
     limit: (
         Annotated[
@@ -314,7 +318,8 @@ class BackfillBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omi
 AskedOverlap = Annotated[
     Overlap,
     Meta(
-        description="What becomes of this run while an earlier one of the job goes on. If it is not sent, it waits its "
+        description="The treatment of this run while an earlier one of the job goes on. If it is not sent, it "
+        "waits its "
         "turn (queue_all), or runs beside the others if fires of the job may (overlap: allow, or a job that does not "
         "recur). With skip and queue_one it may be skipped; with cancel_running earlier ones are stopped."
     ),
@@ -351,7 +356,7 @@ class DiscardBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 class DecideBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The true outcome of a run whose outcome was unknown. A sequence goes on from there."""
 
-    outcome: Annotated[LetterResolution, Meta(description="What a person found out: its task succeeded, or failed.")]
+    outcome: Annotated[LetterResolution, Meta(description="The finding of a person: its task succeeded, or failed.")]
     note: Note | None = None
 
 

@@ -104,7 +104,7 @@ Filter = RunsFilter | JobsFilter | LettersFilter
 
 # ------------------------------------------------------------------------------------------ bodies of bulk requests
 
-DryRun = Annotated[bool, Meta(description="Answer what would be concerned; change nothing.")]
+DryRun = Annotated[bool, Meta(description="Answer the items that would be concerned; change nothing.")]
 
 
 class RunsCancelBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -95,8 +95,8 @@ JOB_FIELDS: Final = (
         kind=OnUnknown,
         default=OnUnknown.RERUN,
         after="retry",
-        description="What becomes of a run whose executor was lost after it began, so that nobody knows what it has "
-        "done: rerun (the default), fail, or hold until a person decides.",
+        description="The treatment of a run whose executor was lost after it began, so that its outcome is unknown: "
+        "rerun (the default), fail, or hold until a person decides.",
         option=FieldOption(
             name="--on-unknown",
             help="If its executor is lost after it began: run it again, fail it, or hold it for a person.",

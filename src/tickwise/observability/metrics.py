@@ -79,7 +79,7 @@ class Metrics:
         )
         self._retries = Counter(
             "tickwise_retries",
-            "Attempts that failed and will be repeated, by what they failed of.",
+            "Attempts that failed and will be repeated, by reason.",
             ["reason"],
             registry=registry,
         )
@@ -96,8 +96,8 @@ class Metrics:
         )
         self._differed = Counter(
             "tickwise_held_otherwise",
-            "Runs that an executor held and the store did not say so, or the other way round: the store lost what it "
-            "had acknowledged. They were put right.",
+            "Runs that the executor held and the store did not, or the other way round: the store lost acknowledged "
+            "writes. They were corrected.",
             registry=registry,
         )
         self._refused = Counter(
@@ -162,7 +162,7 @@ class Metrics:
         )
         self._operated = Counter(
             "tickwise_operation_items",
-            "Things that operations over many were carried out on, by what came of it: done or refused.",
+            "Items of bulk operations, by result: done or refused.",
             ["result"],
             registry=registry,
         )
@@ -183,7 +183,7 @@ class Metrics:
     def _gauges(self, registry: CollectorRegistry) -> None:
         """The metrics of the store; read at each scrape."""
         self._queue = Gauge(
-            "tickwise_runs", "Runs that have not ended, by what they wait for.", ["state"], registry=registry
+            "tickwise_runs", "Runs that have not ended, by the cause of their wait.", ["state"], registry=registry
         )
         self._oldest = Gauge(
             "tickwise_oldest_ready_seconds",
@@ -223,7 +223,7 @@ class Metrics:
         )
         self._applied = Counter(
             "tickwise_requests_applied",
-            "Buffered requests that this recorder carried out, by what came of them: done or failed.",
+            "Buffered requests that this recorder carried out, by result: done or failed.",
             ["result"],
             registry=registry,
         )
@@ -245,7 +245,7 @@ class Metrics:
     def _bounds(self, registry: CollectorRegistry) -> None:
         """How full this process is, and how far behind; read at each scrape."""
         self._buffer_items = Gauge(
-            "tickwise_buffer_items", "What waits in a bounded buffer of this process.", ["buffer"], registry=registry
+            "tickwise_buffer_items", "The items in a bounded buffer of this process.", ["buffer"], registry=registry
         )
         self._buffer_limit = Gauge(
             "tickwise_buffer_limit", "The most that may wait in it.", ["buffer"], registry=registry

@@ -85,7 +85,7 @@ async def _recorders(url: str, store: Any) -> DoctorFinding:
     behind = await store.now() - marked
     if behind > REQUESTS_LATE_SECONDS:
         return DoctorFinding(
-            "recorders", "error", f"what was accepted in the last {behind:.0f} s is not applied yet",
+            "recorders", "error", f"requests accepted in the last {behind:.0f} s are not applied yet",
             "start a recorder: tickwise recorder --serve requests; the lag is the metric tickwise_broker_lag",
         )  # fmt: skip
     return DoctorFinding("recorders", "ok", f"requests are applied up to {max(behind, 0.0):.0f} s ago")

@@ -143,7 +143,7 @@ def _stopper(stop: asyncio.Event, drain_seconds: float) -> Callable[[], None]:
         nonlocal heard
         heard += 1
         if heard == 1:
-            logger.info("stopping", detail="what is under way ends first; press Ctrl-C twice more to end at once")
+            logger.info("stopping", detail="running work ends first; press Ctrl-C twice more to end at once")
             bound_end(drain_seconds)
         stop.set()
         if heard >= 3:

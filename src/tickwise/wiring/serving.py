@@ -64,7 +64,7 @@ def listen(host: str, port: int) -> socket.socket:
         sock.close()
         raise Misconfigured(
             f"port {port} of {host} cannot be opened: {failure.strerror}. Is another tickwise running? "
-            "Choose a free port with --port, or stop what uses it."
+            "Choose a free port with --port, or stop the process that uses it."
         ) from failure
     return sock
 

@@ -89,7 +89,7 @@ def test_a_refusal_that_is_about_no_single_job_stays_itself() -> None:
 def test_somebody_who_takes_and_leaves_keys_all_the_time_does_not_hold_us() -> None:
     """After some rounds it is said."""
     gone = Reply(404, {"code": "not_found", "detail": "gone"})
-    with pytest.raises(CommandFailure, match="keeps taking and leaving"):
+    with pytest.raises(CommandFailure, match="too many concurrent changes"):
         outcomes(*[refused(TAKEN, None), gone] * MAX_ROUNDS)
 
 

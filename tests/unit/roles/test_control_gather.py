@@ -164,7 +164,7 @@ async def test_bytes_are_bounded_whatever_their_number() -> None:
     writer.held = asyncio.Event()
     async with gathering(writer, room=Room(SystemClock(), 1_000)) as made:
         first = made.put(large(1))
-        with pytest.raises(Busy, match="slower than what comes in"):
+        with pytest.raises(Busy, match="the store is slower than the requests"):
             await made.put(large(2))
         small = made.put(job(3))
         writer.held.set()

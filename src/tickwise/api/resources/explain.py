@@ -21,7 +21,7 @@ class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: (
         Annotated[
             datetime,
-            Meta(tz=True, description="Past or to come, to the second; what the job does at the moment if not sent."),
+            Meta(tz=True, description="Past or to come, to the second; the job's state now if not sent."),
         ]
         | UnsetType
     ) = UNSET

@@ -211,7 +211,8 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs/counts", control=RunService.tally, name="countRuns", tag="runs",
         summary="How many runs ended in each hour, by final state: 92 days at most, the last day if none are named.",
-        description="Counted as they come on record, so it is exact and as quick whatever there is. Hours are those of "
+        description="Counted as they come on record, so it is exact, and as quick with any number of runs. "
+        "Hours are those of "
         "UTC; hours and states without a run are left out. Kept for 400 days, longer than the runs.",
         handler=run_counts, answers=(list[RunCountView],), query=RunCountsQuery,
     ),

@@ -50,7 +50,7 @@ class ScriptQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The facts about a script beside its text."""
 
     name: (
-        Annotated[str, Meta(min_length=1, max_length=200, description="What people call it; it stays if not given.")]
+        Annotated[str, Meta(min_length=1, max_length=200, description="The name for people; it stays if not given.")]
         | UnsetType
     ) = UNSET
 

@@ -44,7 +44,7 @@ def windows() -> None:
 @_name_argument
 @click.argument("file", required=False)
 @times.time_options
-@click.option("--dry-run", is_flag=True, help="Store nothing; show what it would cover in the next 30 days.")
+@click.option("--dry-run", is_flag=True, help="Store nothing; show the times that it would cover in the next 30 days.")
 @server_options
 @click.pass_obj
 def put_calendar(session: Session, /, name: str, file: str | None, dry_run: bool, **options: Any) -> None:
@@ -72,8 +72,8 @@ def put_calendar(session: Session, /, name: str, file: str | None, dry_run: bool
 @click.argument("file", required=False)
 @times.time_options
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Only jobs with this label; repeat it.")
-@click.option("--action", type=click.Choice(["skip", "defer"]), help="What becomes of runs in it.  [skip]")
-@click.option("--reason", help="What it is for; shown with what it skips.")
+@click.option("--action", type=click.Choice(["skip", "defer"]), help="The treatment of runs in it.  [skip]")
+@click.option("--reason", help="Its purpose; shown with the runs that it skips.")
 @server_options
 @click.pass_obj
 def put_window(

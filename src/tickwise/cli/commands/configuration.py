@@ -9,8 +9,8 @@ from tickwise.cli.session import Session, data_dir_option, json_option
 
 
 @click.command()
-@click.option("--set", "only_set", is_flag=True, help="Only what differs from the defaults.")
-@click.option("--explain", is_flag=True, help="Also what each setting means.")
+@click.option("--set", "only_set", is_flag=True, help="Only the settings that differ from the defaults.")
+@click.option("--explain", is_flag=True, help="Also the meaning of each setting.")
 @data_dir_option
 @json_option
 @click.pass_obj

@@ -197,7 +197,7 @@ def _tell_moved(session: Session, moved: dict[str, Any]) -> None:
 @click.option(
     "--overlap",
     type=click.Choice(rules.OVERLAPS),
-    help="What happens to a run while the last one goes on.  [queue_all]",
+    help="The treatment of a run while an earlier one runs.  [queue_all]",
 )
 @click.option("--limit", type=click.IntRange(1, MAX_COUNTED), metavar="N", help="Only the first so many.")
 @work.payload_options

@@ -68,9 +68,7 @@ def _import_options(command: Decorated) -> Decorated:
     "--system/--no-system", "names_users", default=None,
     help="Whether entries name a user before the command, as in /etc/crontab.  [found out]",
 )  # fmt: skip
-@click.option(
-    "--source", metavar="NAME", help="What the file is called in keys: tells machines apart.  [its whole path]"
-)
+@click.option("--source", metavar="NAME", help="The file's name in keys; it tells machines apart.  [its whole path]")
 @_import_options
 @click.pass_obj
 def import_crontab(

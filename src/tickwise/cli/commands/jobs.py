@@ -345,7 +345,7 @@ def pause(session: Session, /, job: str | None, **said: Any) -> int:
 @bulk.how_options
 @click.option(
     "--missed", type=click.Choice(["skip", "run_latest", "run_all"]), default="skip", show_default=True,
-    help="What becomes of the times that fell into the pause.",
+    help="The treatment of the times that fell into the pause.",
 )  # fmt: skip
 @view_options
 @click.pass_obj
@@ -382,7 +382,7 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
         return Exit.OK
     if is_pending(job):
         session.say(f"That job {job['job_id']} {what} is accepted (pending).")
-        session.say(f"What becomes of it: tickwise operations show {job['operation_id']}")
+        session.say(f"Look at its result with: tickwise operations show {job['operation_id']}")
         return Exit.OK
     session.say(f"Job {job['job_id']} ({job['name']}) {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.
@@ -397,7 +397,7 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
 @click.option(
     "--overlap",
     type=click.Choice(["queue_all", "queue_one", "skip", "cancel_running", "allow"]),
-    help="What becomes of it while an earlier run goes on. If not given, it waits its turn; it runs beside the others "
+    help="The treatment of it while an earlier run goes on. If not given, it waits its turn; it runs beside the others "
     "if the job's fires may overlap.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells how.")

@@ -55,7 +55,7 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
 @keys.command()
 @click.argument("name")
 @click.option(
-    "--scope", "scopes", multiple=True, required=True, help="What it may do, such as jobs:write; * is everything."
+    "--scope", "scopes", multiple=True, required=True, help="Its permissions, such as jobs:write; * is everything."
 )
 @click.option("--expires", metavar="TIME", help="Good until then: 90d, 'tomorrow 10:00'.  [with the key that asks]")
 @view_options

@@ -15,7 +15,7 @@ from tickwise.cli.session import Session, server_options, view_options
 
 @click.group()
 def operations() -> None:
-    """Look at what is done to many things at once, and stop it."""
+    """Look at bulk operations, and cancel them."""
 
 
 @operations.command("list")

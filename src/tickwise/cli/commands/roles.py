@@ -46,7 +46,7 @@ def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
     "--serve",
     "api_serve",
     metavar="PARTS",
-    help="What it serves: jobs (what changes something), search.  [jobs,search]",
+    help="The parts that it serves: jobs (requests that change something), search.  [jobs,search]",
 )
 @_health_option
 @_database_option
@@ -76,11 +76,13 @@ def scheduler(session: Session, /, **flags: Any) -> int:
 @_health_option
 @_database_option
 @click.option("--queues", metavar="NAMES", help="The queues that it serves, with commas between.  [default]")
-@click.option("--labels", metavar="LABELS", help="What it offers to jobs that require it, such as gpu,zone=a.")
+@click.option(
+    "--labels", metavar="LABELS", help="The labels that it offers to jobs that require them, such as gpu,zone=a."
+)
 @click.option("--slots", type=click.IntRange(1), help="How many processes of tasks run at once.  [16]")
 @click.pass_obj
 def executor(session: Session, /, **flags: Any) -> int:
-    """Run what is due.
+    """Run due jobs.
 
     Until SIGTERM or Ctrl-C; then running tasks are waited for. Any number may run, on any machine.
     """
@@ -89,13 +91,16 @@ def executor(session: Session, /, **flags: Any) -> int:
 
 @click.command()
 @click.option(
-    "--serve", "recorder_serve", metavar="PARTS", help="What it applies: requests, results.  [requests,results]"
+    "--serve",
+    "recorder_serve",
+    metavar="PARTS",
+    help="The messages that it applies: requests, results.  [requests,results]",
 )
 @_health_option
 @_database_option
 @click.pass_obj
 def recorder(session: Session, /, **flags: Any) -> int:
-    """Write to the database what the broker has: buffered requests, ends of runs.
+    """Write the broker's messages to the database: buffered requests, ends of runs.
 
     Until SIGTERM or Ctrl-C. Any number may run at once; they share the work. Needs TICKWISE_BROKER_URL.
     """

@@ -37,7 +37,7 @@ class What:
 @click.option("--http", metavar="URL", help="Send an HTTP request instead.")
 @click.option("--function", metavar="NAME", help="Call a registered function instead.")
 @work.when_options
-@click.option("--name", help="What to call the job.  [from the file, command, address or function]")
+@click.option("--name", help="The name of the job.  [from the file, command, address or function]")
 @click.option(
     "--job-key", metavar="KEY", help="Keep one job with this key: if it is there, it is changed, and runs again."
 )
@@ -45,7 +45,9 @@ class What:
 @click.option("--method", metavar="METHOD", help="With --http.  [GET]")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
 @click.option("--data", metavar="TEXT", help="With --http: the body.")
-@click.option("--expect", metavar="STATUSES", help="With --http: what counts as success, such as 200,204.  [2xx]")
+@click.option(
+    "--expect", metavar="STATUSES", help="With --http: the statuses that count as success, such as 200,204.  [2xx]"
+)
 @click.option("--queue", help="The queue whose executors run it.  [default]")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
 @job_fields.options(JOB_FIELDS)
@@ -159,7 +161,7 @@ def _tell(session: Session, created: dict[str, Any], body: dict[str, Any]) -> No
     job_id = created["job_id"]
     session.say(f"Job {job_id} ({body['name']}) {taken_in(created)}.")
     if is_pending(created):
-        session.say(f"What becomes of it: tickwise operations show {created['operation_id']}")
+        session.say(f"Look at its result with: tickwise operations show {created['operation_id']}")
     elif body["schedule_type"] == "IMMEDIATE":
         session.say("It runs now.")
     elif body["schedule_type"] == "ON_DEMAND":

@@ -31,7 +31,7 @@ def runs() -> None:
     "triggers",
     multiple=True,
     type=click.Choice(bulk.TRIGGERS),
-    help="What asked for it; repeat it for more.",
+    help="The trigger of the run; repeat it for more.",
 )
 @click.option("--backfill", metavar="ID", help="Runs of this backfill.")
 @click.option("--reason", help="Ended for this reason, such as timeout.")

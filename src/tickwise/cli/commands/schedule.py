@@ -51,7 +51,7 @@ class Expression:
 
 @click.group()
 def schedule() -> None:
-    """Say what an expression means and when it fires.
+    """Explain an expression, and when it fires.
 
     Needs no server.
     """

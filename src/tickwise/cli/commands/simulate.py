@@ -43,7 +43,9 @@ Named = tuple[str, Mapping[str, Any]]
 @click.option(
     "--file", "files", multiple=True, metavar="FILE", help="Jobs of this file instead of the server's; - is stdin."
 )
-@click.option("--format", "system", type=click.Choice(sources.FORMATS), help="What the files are.  [by their names]")
+@click.option(
+    "--format", "system", type=click.Choice(sources.FORMATS), help="The format of the files.  [by their names]"
+)
 @click.option("--timezone", "zone", metavar="ZONE", help="The zone of times that name none.  [UTC]")
 @click.option(
     "--run-time", metavar="DURATION", default="0s", show_default=True, help="How long each run takes, such as 90s."
@@ -53,7 +55,7 @@ def simulate(
     session: Session, *, begin: str | None, end: str | None, outages: Sequence[str], job_ids: Sequence[str],
     files: Sequence[str], system: str | None, zone: str | None, run_time: str,
 ) -> int:  # fmt: skip
-    """Show what jobs would do between two dates: what runs, what is skipped and why, the busiest minute.
+    """Simulate jobs between two dates: the runs, the skips and their reasons, the busiest minute.
 
     \b
     tickwise simulate --file /etc/crontab --timezone Europe/Berlin --from 2027-03-27 --to 2027-03-30

@@ -25,7 +25,7 @@ def tasks() -> None:
 @tasks.command()
 @click.argument("file")
 @click.option("--id", "task_id", metavar="ID", help="The id by which jobs name it.  [made by the server]")
-@click.option("--name", help="What to call it.  [from the file]")
+@click.option("--name", help="The name of the task.  [from the file]")
 @server_options
 @click.pass_obj
 def put(session: Session, file: str, task_id: str | None, name: str | None) -> None:

@@ -187,7 +187,7 @@ def _last_words(data_dir: Path, log_begin: int) -> str:
 @json_option
 @click.pass_obj
 def down(session: Session) -> None:
-    """Stop what `up --background` started; the data stays.
+    """Stop the server that `up --background` started; the data stays.
 
     Waits until it has ended; running tasks are waited for first.
     """

@@ -37,7 +37,11 @@ class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: Name
     scopes: Annotated[
         list[Annotated[str, Meta(max_length=TEXT_MAX)]],
-        Meta(min_length=1, max_length=100, description="What the key may do, such as `jobs:write`; `*` is everything."),
+        Meta(
+            min_length=1,
+            max_length=100,
+            description="The permissions of the key, such as `jobs:write`; `*` is everything.",
+        ),
     ]
     namespace: (
         Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="That of the key that asks.")] | UnsetType

@@ -28,7 +28,7 @@ class WindowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     labels: Labels = {}
     """All of these pairs must be among a job's labels; none: every job of the namespace is concerned."""
     action: Otherwise = Otherwise.SKIP
-    reason: Annotated[str, Meta(max_length=1_000, description="What people read of it.")] = ""
+    reason: Annotated[str, Meta(max_length=1_000, description="Its description for people.")] = ""
 
 
 class WindowEntry(NamedTuple):

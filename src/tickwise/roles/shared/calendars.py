@@ -36,7 +36,7 @@ HOURS_MAX: Final = 100
 _FIRST_YEAR: Final = 1900
 _LAST_YEAR: Final = 9000
 
-Name = Annotated[str, Meta(max_length=NAME_MAX, description="What people call it.")]
+Name = Annotated[str, Meta(max_length=NAME_MAX, description="The name for people.")]
 Day = Annotated[str, Meta(max_length=50, description="A day such as 2026-12-25.")]
 Clock = Annotated[str, Meta(max_length=50, description="A time on the wall clock, such as 09:00; 24:00 as an end.")]
 Instant = Annotated[str, Meta(max_length=50, description="RFC 3339 with an offset, such as 2026-12-24T18:00:00Z.")]

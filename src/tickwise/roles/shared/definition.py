@@ -120,11 +120,11 @@ class ClockChanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 class MisfirePolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The `misfire` object of a job body: what becomes of occurrences that could not run in time."""
 
-    grace_seconds: Annotated[float, Meta(description="What is late by no more than this just runs.")] = 60.0
+    grace_seconds: Annotated[float, Meta(description="A run that is late by at most this runs as usual.")] = 60.0
     mode: Annotated[
         MisfireMode,
         Meta(
-            description="Of what is later than that, none, the latest, or all up to max_catchup run; the others are "
+            description="Of later runs, none, the latest, or all up to max_catchup run; the others are "
             "recorded as skipped."
         ),
     ] = MisfireMode.LATEST
@@ -137,9 +137,9 @@ class CalendarUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
     name: str
     mode: CalendarMode = CalendarMode.EXCLUDE
-    otherwise: Annotated[Otherwise, Meta(description="What is closed is skipped, or runs as soon as all allow it.")] = (
-        Otherwise.SKIP
-    )
+    otherwise: Annotated[
+        Otherwise, Meta(description="A run in a closed time is skipped, or runs as soon as all calendars allow it.")
+    ] = Otherwise.SKIP
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -81,7 +81,7 @@ class Room:
             self._drain.filled()
         elif self._taken + size > self._most:
             raise Busy(
-                "too much waits to be written, for the store is slower than what comes in; send the same later",
+                "too many writes wait, because the store is slower than the requests; send the same later",
                 retry_after_seconds=self._drain.wait_seconds(size),
             )
         self._taken += size

@@ -49,7 +49,7 @@ async def active_roles(shared_state: SharedState) -> list[RoleFacts]:
     read."""
     found = await shared_state.look(KIND)
     if found is None:
-        raise Unavailable("what roles say of themselves cannot be read now", retry_after_seconds=TELL_SECONDS)
+        raise Unavailable("the list of active roles cannot be read now", retry_after_seconds=TELL_SECONDS)
     roles = []
     for facts in found.values():
         try:

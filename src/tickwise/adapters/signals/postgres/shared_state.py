@@ -73,7 +73,7 @@ class PostgresSharedState:
             rows = await self._link.ask(sql, *arguments)
         except AWAY as error:
             if not self._said:
-                log.warning("what processes tell each other cannot be kept: %s: %s", type(error).__name__, error)
+                log.warning("the notes of processes cannot be stored: %s: %s", type(error).__name__, error)
             self._said, self._away_until = True, self._monotonic() + AGAIN_SECONDS
             return None
         self._said = False

@@ -97,7 +97,7 @@ async def _is_right(connection: asyncpg.Connection, check: Check, subject: UUID)
 async def _end_once(connection: asyncpg.Connection, subject: UUID) -> None:
     row = await connection.fetchrow(statement("heal_ended_once"), subject)
     if row is not None:
-        log.error("the run %s had ended, and lived still: what is on record stays", subject)
+        log.error("the run %s had ended and was still active: the record stays", subject)
         ended = Ended()
         ended.add([row["job_id"]], [row["namespace"]], [row["limit_key"]] if row["limit_key"] else None)
         await wake(connection, ended)

@@ -313,7 +313,7 @@ class Links:
         if before is None or before == epoch:
             return False
         log.warning(
-            "the store is in epoch %d now, it was in %d: it may have lost what it acknowledged last", epoch, before
+            "the store is in epoch %d now, it was in %d: it may have lost its last acknowledged writes", epoch, before
         )
         self._changed()
         return True

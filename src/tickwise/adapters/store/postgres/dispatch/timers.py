@@ -42,7 +42,7 @@ async def _commit(connection: asyncpg.Connection, fires: Sequence[Fire]) -> int:
             count: int = await connection.fetchval(statement("fires_commit"), *_columns(fires))
             await connection.execute(COMMIT)
     except UniqueBroken as broken:
-        log.error("a run that a timer makes was made by somebody else in the same moment")
+        log.error("another transaction made the run of a timer at the same moment")
         raise StoreUnavailable(
             "a run was made twice at once: nothing was written, and the next look finds the one that is"
         ) from broken
