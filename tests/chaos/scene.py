@@ -25,6 +25,7 @@ import asyncpg
 import psutil
 
 from tests.chaos.clients import Clients
+from tests.chaos.looks import LOST, Looks
 from tests.chaos.proxy import Proxy
 from tests.chaos.server import SQL, Server
 from tests.chaos.witness import Witness
@@ -41,7 +42,6 @@ HEAL_SECONDS: Final = 1.0
 """How often a scheduler looks for executors whose lease ran out."""
 TASKS: Final = "tests.chaos.tasks"
 Beside = TypeVar("Beside", bound=ServiceServer)
-LOST: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +121,7 @@ class Scene:
         self.complaints: list[str] = []
         """What the row found wrong that is no matter of the history."""
         self.last_fault = time.monotonic()
+        self._looks = Looks(server)
         self.program: Sequence[str] = ()
         """What roles are started as, if not as the product's own program: see `tests.chaos.lossy`."""
         self._beside = contextlib.AsyncExitStack()
@@ -258,8 +259,7 @@ class Scene:
 
         async def look() -> tuple[Any] | None:
             try:
-                async with self.session() as connection:
-                    return (await connection.fetchval(SQL[name], *arguments),)
+                return (await self._looks.value(SQL[name], *arguments),)
             except LOST:
                 return None
 
@@ -346,6 +346,7 @@ class Scene:
         for proxy in self._proxies:
             await proxy.stop()
         await self.clients.close()
+        await self._looks.close()
         await self._beside.aclose()
 
 
