@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -120,6 +120,16 @@ class Clients:
                     return made
                 if response is not None and response.status_code in (404, 409) and _code(response) != _UNDER_WAY:
                     return None
+            await self._pause(response)
+
+    async def change(self, job_id: UUID, body: dict[str, Any]) -> None:
+        """A job, until the change is acknowledged."""
+        while True:
+            response: httpx2.Response | None = None
+            with suppress(httpx2.TransportError):
+                response = await self._client.patch(f"{self._url()}/api/v1/jobs/{job_id}", json=body)
+            if response is not None and response.status_code == 200:
+                return
             await self._pause(response)
 
     async def get(self, path: str) -> Any:

@@ -23,14 +23,16 @@ GOES_ON_SECONDS: Final = 60.0
 SUCCESS: Final = 5
 FREE_SHARE: Final = 4
 ROUNDS: Final = 3
-"""Each job has run so often before the standby is cut off: what is claimed then is claimed in the usual way."""
+"""Each job has run so often before the standby is cut off: what is claimed then is claimed in the usual way. It runs
+as often again after the promotion."""
+END_SECONDS: Final = 1.0
+"""From the last of these rounds to the end of the jobs."""
 
 
-def _recurring(scene: Scene, end: float) -> dict[str, Any]:
+def _recurring(scene: Scene) -> dict[str, Any]:
     """Each second, with the default overlap: a run that stays RUNNING stops its job for good."""
-    until = datetime.fromtimestamp(end, UTC).isoformat()
     body = function(scene, "lasting", seconds=TASK_SECONDS)
-    return body | {"schedule_type": "INTERVAL", "interval_seconds": 1, "end_at": until}
+    return body | {"schedule_type": "INTERVAL", "interval_seconds": 1}
 
 
 async def failover(scene: Scene, size: Size) -> Knowledge:
@@ -38,8 +40,7 @@ async def failover(scene: Scene, size: Size) -> Knowledge:
     server = scene.server
     assert isinstance(server, Replicated)
     await scene.cast()
-    end = time.time() + 25.0 + size.seconds + AWAY_SECONDS + GOES_ON_SECONDS / 4
-    body = _recurring(scene, end)
+    body = _recurring(scene)
     jobs = await scene.clients.submit_many("recurring", [body] * size.jobs, once=False)
     # These begin without asking the store first, so they run under claims that are going to be lost.
     free = [body | {"overlap": "allow"}] * (size.jobs // FREE_SHARE)
@@ -57,6 +58,11 @@ async def failover(scene: Scene, size: Size) -> Knowledge:
     promoted = time.time()
     await _continued(scene, promoted, len(jobs))
     scene.figures["continued_seconds"] = round(time.time() - promoted, 2)
+    for _ in range(ROUNDS):
+        await _continued(scene, time.time(), len(jobs))
+    end = datetime.fromtimestamp(time.time() + END_SECONDS, UTC).isoformat()
+    for job_id in jobs:
+        await scene.clients.change(job_id, {"end_at": end})
     scene.figures["recovered_seconds"] = round(await scene.all_fired(), 2)
     await _check(scene, len(jobs), begun_before)
     return Knowledge(lost=(cut, promoted + scene.pace.lease))
