@@ -16,6 +16,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import upgrade
 from tickwise.config import Settings
 from tickwise.ports.shared_state import Note
+from tickwise.ports.store import MarkedChannel
 from tickwise.roles.shared.membership import KIND, RoleFacts
 from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart
 
@@ -60,7 +61,7 @@ async def test_recorders_that_keep_up_are_told_from_those_that_do_not(kafka_pref
     for behind in (None, 600.0, 1.0):
         if behind is not None:
             now = await store.now()
-            await store.marks.put_requests({0: now - behind, 1: now - behind / 2})
+            await store.marks.put(MarkedChannel.REQUESTS, {0: now - behind, 1: now - behind / 2})
         levels.append((await found(settings, store))["recorders"].level)
     assert ["warning", "error", "ok"] == levels
 

@@ -23,7 +23,7 @@ from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS,
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import ClaimRequest
+from tickwise.ports.store import ClaimRequest, MarkedChannel
 from tickwise.testing import factories
 from tickwise.testing.contracts.store.dispatch.named_claims import name_of
 from tickwise.testing.factories import Factory
@@ -171,8 +171,8 @@ async def test_what_was_there_is_there_after_an_upgrade(old_url: str) -> None:
     assert states == {RunState.SUCCESS: 2, RunState.QUEUED: 1}
     assert (await after.upkeep.stats()).timers == 1
     assert await after.operations.get("default", operation.operation_id) is not None
-    await after.marks.put({executor: 5})
-    assert await after.marks.get(executor) == 5
+    await after.marks.put(MarkedChannel.RESULTS, {executor: 5})
+    assert await after.marks.get(MarkedChannel.RESULTS, [executor]) == {executor: 5}
     await after.close()
 
 

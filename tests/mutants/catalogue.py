@@ -256,7 +256,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a mark of results never goes back",
-        STORE + "dispatch/executors.sql",
+        STORE + "records/records.sql",
         "WHERE results_applied.number < excluded.number",
         "",
         (POSTGRES + "TestMarks::test_a_mark_of_results_never_goes_back",),

@@ -75,9 +75,11 @@ async def _recorders(url: str, store: Any) -> DoctorFinding:
     """Recorders put a mark into the store as they go: how old the oldest is says whether somebody applies requests."""
     from tickwise.adapters.broker.kafka import KafkaBroker
     from tickwise.ports.broker import REQUESTS
+    from tickwise.ports.store import MarkedChannel, earliest_mark
 
     # Nothing is connected: how many partitions there are to be is in the address.
-    marked = await store.marks.get_requests(KafkaBroker(url, SystemClock()).partitions(REQUESTS))
+    partitions = KafkaBroker(url, SystemClock()).partitions(REQUESTS)
+    marked = earliest_mark(await store.marks.get(MarkedChannel.REQUESTS, range(partitions)), partitions)
     if marked is None:
         return DoctorFinding(
             "recorders", "warning", "none has applied requests yet", "start one: tickwise recorder --serve requests"

@@ -15,7 +15,7 @@ from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
-from tickwise.ports.store import NewJob
+from tickwise.ports.store import MarkedChannel, NewJob
 from tickwise.ports.store.wrapping import WrappedStore
 from tickwise.roles.executor import result_publisher
 from tickwise.roles.recorder.role import ResultsRecorder
@@ -163,7 +163,7 @@ async def test_a_recorder_that_has_a_partition_again_goes_on_from_what_another_o
     told: list[int] = []
     for number, recording in ((1, first), (2, second), (3, first)):
         await recording.apply([delivery(message(1, number))])
-        told.append(await rig.store.marks.get(1))
+        told.append(int((await rig.store.marks.get(MarkedChannel.RESULTS, [1]))[1]))
     assert [1, 2, 3] == told
 
 
@@ -271,7 +271,7 @@ async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
         told.append((executor, len(outcomes)))
         return []
 
-    async def put(marks: dict[int, int]) -> None:
+    async def put(_: MarkedChannel, marks: dict[int, int]) -> None:
         told.append((0, len(marks)))
 
     counting = WrappedStore(rig.store)

@@ -48,7 +48,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker, Message
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signing import Signer
-from tickwise.ports.store import OperationStatus, StoredTask
+from tickwise.ports.store import MarkedChannel, OperationStatus, StoredTask, earliest_mark
 from tickwise.roles.shared.group_send import Sender, fits
 from tickwise.roles.shared.messages import NewJobPart, Request, encode
 from tickwise.roles.shared.signatures import signed
@@ -295,7 +295,9 @@ class BufferedIngest:
             return True
         if made > now + CLOCKS_SECONDS:
             return False
-        marked = await self._breaker.ask(lambda: self._context.store.marks.get_requests(broker.partitions(REQUESTS)))
+        partitions, store = broker.partitions(REQUESTS), self._context.store
+        marks = await self._breaker.ask(lambda: store.marks.get(MarkedChannel.REQUESTS, range(partitions)))
+        marked = earliest_mark(marks, partitions)
         return marked is not None and made < marked - CLOCKS_SECONDS - MAX_SENDING_SECONDS
 
     # ------------------------------------------------------------------------------------------ what is known

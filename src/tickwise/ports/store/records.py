@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -187,25 +188,31 @@ class IncidentStore(Protocol):
         ...
 
 
+class MarkedChannel(StrEnum):
+    """The channels of a broker whose positions are marked."""
+
+    REQUESTS = "requests"
+    """By partition: all requests that the broker got before this time (its clock, Unix seconds) are applied."""
+    RESULTS = "results"
+    """By executor: every result that it published up to this number is applied. A mark goes with its executor, and none
+    is kept of an executor that is not there."""
+
+
+def earliest_mark(marks: Mapping[int, float], sources: int) -> float | None:
+    """The least mark of the sources 0 to `sources` - 1; None while one of them has no mark."""
+    known = [marks[source] for source in range(sources) if source in marks]
+    return min(known) if known and len(known) == sources else None
+
+
 class MarkStore(Protocol):
     """Positions up to which the channels of a broker are applied."""
 
-    async def put_requests(self, applied: Mapping[int, float]) -> None:
-        """By partition of the channel of requests: all that the broker got before this time (its clock, Unix seconds)
-        is applied. A time never goes back."""
+    async def put(self, channel: MarkedChannel, marks: Mapping[int, float]) -> None:
+        """Set marks, by source. A mark never goes back."""
         ...
 
-    async def get_requests(self, partitions: int) -> float | None:
-        """The earliest of those times, over so many partitions; None: of one of them nothing is known."""
-        ...
-
-    async def put(self, marks: Mapping[int, int]) -> None:
-        """By executor: every result that it published up to this number is applied. A number never goes back; of an
-        executor that is forgotten it says nothing."""
-        ...
-
-    async def get(self, executor: int) -> int:
-        """The number up to which this executor's published results are applied; 0: none is."""
+    async def get(self, channel: MarkedChannel, sources: Sequence[int]) -> Mapping[int, float]:
+        """The marks of those of these sources that have one."""
         ...
 
 

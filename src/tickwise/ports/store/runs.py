@@ -154,6 +154,16 @@ BATCH_SECONDS: Final = 30.0
 timers."""
 
 
+class Fired(NamedTuple):
+    """The effects of `TimerStore.fire`."""
+
+    timers: int
+    """The number of timers that fired."""
+    ready: Sequence[Ready] = ()
+    """The runs that were made, if the caller asked for their names. A run is left out while its lane cannot be read:
+    `RunStore.waiting` finds it later."""
+
+
 class FireBatch(NamedTuple):
     """Timers taken for a decision. No other scheduler takes them until the batch is over."""
 
@@ -206,13 +216,9 @@ class Expired:
 class TimerStore(Protocol):
     """Timers: the next fire of each job."""
 
-    async def fire(self, horizon_seconds: float, limit: int) -> int:
-        """One-time jobs due within the horizon become runs, the earliest first, at most `limit`: how many. No two
-        schedulers fire the same timer."""
-        ...
-
-    async def fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
-        """`fire`, and which runs it made: for a scheduler that tells executors so."""
+    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
+        """One-time jobs due within the horizon become runs, the earliest first, at most `limit`. No two schedulers fire
+        the same timer. With `named` the answer names the runs, for a scheduler that sends hints."""
         ...
 
     async def take(self, request: FireRequest) -> FireBatch:

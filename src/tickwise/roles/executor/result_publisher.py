@@ -24,7 +24,7 @@ from tickwise.domain.model import Outcome
 from tickwise.ports.broker import RESULTS, Broker, Message
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
-from tickwise.ports.store import MarkStore
+from tickwise.ports.store import MarkedChannel, MarkStore
 from tickwise.roles.shared.messages import Results, encode
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import IDLE_SECONDS
@@ -177,7 +177,8 @@ class Publisher:
         """Look what was applied; how long until the next look."""
         if not self._kept:
             return IDLE_SECONDS
-        life, marked = self._life, await self._marks.get(executor)
+        life, marks = self._life, await self._marks.get(MarkedChannel.RESULTS, [executor])
+        marked = marks.get(executor, 0)
         if life != self._life:
             return 0.0
         now = self._clock.monotonic()

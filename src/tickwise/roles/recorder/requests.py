@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Store
+from tickwise.ports.store import MarkedChannel, Store
 from tickwise.roles.recorder.role import Recorder
 from tickwise.roles.shared.messages import Request, UnreadableMessage, decode
 from tickwise.roles.shared.service import Loop, Telemetry
@@ -129,7 +129,7 @@ class RequestsRecorder(Recorder):
         now = self._clock.monotonic()
         if not self._marks or (busy and now < self._marked_at + MARKED_SECONDS_LEAST):
             return
-        await self._store.marks.put_requests(self._marks)
+        await self._store.marks.put(MarkedChannel.REQUESTS, self._marks)
         self._marks, self._marked_at = {}, now
 
 

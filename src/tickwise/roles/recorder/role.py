@@ -24,7 +24,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
-from tickwise.ports.store import Store
+from tickwise.ports.store import MarkedChannel, Store
 from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter, Rejected
 from tickwise.roles.shared.messages import Results, UnreadableMessage, decode
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
@@ -166,7 +166,7 @@ class ResultsRecorder(Recorder):
         for message in messages:
             outcomes.setdefault(message.executor, []).extend(message.outcomes)
         await self._finish(outcomes)
-        await self._marked.put(await self._marks(messages))
+        await self._marked.put(MarkedChannel.RESULTS, await self._marks(messages))
 
     async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
         """Those that their executors made; the others are put aside."""
@@ -203,7 +203,8 @@ class ResultsRecorder(Recorder):
             known = marks.get(executor, self._applied.pop(executor, None))
             if known is None or message.number > max(known, message.since - 1) + 1:
                 # What is remembered may be old: another recorder may have had this executor's partition meanwhile.
-                known = max(known or 0, await self._marked.get(executor))
+                marked = await self._marked.get(MarkedChannel.RESULTS, [executor])
+                known = max(known or 0, int(marked.get(executor, 0)))
             known = max(known, message.since - 1)
             marks[executor] = message.number if message.number == known + 1 else known
         self._applied |= marks

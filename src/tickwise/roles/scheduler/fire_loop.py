@@ -128,12 +128,12 @@ class FireLoop:
 
     async def _fire_once(self) -> int:
         """One-time jobs that need no decision become runs; how many."""
-        hint_publisher = self._hint_publisher
-        if hint_publisher is None:
-            return await self._store.timers.fire(self._horizon_seconds, self._batch)
-        made = await self._store.timers.fire_named(self._horizon_seconds, self._batch)
-        hint_publisher.publish(made)
-        return len(made)
+        fired = await self._store.timers.fire(
+            self._horizon_seconds, self._batch, named=self._hint_publisher is not None
+        )
+        if self._hint_publisher is not None:
+            self._hint_publisher.publish(fired.ready)
+        return fired.timers
 
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide what is near; how many runs came of which look."""

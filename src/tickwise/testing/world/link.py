@@ -32,7 +32,6 @@ READS: Final = frozenset(
         "incidents.between", "rules.get", "rules.page", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
         "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys", "upkeep.cluster_id",
-        "marks.get_requests",
         "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts",
     }
 )  # fmt: skip

@@ -32,7 +32,7 @@ LATE_SECONDS: Final = 2.0
 """A run that is made so long after its nominal time was caught up with."""
 POLLS: Final = frozenset(
     {
-        "operations.take", "timers.fire", "timers.fire_named", "attempts.claim", "runs.unblock",
+        "operations.take", "timers.fire", "attempts.claim", "runs.unblock",
         "executors.release_unknown",
     }
 )  # fmt: skip

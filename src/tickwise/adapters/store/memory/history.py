@@ -18,6 +18,7 @@ from tickwise.ports.store import (
     AttemptRow,
     Incident,
     Maintained,
+    MarkedChannel,
     Retention,
     RunQuery,
     RunRow,
@@ -88,25 +89,17 @@ class Incidents(Duty):
 class Marks(Duty):
     """`MarkStore` of the port."""
 
-    async def put_requests(self, applied: Mapping[int, float]) -> None:
-        known = self._state.requests_applied
-        for partition, until in applied.items():
-            known[partition] = max(known.get(partition, until), until)
+    async def put(self, channel: MarkedChannel, marks: Mapping[int, float]) -> None:
+        for source, mark in marks.items():
+            if channel is MarkedChannel.RESULTS and source not in self._state.executors:
+                continue
+            self._state.marks[channel, source] = max(self._state.marks.get((channel, source), mark), mark)
 
-    async def get_requests(self, partitions: int) -> float | None:
-        known = self._state.requests_applied
-        if not all(partition in known for partition in range(partitions)):
-            return None
-        return min((known[partition] for partition in range(partitions)), default=None)
-
-    async def put(self, marks: Mapping[int, int]) -> None:
-        for number, applied in marks.items():
-            if (found := self._state.executors.get(number)) is not None:
-                found.results_applied = max(found.results_applied, applied)
-
-    async def get(self, executor: int) -> int:
-        found = self._state.executors.get(executor)
-        return 0 if found is None else found.results_applied
+    async def get(self, channel: MarkedChannel, sources: Sequence[int]) -> Mapping[int, float]:
+        known = self._state.marks
+        if channel is MarkedChannel.RESULTS:
+            sources = [source for source in sources if source in self._state.executors]
+        return {source: known[channel, source] for source in sources if (channel, source) in known}
 
 
 class Upkeep(Duty):
@@ -136,6 +129,7 @@ class Upkeep(Duty):
         for executor in list(self._state.executors.values()):
             if executor.gone_at is not None and executor.gone_at < since:
                 del self._state.executors[executor.number]
+                self._state.marks.pop((MarkedChannel.RESULTS, executor.number), None)
         for name, incident in list(self._state.incidents.items()):
             if incident.end < since:
                 del self._state.incidents[name]

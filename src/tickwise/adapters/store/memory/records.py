@@ -276,8 +276,6 @@ class ExecutorRecord:
     lease_until: float
     gone_at: float | None = None
     held: dict[UUID, RunRecord] = field(default_factory=dict)
-    results_applied: int = 0
-    """The number up to which the results that it published are applied."""
     differs: int = 0
     differing_since: float | None = None
 

@@ -53,6 +53,7 @@ from tickwise.ports.store import (
     Incident,
     JobAction,
     JobRow,
+    MarkedChannel,
     NewRun,
     NewSkip,
     QueueHold,
@@ -105,8 +106,8 @@ class State:
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
-        self.requests_applied: dict[int, float] = {}
-        """By partition, the broker's time up to which requests are applied."""
+        self.marks: dict[tuple[MarkedChannel, int], float] = {}
+        """Positions up to which the channels of a broker are applied, by channel and source."""
         self.executors: dict[int, ExecutorRecord] = {}
         self.epoch = Epoch(
             epoch=0, began_at=clock.now(), cause=EpochCause.FIRST, timeline=None, lost_tokens=False, differed=0

@@ -18,6 +18,7 @@ from tickwise.ports.store import (
     BATCH_SECONDS,
     Fire,
     FireBatch,
+    Fired,
     FireRequest,
     JobAction,
     NewRun,
@@ -34,17 +35,11 @@ FUSE: Final = "fuse"
 class TimerCommands(Duty):
     """`TimerStore` of the port, but for its repair."""
 
-    async def fire(self, horizon_seconds: float, limit: int) -> int:
-        fired = self._near(self._state.one_time, horizon_seconds, limit)
-        for timer in fired:
-            self._fire(timer)
-        return len(fired)
-
-    async def fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
         fired = self._near(self._state.one_time, horizon_seconds, limit)
         made = [timer.run_id for timer in fired if self._fire(timer) and timer.run_id is not None]
-        runs = [self._state.runs[run_id] for run_id in made]
-        return [Ready(run.run_id, run.ready, run.lane) for run in runs]
+        runs = [self._state.runs[run_id] for run_id in made] if named else []
+        return Fired(len(fired), [Ready(run.run_id, run.ready, run.lane) for run in runs])
 
     def _fire(self, timer: TimerRecord) -> bool:
         """A timer of a one-time job becomes its run, unless that is there."""

@@ -11,7 +11,7 @@ from tickwise.adapters.store.postgres.base import Shared
 from tickwise.adapters.store.postgres.connection.link import BEAT, POOL_CONNECTIONS
 from tickwise.adapters.store.postgres.dispatch.attempts import Attempts
 from tickwise.adapters.store.postgres.dispatch.epochs import Epochs, Held
-from tickwise.adapters.store.postgres.dispatch.executors import Executors, ResultMarks
+from tickwise.adapters.store.postgres.dispatch.executors import Executors
 from tickwise.adapters.store.postgres.dispatch.timers import TimerCommands
 from tickwise.adapters.store.postgres.health import Checks, TimerRepair
 from tickwise.adapters.store.postgres.jobs.changes import Changes
@@ -23,7 +23,7 @@ from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
-from tickwise.adapters.store.postgres.records.records import Figures, Incidents, RequestMarks, RunRecords, RunSearches
+from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
@@ -47,10 +47,6 @@ class Runs(RunCommands, RunRecords):
 
 class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
-
-
-class Marks(RequestMarks, ResultMarks):
-    """`MarkStore` of the port."""
 
 
 class Upkeep(Maintenance, Figures):

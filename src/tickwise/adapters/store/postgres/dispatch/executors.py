@@ -146,20 +146,3 @@ class Executors(Part):
             gone = [executor for executor in gone if executor not in holders]
         await connection.execute(statement("executors_settled"), gone)
         return [one for one in freed if one.run_id not in bad], woken
-
-
-class ResultMarks(Part):
-    """The marks of results of the port's `MarkStore`."""
-
-    async def put(self, marks: Mapping[int, int]) -> None:
-        """See the port."""
-        if not marks:
-            return
-        async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("results_mark"), list(marks.keys()), list(marks.values()))
-
-    async def get(self, executor: int) -> int:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            number: int = await connection.fetchval(statement("results_marked"), executor)
-        return number

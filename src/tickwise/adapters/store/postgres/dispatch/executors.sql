@@ -88,20 +88,6 @@ RETURNING executor
 -- Executors that are gone, and whose runs may not be free yet.
 SELECT executor FROM tickwise.executors WHERE gone IS NOT NULL AND NOT settled ORDER BY executor
 
--- name: results_mark
--- Results are applied up to these numbers. $1 executors, $2 numbers. Nothing is kept of an absent executor; none can be removed while this
--- looks.
-INSERT INTO tickwise.results_applied (executor, number)
-SELECT m.executor, m.number
-FROM unnest($1::bigint[], $2::bigint[]) m(executor, number) CROSS JOIN LATERAL (
-  SELECT FROM tickwise.executors e WHERE e.executor = m.executor FOR KEY SHARE) e
-ORDER BY m.executor
-ON CONFLICT (executor) DO UPDATE SET number = excluded.number WHERE results_applied.number < excluded.number
-
--- name: results_marked
--- The number up to which an executor's results are applied. $1 executor.
-SELECT coalesce((SELECT number FROM tickwise.results_applied WHERE executor = $1), 0)
-
 -- name: results_keys
 -- The keys by which the published results of executors are verified. $1 executors.
 SELECT executor, results_key FROM tickwise.executors WHERE executor = ANY($1::bigint[])

@@ -19,7 +19,7 @@ from tickwise.adapters.store.postgres.queue.new_runs import run_columns, skip_co
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Overlap, TimerState
 from tickwise.domain.errors import StoreUnavailable, Unavailable
-from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Timer
+from tickwise.ports.store import Fire, FireBatch, Fired, FireRequest, Ready, Timer
 
 SWEEP_SECONDS: Final = 1.0
 """How often timers are read from the very first: one that was written late is found in time, since it is due no sooner
@@ -129,20 +129,19 @@ class TimerCommands(Part):
         """Begin at the earliest timer again: the store's clock was moved."""
         self._timers_mark = self._timers_swept = FAR_PAST
 
-    async def fire(self, horizon_seconds: float, limit: int) -> int:
+    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
         """See the port."""
-        [(count, _, _)] = await self._fire("timers_fire", horizon_seconds, limit)
-        return int(count)
-
-    async def fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
-        """See the port."""
+        if not named:
+            [(count, _, _)] = await self._fire("timers_fire", horizon_seconds, limit)
+            return Fired(count)
         rows = await self._fire("timers_fire_named", horizon_seconds, limit)
+        count = rows[0][3]
         made = [row for row in rows if row[0] is not None]
         try:
             lanes = await self._lanes.places({row[2] for row in made})
         except Unavailable:
-            return []  # they are there, and what stays untold is told again
-        return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane, _, _ in made]
+            return Fired(count)  # the runs are there, and `RunStore.waiting` finds them
+        return Fired(count, [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane, *_ in made])
 
     async def _fire(self, name: str, horizon_seconds: float, limit: int) -> Sequence[asyncpg.Record]:
         """The rows of a statement that fires; each ends with the last due time (NULL: none was) and the clock."""

@@ -57,8 +57,8 @@ r AS (
   ON CONFLICT DO NOTHING
   RETURNING run_id, ready, lane
 )
-SELECT r.run_id, date_part('epoch', r.ready), r.lane, f.latest, (SELECT date_part('epoch', at) FROM clock)
-FROM (SELECT date_part('epoch', max(due)) AS latest FROM t) f LEFT JOIN r ON true
+SELECT r.run_id, date_part('epoch', r.ready), r.lane, f.timers, f.latest, (SELECT date_part('epoch', at) FROM clock)
+FROM (SELECT count(*) AS timers, date_part('epoch', max(due)) AS latest FROM t) f LEFT JOIN r ON true
 
 -- name: fires_counted
 -- Count fires in the current minute, and say how many there were in it. $1 namespaces, $2 how many more.

@@ -16,7 +16,17 @@ from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, sea
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import CODES, HELD, STATES
 from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
-from tickwise.ports.store import MAX_TALLIES, AttemptRow, CancelRow, Incident, RunQuery, RunRow, StoreStats, Tally
+from tickwise.ports.store import (
+    MAX_TALLIES,
+    AttemptRow,
+    CancelRow,
+    Incident,
+    MarkedChannel,
+    RunQuery,
+    RunRow,
+    StoreStats,
+    Tally,
+)
 
 MAX_COUNTED: Final = 100_000
 """Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
@@ -99,21 +109,22 @@ class Incidents(Part):
         return [Incident(**dict(row)) for row in rows]
 
 
-class RequestMarks(Part):
+class Marks(Part):
     """`MarkStore` of the port."""
 
-    async def put_requests(self, applied: Mapping[int, float]) -> None:
+    async def put(self, channel: MarkedChannel, marks: Mapping[int, float]) -> None:
         """See the port."""
-        if not applied:
+        if not marks:
             return
+        text = statement("results_mark") if channel is MarkedChannel.RESULTS else statement("requests_mark")
         async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("requests_mark"), list(applied.keys()), list(applied.values()))
+            await connection.execute(text, list(marks.keys()), list(marks.values()))
 
-    async def get_requests(self, partitions: int) -> float | None:
+    async def get(self, channel: MarkedChannel, sources: Sequence[int]) -> Mapping[int, float]:
         """See the port."""
+        text = statement("results_marked") if channel is MarkedChannel.RESULTS else statement("requests_marked")
         async with self._links.pooled(writes=False) as connection:
-            earliest: float | None = await connection.fetchval(statement("requests_marked"), partitions)
-        return earliest
+            return dict(await connection.fetch(text, sources))
 
 
 class Figures(Part):

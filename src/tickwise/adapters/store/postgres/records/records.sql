@@ -10,9 +10,22 @@ ORDER BY partition
 ON CONFLICT (partition) DO UPDATE SET until = excluded.until WHERE requests_applied.until < excluded.until
 
 -- name: requests_marked
--- The earliest time up to which the requests of each partition are applied; NULL while one partition has no time yet. $1 how many there
--- are.
-SELECT CASE WHEN count(*) = $1::int THEN date_part('epoch', min(until)) END FROM tickwise.requests_applied WHERE partition < $1
+-- The times up to which requests are applied. $1 partitions.
+SELECT partition, date_part('epoch', until) FROM tickwise.requests_applied WHERE partition = ANY($1::int[])
+
+-- name: results_mark
+-- Results are applied up to these numbers. $1 executors, $2 numbers. Nothing is kept of an absent executor; none can be removed while this
+-- looks.
+INSERT INTO tickwise.results_applied (executor, number)
+SELECT m.executor, m.number
+FROM unnest($1::bigint[], $2::bigint[]) m(executor, number) CROSS JOIN LATERAL (
+  SELECT FROM tickwise.executors e WHERE e.executor = m.executor FOR KEY SHARE) e
+ORDER BY m.executor
+ON CONFLICT (executor) DO UPDATE SET number = excluded.number WHERE results_applied.number < excluded.number
+
+-- name: results_marked
+-- The numbers up to which the results of executors are applied. $1 executors.
+SELECT executor, number FROM tickwise.results_applied WHERE executor = ANY($1::bigint[])
 
 -- name: run_get
 -- One run, active or ended. $1 run, $2 namespace.

@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 
 class FiredNamesContract(StoreContract):
-    """`timers.fire_named`, and the lane of a `Timer`."""
+    """`timers.fire` with the names of the runs, and the lane of a `Timer`."""
 
     async def test_a_fire_names_the_runs_that_it_made(self, store: Store, make: Factory) -> None:
         """Each with its lane, and ready no later than it is due; they are there, and can be claimed by these names."""
@@ -26,7 +26,7 @@ class FiredNamesContract(StoreContract):
         await self.add(store, *jobs)
         await self.shift(store, 99.0)
         executor = await self.register(store)
-        made = {ready.run_id: ready for ready in await store.timers.fire_named(5.0, 100)}
+        made = {ready.run_id: ready for ready in (await store.timers.fire(5.0, 100, named=True)).ready}
         assert {run_id: ready.lane for run_id, ready in made.items()} == {
             name_of(jobs[0]): lane(),
             name_of(jobs[1]): urgent,
@@ -40,7 +40,7 @@ class FiredNamesContract(StoreContract):
     async def test_a_fire_of_nothing_names_nothing(self, store: Store, make: Factory) -> None:
         """Timers beyond the horizon stay, and so do timers that need a decision."""
         await self.add(store, make.job(make.now + HOUR), make.recurring(make.now - 60.0))
-        assert list(await store.timers.fire_named(5.0, 100)) == []
+        assert list((await store.timers.fire(5.0, 100, named=True)).ready) == []
         assert (await store.upkeep.stats()).timers == 2
 
     async def test_the_earliest_are_fired_and_named_first_up_to_the_limit(self, store: Store, make: Factory) -> None:
@@ -48,9 +48,9 @@ class FiredNamesContract(StoreContract):
         jobs = [make.job(make.now + 10.0 + number) for number in (4, 1, 3, 0, 2)]
         await self.add(store, *jobs)
         await self.shift(store, 20.0)
-        first = {ready.run_id for ready in await store.timers.fire_named(0.0, 2)}
+        first = {ready.run_id for ready in (await store.timers.fire(0.0, 2, named=True)).ready}
         assert first == {jobs[3].run_id, jobs[1].run_id}
-        second = {ready.run_id for ready in await store.timers.fire_named(0.0, 100)}
+        second = {ready.run_id for ready in (await store.timers.fire(0.0, 100, named=True)).ready}
         assert second == {jobs[4].run_id, jobs[2].run_id, jobs[0].run_id}
 
     async def test_each_run_is_named_by_the_one_who_made_it(self, store: Store, other: Store, make: Factory) -> None:
@@ -61,10 +61,10 @@ class FiredNamesContract(StoreContract):
         named: list[UUID] = []
         unnamed = 0
         for _ in range(10):
-            answers = await asyncio.gather(*(client.timers.fire_named(0.0, 7) for client in [store, other] * 2))
-            named += [ready.run_id for answer in answers for ready in answer]
-            unnamed += await other.timers.fire(0.0, 3)
-        while rest := await store.timers.fire_named(0.0, 50):
+            answers = await asyncio.gather(*(client.timers.fire(0.0, 7, named=True) for client in [store, other] * 2))
+            named += [ready.run_id for answer in answers for ready in answer.ready]
+            unnamed += (await other.timers.fire(0.0, 3)).timers
+        while rest := (await store.timers.fire(0.0, 50, named=True)).ready:
             named += [ready.run_id for ready in rest]
         assert len(named) == len(set(named)) == 120 - unnamed
         assert (await store.upkeep.stats()).queued == 120

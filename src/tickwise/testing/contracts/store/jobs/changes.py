@@ -394,7 +394,7 @@ class PlansContract(StoreContract):
         job = make.job(make.now + HOUR)
         await self.add(store, job)
         await self.replan(store, make, job.job_id, make.plan(make.now + 1.0, recurring=False))
-        assert await store.timers.fire(10.0, 10) == 0
+        assert (await store.timers.fire(10.0, 10)).timers == 0
         assert (await store.upkeep.stats()).queued == 0
         async with self.near(store, 10.0) as batch:
             assert [(timer.job_id, timer.run_id) for timer in batch.timers] == [(job.job_id, None)]
@@ -444,7 +444,7 @@ class PlansContract(StoreContract):
         name = run_id(job.job_id, make.now + 60.0)
         await self.replan(store, make, job.job_id, make.plan(make.now + 60.0, recurring=False, run_id=name))
         await self.shift(store, 61.0)
-        assert await store.timers.fire(0.0, 10) == 1
+        assert (await store.timers.fire(0.0, 10)).timers == 1
         assert await self.run_state(store, name) is RunState.QUEUED
 
     async def test_a_finished_job_comes_to_life_by_a_new_plan(self, store: Store, make: Factory) -> None:

@@ -66,7 +66,7 @@ class DecisionsContract(StoreContract):
         job = make.job(make.now, run_id=None)
         await self.add(store, job)
         assert (await store.upkeep.stats()).queued == 0
-        assert await store.timers.fire(10.0, 10) == 0
+        assert (await store.timers.fire(10.0, 10)).timers == 0
         async with self.near(store) as batch:
             [timer] = batch.timers
             assert (timer.job_id, timer.run_id) == (job.job_id, None)
@@ -101,7 +101,7 @@ class DecisionsContract(StoreContract):
             [timer] = batch.timers
             deferred = held(timer.pending.due, make.now + 15.0, Hold.MAINTENANCE)
             assert await batch.commit([make.fire(job.job_id, timer.pending.due, deferred, runs=())]) == 0
-        assert await store.timers.fire(100.0, 10) == 0
+        assert (await store.timers.fire(100.0, 10)).timers == 0
         async with self.near(store, 20.0) as batch:
             [timer] = batch.timers
             assert (timer.run_id, instants(timer.pending)) == (None, instants(deferred))
@@ -119,7 +119,7 @@ class DecisionsContract(StoreContract):
             firing = asyncio.create_task(other.timers.fire(20.0, 10))
             await asyncio.wait([firing], timeout=0.05)
             await batch.commit([make.fire(job.job_id, timer.pending.due, None, runs=(), skips=[skip])])
-        assert await firing == 0
+        assert (await firing).timers == 0
         assert await self.run_state(store, job.run_id) is RunState.SKIPPED
 
     async def test_timers_of_other_zone_data_are_found_beyond_the_horizon(self, store: Store, make: Factory) -> None:

@@ -82,7 +82,7 @@ class HoldsContract(StoreContract):
         """Not in ten years: nobody decides it, nothing is late, no next run is told."""
         job_id = await self.paused(store, make)
         await self.shift(store, YEARS_SECONDS)
-        assert await store.timers.fire(YEARS_SECONDS, 10) == 0
+        assert (await store.timers.fire(YEARS_SECONDS, 10)).timers == 0
         async with self.near(store, YEARS_SECONDS, once=True) as batch:
             assert list(batch.timers) == []
         row = await self.job_row(store, job_id)
@@ -125,7 +125,7 @@ class HoldsContract(StoreContract):
         assert job.run_id is not None
         await store.jobs.move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 60.0))
         await self.shift(store, 20.0)
-        assert await store.timers.fire(HOUR, 10) == 0
+        assert (await store.timers.fire(HOUR, 10)).timers == 0
         assert await self.run_state(store, job.run_id) is None
         async with self.near(store, 100.0) as batch:
             [timer] = batch.timers
@@ -147,7 +147,7 @@ class HoldsContract(StoreContract):
             )
             assert (await self.run_state(store, name) is not None) == (ahead == 1.0)
         await self.shift(store, HOUR)
-        assert await store.timers.fire(1.0, 10) == 1
+        assert (await store.timers.fire(1.0, 10)).timers == 1
 
     async def test_a_plan_that_is_held_back_has_no_name_for_its_fire(self, store: Store, make: Factory) -> None:
         """An edit of a paused one-time job: nothing fires by itself, however near."""
@@ -158,7 +158,7 @@ class HoldsContract(StoreContract):
             held(make.now + 1.0, make.now + 1.5), recurring=False, run_id=run_id(job.job_id, make.now + 1.0)
         )
         await store.jobs.change(make.change(row, replan=plan))
-        assert await store.timers.fire(10.0, 10) == 0
+        assert (await store.timers.fire(10.0, 10)).timers == 0
         assert (await store.upkeep.stats()).queued == 0
         async with self.near(store, 10.0) as batch:
             assert [(timer.job_id, timer.run_id) for timer in batch.timers] == [(job.job_id, None)]

@@ -10,15 +10,34 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.errors import Conflict, VersionConflict
-from tickwise.ports.store import EndedOperation, NewExecutor, OperationRow, OperationStatus, Retention, Store
+from tickwise.ports.store import (
+    EndedOperation,
+    MarkedChannel,
+    NewExecutor,
+    OperationRow,
+    OperationStatus,
+    Retention,
+    Store,
+    earliest_mark,
+)
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory
 
 FOR_EVER = Retention(runs_seconds=30 * DAY_SECONDS, failed_seconds=30 * DAY_SECONDS)
 
 
+async def applied(store: Store, executor: int) -> float:
+    """The number up to which the results of an executor are applied; 0: none is."""
+    return (await store.marks.get(MarkedChannel.RESULTS, [executor])).get(executor, 0)
+
+
+async def earliest(store: Store, partitions: int) -> float | None:
+    """The time up to which the requests of all partitions are applied."""
+    return earliest_mark(await store.marks.get(MarkedChannel.REQUESTS, range(partitions)), partitions)
+
+
 class MarksContract(StoreContract):
-    """`cluster_id`, `marks.put` and `marks.put_requests`."""
+    """`cluster_id`, and the marks of both channels."""
 
     async def test_a_store_has_one_name(self, store: Store, other: Store) -> None:
         """The same for every client, before and after it was away; a random identifier."""
@@ -31,26 +50,34 @@ class MarksContract(StoreContract):
 
     async def test_of_an_executor_that_published_nothing_nothing_is_applied(self, store: Store) -> None:
         """It begins with number 1."""
-        assert await store.marks.get(await self.register(store)) == 0
+        assert await applied(store, await self.register(store)) == 0
 
     async def test_the_results_of_each_executor_are_marked_by_their_numbers(self, store: Store, other: Store) -> None:
         """Several in one call, through any client."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
-        await store.marks.put({one: 7, two: 2**40})
-        assert [await other.marks.get(executor) for executor in (one, two)] == [7, 2**40]
-        await store.marks.put({})
-        await other.marks.put({one: 8})
-        assert [await store.marks.get(executor) for executor in (one, two)] == [8, 2**40]
+        await store.marks.put(MarkedChannel.RESULTS, {one: 7, two: 2**40})
+        assert [await applied(other, executor) for executor in (one, two)] == [7, 2**40]
+        await store.marks.put(MarkedChannel.RESULTS, {})
+        await other.marks.put(MarkedChannel.RESULTS, {one: 8})
+        assert [await applied(store, executor) for executor in (one, two)] == [8, 2**40]
 
     async def test_a_mark_of_results_never_goes_back(self, store: Store, other: Store) -> None:
         """Not by a late recorder, nor by several marks in any order."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
         await asyncio.gather(
-            *(client.marks.put({one: number, two: 2 * number}) for number in range(1, 9) for client in (store, other)),
-            *(client.marks.put({two: number, one: number}) for number in range(1, 9) for client in (store, other)),
+            *(
+                client.marks.put(MarkedChannel.RESULTS, {one: number, two: 2 * number})
+                for number in range(1, 9)
+                for client in (store, other)
+            ),
+            *(
+                client.marks.put(MarkedChannel.RESULTS, {two: number, one: number})
+                for number in range(1, 9)
+                for client in (store, other)
+            ),
         )
-        await store.marks.put({one: 3, two: 9})
-        assert [await store.marks.get(executor) for executor in (one, two)] == [8, 16]
+        await store.marks.put(MarkedChannel.RESULTS, {one: 3, two: 9})
+        assert [await applied(store, executor) for executor in (one, two)] == [8, 16]
 
     async def test_an_executor_is_known_by_the_key_that_it_joined_with(self, store: Store, other: Store) -> None:
         """Through any client, also once it left; an empty key is not the lack of one, and of a stranger nothing is
@@ -66,41 +93,41 @@ class MarksContract(StoreContract):
     async def test_of_an_executor_that_is_not_there_nothing_is_marked(self, store: Store) -> None:
         """The others of the same call are."""
         one = await self.register(store)
-        await store.marks.put({999_999: 5, one: 6})
-        assert [await store.marks.get(executor) for executor in (999_999, one)] == [0, 6]
+        await store.marks.put(MarkedChannel.RESULTS, {999_999: 5, one: 6})
+        assert [await applied(store, executor) for executor in (999_999, one)] == [0, 6]
 
     async def test_a_mark_of_results_goes_with_its_executor(self, store: Store) -> None:
         """Gone and expired it is kept, since results may still come; forgotten it is not."""
         one = await self.register(store)
-        await store.marks.put({one: 6})
+        await store.marks.put(MarkedChannel.RESULTS, {one: 6})
         await store.executors.leave(one)
-        assert await store.marks.get(one) == 6
+        assert await applied(store, one) == 6
         await self.shift(store, 31 * DAY_SECONDS)
         await store.upkeep.maintain(FOR_EVER)
-        assert await store.marks.get(one) == 0
-        await store.marks.put({one: 7})
-        assert await store.marks.get(one) == 0
+        assert await applied(store, one) == 0
+        await store.marks.put(MarkedChannel.RESULTS, {one: 7})
+        assert await applied(store, one) == 0
 
     async def test_requests_are_applied_up_to_the_earliest_time_of_all_partitions(
         self, store: Store, other: Store
     ) -> None:
         """While nothing is known of one of them, nothing is said."""
-        assert await store.marks.get_requests(1) is None
-        await store.marks.put_requests({0: 1_790_000_010.5, 2: 1_790_000_005.0})
-        assert await other.marks.get_requests(1) == 1_790_000_010.5
-        assert await other.marks.get_requests(3) is None
-        await other.marks.put_requests({1: 1_790_000_007.25})
-        assert await store.marks.get_requests(3) == 1_790_000_005.0
-        assert await store.marks.get_requests(2) == 1_790_000_007.25
+        assert await earliest(store, 1) is None
+        await store.marks.put(MarkedChannel.REQUESTS, {0: 1_790_000_010.5, 2: 1_790_000_005.0})
+        assert await earliest(other, 1) == 1_790_000_010.5
+        assert await earliest(other, 3) is None
+        await other.marks.put(MarkedChannel.REQUESTS, {1: 1_790_000_007.25})
+        assert await earliest(store, 3) == 1_790_000_005.0
+        assert await earliest(store, 2) == 1_790_000_007.25
 
     async def test_a_mark_of_requests_never_goes_back(self, store: Store, other: Store) -> None:
         """Not by a late recorder."""
-        await store.marks.put_requests({0: 1_790_000_010.0, 1: 1_790_000_010.0})
-        await other.marks.put_requests({0: 1_790_000_009.0, 1: 1_790_000_011.0})
-        await other.marks.put_requests({})
-        assert [await store.marks.get_requests(count) for count in (1, 2)] == [1_790_000_010.0, 1_790_000_010.0]
-        await other.marks.put_requests({0: 1_790_000_012.0})
-        assert await store.marks.get_requests(2) == 1_790_000_011.0
+        await store.marks.put(MarkedChannel.REQUESTS, {0: 1_790_000_010.0, 1: 1_790_000_010.0})
+        await other.marks.put(MarkedChannel.REQUESTS, {0: 1_790_000_009.0, 1: 1_790_000_011.0})
+        await other.marks.put(MarkedChannel.REQUESTS, {})
+        assert [await earliest(store, count) for count in (1, 2)] == [1_790_000_010.0, 1_790_000_010.0]
+        await other.marks.put(MarkedChannel.REQUESTS, {0: 1_790_000_012.0})
+        assert await earliest(store, 2) == 1_790_000_011.0
 
 
 class RecordedOperationsContract(StoreContract):

@@ -30,7 +30,7 @@ class MovesContract(StoreContract):
         assert row == answer
         assert (row.status, row.pause_reason, row.pause_until) == (JobStatus.PAUSED, "holidays", None)
         assert (row.next_run_at, row.version) == (None, 2)
-        assert await store.timers.fire(10 * HOUR, 10) == 0
+        assert (await store.timers.fire(10 * HOUR, 10)).timers == 0
 
     async def test_a_resumed_job_goes_on_by_its_new_plan(self, store: Store, make: Factory) -> None:
         """And nothing tells of the pause any more."""
@@ -197,7 +197,7 @@ class MovesContract(StoreContract):
             assert (ended.state, ended.reason, ended.executor) == (RunState.CANCELLED, "cancelled", None)
             assert ended.ended_at is not None
             assert list(await store.runs.attempts(run.run_id)) == []
-        assert await store.timers.fire(10 * HOUR, 10) == 0
+        assert (await store.timers.fire(10 * HOUR, 10)).timers == 0
         assert list(await self.claim_freed(store, await self.register(store))) == []
 
     async def test_a_cancelled_job_asks_the_holders_of_its_runs_to_stop(self, store: Store, make: Factory) -> None:

@@ -85,7 +85,7 @@ class OccurrenceMovesContract(StoreContract):
         assert run.run_id == job.run_id
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
         await self.shift(store, HOUR)
-        assert await store.timers.fire(10.0, 10) == 0
+        assert (await store.timers.fire(10.0, 10)).timers == 0
 
     async def test_a_timer_that_moved_on_is_not_moved(self, store: Store, make: Factory) -> None:
         """In any part: decided since, edited, paused. Nothing of the move is made."""
