@@ -19,7 +19,7 @@ from bench.work import LANE, jobs
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.domain.model import Claimed, Outcome, run_id, time_id
+from tickwise.domain.model import Claimed, Outcome, executor_number, run_id, time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import Began, ClaimRequest, NewExecutor, NewJob, Retention
@@ -120,7 +120,13 @@ async def _join(bench: Bench) -> int:
     """An executor that lives long enough for any measurement."""
     return await bench.opened.executors.join(
         NewExecutor(
-            name="bench", queues=("default",), labels=LANE.requires, functions=(), slots=16, lease_seconds=HOUR_SECONDS
+            number=executor_number(int(bench.rig.clock.now() * 1000), bench.rig.clock.random_bytes(2)),
+            name="bench",
+            queues=("default",),
+            labels=LANE.requires,
+            functions=(),
+            slots=16,
+            lease_seconds=HOUR_SECONDS,
         )
     )
 

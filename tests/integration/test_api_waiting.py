@@ -12,7 +12,7 @@ from tests.support.app import API, World, world
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.ports.store import NewExecutor
+from tickwise.testing.factories import executor
 
 SHELL = {"kind": "shell", "command": "date"}
 FUNCTION = {"kind": "function", "name": "tests.known"}
@@ -28,9 +28,7 @@ async def here(request: pytest.FixtureRequest, database_url: str) -> AsyncIterat
     async with world(store=store) as made:
         for queue, labels, functions in (("default", ["gpu"], []), ("functions", [], ["tests.known"])):
             await store.executors.join(
-                NewExecutor(
-                    name=queue, queues=[queue], labels=labels, functions=functions, slots=1, lease_seconds=600.0
-                )
+                executor(queue, queues=[queue], labels=labels, functions=functions, lease_seconds=600.0)
             )
         yield made
 

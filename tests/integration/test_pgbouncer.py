@@ -18,7 +18,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, check_sessions, upgrade
 from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
-from tickwise.ports.store import NewExecutor
+from tickwise.testing.factories import executor
 
 IGNORING = {"ignore_startup_parameters": "extra_float_digits," + ",".join(HOT_SETTINGS)}
 
@@ -38,9 +38,7 @@ async def test_a_pool_of_sessions_works_as_it_is(database_url: str, settings: Ma
         store = PostgresStore(server.url, clock=SystemClock())
         await store.open()
         try:
-            number = await store.executors.join(
-                NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=60.0)
-            )
+            number = await store.executors.join(executor("e", lease_seconds=60.0))
             assert (await store.executors.beat(number, 60.0)).alive
             for expected, use in (
                 (HOT_SETTINGS, store._links.line("claim").use(writes=False)),

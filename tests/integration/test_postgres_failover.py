@@ -102,7 +102,7 @@ async def failed_over() -> AsyncIterator[tuple[Lost, Sequence[PostgresStore], Fa
 
 @pytest.mark.takes_up_to(180.0)
 async def test_a_promoted_standby_begins_one_epoch_above_all_that_was_lost() -> None:
-    """However many processes come back at once: tokens, numbers of executors and versions of rules go on growing, what
+    """However many processes come back at once: tokens and versions of rules go on growing, what
     a lost executor held is free, and a lane that was lost is made anew."""
     async with failed_over() as (lost, stores, make):
         store = stores[0]
@@ -114,7 +114,6 @@ async def test_a_promoted_standby_begins_one_epoch_above_all_that_was_lost() -> 
         assert {(True, told.epoch)} == {(beat.alive, beat.epoch) for beat in beats}
         assert not (await store.executors.beat(lost.lost_executor, LEASE)).alive
         assert {lost.kept.run_id: lost.kept.token} == dict(await store.held.tokens(lost.executor, lost.claimed.token))
-        assert lost.lost_executor + 1_000 < await store.executors.join(factories.executor(lease_seconds=LEASE))
         assert lost.rules < (await store.rules.all())[0]
         for each in stores:
             # Whatever lanes a process knew: what it stores now is found.

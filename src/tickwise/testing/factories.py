@@ -32,6 +32,7 @@ from tickwise.ports.store import (
 )
 
 EMPTY_DIGEST = b"\0" * 32
+_NUMBERS = count(1_000_001)
 NOTHING_MORE = Replan(recurring=True, timer=None)
 
 
@@ -188,8 +189,9 @@ class Factory:
 
 
 def executor(name: str = "one", **fields: Any) -> NewExecutor:
-    """An executor of the default queue with a lease of ten seconds."""
+    """An executor of the default queue with a lease of ten seconds, and a number above those made before here."""
     given: dict[str, Any] = {
+        "number": next(_NUMBERS),
         "name": name,
         "queues": ("default",),
         "labels": (),

@@ -151,7 +151,9 @@ async def _stuck(scene: Scene, count_of: int) -> AsyncIterator[None]:
     store = PostgresStore(scene.server.url, clock=CLOCK)
     await store.open()
     dead = await store.executors.join(
-        NewExecutor(name="dead", queues=("stuck",), labels=(), functions=(), slots=1, lease_seconds=LONG_LEASE_SECONDS)
+        NewExecutor(
+            number=1, name="dead", queues=("stuck",), labels=(), functions=(), slots=1, lease_seconds=LONG_LEASE_SECONDS
+        )
     )
     labels = ("task:function", "function:*", "function:chaos.brief")
     request = ClaimRequest(executor=dead, queues=("stuck",), labels=labels, limit=count_of, ahead_seconds=0.0)

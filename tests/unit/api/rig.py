@@ -85,7 +85,9 @@ async def plan_ahead(here: World, seconds: float) -> None:
 async def settled(here: World, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The runs, after an executor took and tried to start all of them."""
     executor = await here.store.executors.join(
-        NewExecutor(name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60)
+        NewExecutor(
+            number=1, name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60
+        )
     )
     claimed = await here.store.attempts.claim(
         ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=0)

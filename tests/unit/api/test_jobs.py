@@ -85,7 +85,7 @@ async def test_a_job_that_nobody_can_take_is_created_with_a_warning(
     answer = await here.client.post(f"{API}/jobs", json=task)
     assert not answer.json().get("warnings")
     await here.store.executors.join(
-        NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9e6)
+        NewExecutor(number=1, name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9e6)
     )
     await cast("VirtualClock", here.clock).advance(60.0)
     for path, sent in (("/jobs", task), ("/jobs:batch", {"jobs": [task]})):
@@ -439,7 +439,7 @@ async def test_a_log_is_read_piece_by_piece_and_its_end_is_told(here: World) -> 
 async def _claimed(here: World) -> None:
     """An executor takes what is there."""
     executor = await here.store.executors.join(
-        NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=60)
+        NewExecutor(number=2, name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=60)
     )
     claimed = await here.store.attempts.claim(
         ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=10, ahead_seconds=0)
@@ -452,7 +452,7 @@ async def test_an_executor_that_offers_the_function_silences_the_warning(here: W
     first = await here.client.post(f"{API}/jobs", json={"name": "clean", "every": "1h"})
     assert 2 == len(first.json()["warnings"])
     await here.store.executors.join(
-        NewExecutor(name="e", queues=["default"], labels=[], functions=["clean"], slots=1, lease_seconds=60)
+        NewExecutor(number=3, name="e", queues=["default"], labels=[], functions=["clean"], slots=1, lease_seconds=60)
     )
     await cast(VirtualClock, here.clock).advance(2)
     second = await here.client.post(f"{API}/jobs", json={"name": "clean", "every": "1h"})

@@ -114,7 +114,9 @@ async def test_a_run_that_was_made_ahead_is_skipped(here: World) -> None:
     await pass_time(here, 3_600)
     await plan_ahead(here, 2.0)
     executor = await here.store.executors.join(
-        NewExecutor(name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60)
+        NewExecutor(
+            number=1, name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60
+        )
     )
     claim = ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=5)
     assert 1 == len(await here.store.attempts.claim(claim))

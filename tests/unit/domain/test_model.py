@@ -7,7 +7,7 @@ from uuid import RFC_4122, UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tickwise.domain.model import Principal, Trigger, id_instant, joined, run_id, time_id
+from tickwise.domain.model import Principal, Trigger, executor_number, id_instant, joined, run_id, time_id
 
 MILLIS_MAX = (1 << 48) - 1
 
@@ -115,3 +115,14 @@ def test_different_parts_never_make_one_text(some: list[str], others: list[str])
 def test_names_without_the_sign_between_them_stay_as_they_are() -> None:
     """What was stored under them before is found."""
     assert "default/ada" == Principal("ada", "default", frozenset()).full_name
+
+
+def test_numbers_of_executors_sort_by_time_and_fit_a_json_number() -> None:
+    """Within a millisecond the random bits decide. A clock that is wrong gives a number too, above all that a database
+    counted up."""
+    millis = 1_790_000_000_000
+    numbers = [executor_number(at, noise) for at in (millis, millis + 1) for noise in (b"\x00\x00", b"\x0f\xff")]
+    assert sorted(set(numbers)) == numbers
+    assert executor_number(millis, b"\xff\xff") == numbers[1]
+    for wrong in (0, -5, 1 << 60):
+        assert 1 << 40 <= executor_number(wrong, b"\xff\xff") < 1 << 53

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.roles.rig import LANE, Rig, drive
 from tickwise.domain.decision import Overlap
-from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable
+from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Verdict
-from tickwise.ports.store import ClaimRequest, JobAction
+from tickwise.ports.store import ClaimRequest, JobAction, NewExecutor, number_taken
 from tickwise.testing.factories import executor, outcome
 
 
@@ -22,6 +22,36 @@ async def rig() -> Rig:
     made = Rig()
     await drive(made.clock, made.executor.prepare())
     return made
+
+
+async def test_an_executor_whose_number_is_taken_draws_another() -> None:
+    """Two that start in the same millisecond may draw the same. One that never finds a free number says so."""
+    rig = Rig()
+    drawn: list[int] = []
+    join = rig.store.executors.join
+
+    async def taken(new: NewExecutor) -> int:
+        drawn.append(new.number)
+        if len(drawn) < 3:
+            raise number_taken(new.number)
+        return await join(new)
+
+    rig.store.executors.join = taken  # type: ignore[method-assign,assignment]  # the first two are taken
+    await drive(rig.clock, rig.executor.prepare())
+    assert (3, drawn[2]) == (len(set(drawn)), rig.executor._lease.number)
+    with pytest.raises(Unavailable, match="numbers that this executor drew are taken"):
+        await drive(rig.clock, crowded().executor.prepare())
+
+
+def crowded() -> Rig:
+    """An executor beside so many that every number is taken."""
+    rig = Rig()
+
+    async def taken(new: NewExecutor) -> int:
+        raise number_taken(new.number)
+
+    rig.store.executors.join = taken  # type: ignore[method-assign,assignment]  # all are taken
+    return rig
 
 
 async def test_a_due_run_is_run_and_recorded(rig: Rig) -> None:

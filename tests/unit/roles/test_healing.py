@@ -223,7 +223,9 @@ async def test_runs_that_no_executor_can_take_are_told_of_once_and_are_no_violat
     for queue in ("reports",) * 50 + ("default",):
         job = rig.make.job(rig.clock.now(), lane=Lane(queue))
         await rig.store.jobs.add([job])
-    named = NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9 * HOUR)
+    named = NewExecutor(
+        number=1, name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9 * HOUR
+    )
     await rig.store.executors.join(named)
     await rig.clock.advance(120.0)
     steps = ward.healing(rig.store)

@@ -161,9 +161,10 @@ async def test_a_recorder_that_has_a_partition_again_goes_on_from_what_another_o
     first, second = await recorder(rig), await recorder(rig)
     assert rig.broker is not None
     told: list[int] = []
+    joined = (await rig.store.executors.all())[0].executor
     for number, recording in ((1, first), (2, second), (3, first)):
-        await recording.apply([delivery(message(1, number))])
-        told.append(int((await rig.store.marks.get(MarkedChannel.RESULTS, [1]))[1]))
+        await recording.apply([delivery(message(joined, number))])
+        told.append(int((await rig.store.marks.get(MarkedChannel.RESULTS, [joined]))[joined]))
     assert [1, 2, 3] == told
 
 

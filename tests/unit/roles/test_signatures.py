@@ -369,6 +369,11 @@ def invented(executor: int, *outcomes: Outcome, number: int = 1) -> Message:
     return Message(encode(Results(executor, number, outcomes)), b"%d" % executor)
 
 
+async def number_of(rig: Rig) -> int:
+    """The number of the executor that joined last."""
+    return (await rig.store.executors.all())[0].executor
+
+
 async def test_results_of_an_executor_are_applied() -> None:
     """Signed by the key that it joined with."""
     async with staged() as stage:
@@ -382,10 +387,11 @@ async def test_an_unsigned_result_of_an_executor_that_signs_is_put_aside() -> No
     """The run that it names goes on."""
     async with staged() as stage:
         job = await running(stage.rig)
-        await stage.publish(invented(1, await success_of(stage.rig, job)))
+        number = await number_of(stage.rig)
+        await stage.publish(invented(number, await success_of(stage.rig, job)))
         await stage.recorder.step(0.0)
         assert "DISPATCHED" == await stage.rig.state(job)
-        assert [b"it is not signed, and executor 1 signs what it publishes"] == await stage.dead()
+        assert [b"it is not signed, and executor %d signs what it publishes" % number] == await stage.dead()
 
 
 async def test_an_executor_cannot_speak_for_another_one() -> None:
@@ -396,12 +402,13 @@ async def test_an_executor_cannot_speak_for_another_one() -> None:
         assert rig.broker is not None
         job = await running(rig)
         outcome, mine = await success_of(rig, job), Ed25519Key()
-        terms = NewExecutor(name="two", queues=(), labels=(), functions=(), slots=1, lease_seconds=600.0)
-        two = await rig.store.executors.join(replace(terms, results_key=mine.public))
+        one = await number_of(rig)
+        terms = NewExecutor(number=1, name="two", queues=(), labels=(), functions=(), slots=1, lease_seconds=600.0)
+        two = await rig.store.executors.join(replace(terms, number=2, results_key=mine.public))
         for message in (
-            invented(1, outcome),
+            invented(one, outcome),
             invented(two, outcome),
-            Message(encode(Results(1, 2, (outcome,))), b"%d" % two),
+            Message(encode(Results(one, 2, (outcome,))), b"%d" % two),
         ):
             await stage.publish(signed(message, mine, broker=rig.broker, channel=RESULTS, cluster=CLUSTER))
         await stage.recorder.step(0.0)
@@ -471,7 +478,7 @@ async def test_nobody_speaks_for_an_executor_that_tells_the_store_directly() -> 
         )
         await recorder._consumer.start()
         assert rig.broker is not None
-        await rig.broker.send(RESULTS, [invented(1, await success_of(rig, job))])
+        await rig.broker.send(RESULTS, [invented(await number_of(rig), await success_of(rig, job))])
         await recorder.step(0.0)
         assert "DISPATCHED" == await rig.state(job)
 
@@ -480,11 +487,13 @@ async def test_an_executor_that_joins_again_signs_with_another_key() -> None:
     """Its numbers are never used again, and neither are its keys; both lives are verified by their own."""
     async with staged() as stage:
         rig = stage.rig
-        first = (await rig.store.executors.keys([1]))[1]
+        number = await number_of(rig)
+        first = (await rig.store.executors.keys([number]))[number]
         await rig.clock.advance(60.0)
         await rig.store.executors.expire(3)
         await rig.tick()
-        second = (await rig.store.executors.keys([2]))[2]
+        number = await number_of(rig)
+        second = (await rig.store.executors.keys([number]))[number]
         assert first
         assert second
         assert first != second
@@ -507,4 +516,4 @@ async def test_the_store_is_asked_for_the_key_of_an_executor_once() -> None:
         for _ in range(3):
             await finished(stage.rig)
             await stage.recorder.step(0.0)
-        assert [[1]] == [list(each) for each in asked]
+        assert [[await number_of(stage.rig)]] == [list(each) for each in asked]

@@ -134,6 +134,7 @@ from tickwise.ports.store.runs import (
     RunStore,
     Timer,
     TimerStore,
+    number_taken,
 )
 from tickwise.ports.store.searches import Searches
 
@@ -237,6 +238,7 @@ __all__ = [
     "is_default_lane",
     "is_done",
     "no_lane",
+    "number_taken",
 ]
 
 

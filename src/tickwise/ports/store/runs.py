@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import TimerState
+from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
@@ -17,8 +18,11 @@ from tickwise.ports.store.records import AttemptRow, RunRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewExecutor:
-    """An executor that registers. Its number is given by the store and never used again."""
+    """An executor that registers."""
 
+    number: int
+    """Drawn by the executor (`executor_number`): the same on every shard. A fence compares it for equality alone, never
+    for order, since the clocks of two machines differ."""
     name: str
     queues: Sequence[str]
     labels: Sequence[str]
@@ -28,6 +32,11 @@ class NewExecutor:
     results_key: bytes | None = None
     """The public key by which its published results are verified; empty: it publishes none. None: it signs none, as
     programs before 0.2."""
+
+
+def number_taken(number: int) -> Conflict:
+    """The refusal of a number that another executor on record has."""
+    return Conflict(f"the executor number {number} is taken: draw another one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,7 +425,10 @@ class ExecutorStore(Protocol):
     """Executors: their leases, and what they hold."""
 
     async def join(self, executor: NewExecutor) -> int:
-        """A new number, greater than every one before, with a lease from now on."""
+        """Register the executor with a lease from now on. Returns its number.
+
+        Raises `Conflict`, and changes nothing, if an executor on record has that number, also one that is gone: the
+        caller draws another."""
         ...
 
     async def beat(

@@ -13,11 +13,14 @@ it is alive here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 import structlog
 
+from tickwise.domain.errors import Conflict, Unavailable
+from tickwise.domain.model import executor_number
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Beat, ExecutorStore, NewExecutor
@@ -36,6 +39,8 @@ PUBLISHES_NOTHING: Final = b""
 """The key of an executor that writes outcomes to the store: every message in its name at the broker is forged."""
 CLOCK_ROUNDS: Final = 3
 """Heartbeats of a join: the shortest of the round trips bounds the store's clock best."""
+NUMBER_DRAWS: Final = 8
+"""Numbers that a join tries: two executors of the same millisecond draw the same one in one of 4,096 cases."""
 DYING_LOOK_SECONDS: Final = 1.0
 """The longest time between two looks at whether the last abandoned task is dead."""
 
@@ -65,23 +70,13 @@ class ExecutorRegistration:
         self._publisher = publisher
 
     async def join(self) -> None:
-        """Get a new number and a lease from the store."""
+        """Draw a new number, and get a lease for it from the store."""
         settings = self._settings
         asked = self._lease.mark()
         publisher = self._publisher
         # Each number has its own key pair: neither is ever used again.
         key = None if publisher is None else publisher.new_key()
-        number = await self._executors.join(
-            NewExecutor(
-                name=settings.name,
-                queues=settings.queues,
-                labels=settings.labels,
-                functions=self._functions(),
-                slots=settings.slots,
-                lease_seconds=settings.lease_seconds,
-                results_key=_public(publisher, key),
-            )
-        )
+        number = await self._register(_public(publisher, key))
         if publisher is not None:
             publisher.joined(number, key)
         for _ in range(CLOCK_ROUNDS):
@@ -91,6 +86,26 @@ class ExecutorRegistration:
         self._lease.number = number
         self._lease.renewed(asked)
         logger.info("executor_joined", executor=number, name=settings.name, queues=list(settings.queues))
+
+    async def _register(self, results_key: bytes | None) -> int:
+        """Join under a fresh number; draw again if the store refuses it."""
+        settings, clock = self._settings, self._clock
+        for _ in range(NUMBER_DRAWS):
+            drawn = NewExecutor(
+                number=executor_number(int(clock.now() * 1000), clock.random_bytes(2)),
+                name=settings.name,
+                queues=settings.queues,
+                labels=settings.labels,
+                functions=self._functions(),
+                slots=settings.slots,
+                lease_seconds=settings.lease_seconds,
+                results_key=results_key,
+            )
+            with contextlib.suppress(Conflict):
+                return await self._executors.join(drawn)
+        raise Unavailable(
+            f"{NUMBER_DRAWS} numbers that this executor drew are taken; check that this machine's clock is right"
+        )
 
     async def renew(self, differs: int) -> Beat:
         """Ask the store to renew the lease. `differs`: the number of runs on which executor and store disagree."""

@@ -145,6 +145,7 @@ class Simulator:
         self._labels = tuple(labels)
         self._executor = await self._store.executors.join(
             NewExecutor(
+                number=1,
                 name="simulated",
                 queues=(_QUEUE,),
                 labels=self._labels,

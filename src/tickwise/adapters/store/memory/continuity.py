@@ -16,8 +16,6 @@ from tickwise.domain.model import Claimed
 from tickwise.ports.store import Epoch, EpochCause
 
 MAX_EPOCHS: Final = 100
-NUMBERS_SKIPPED: Final = 1_000_000
-"""So many numbers of executors are left out by a new epoch: more were not given to anybody in what was lost."""
 
 
 class Epochs(Duty):
@@ -79,6 +77,5 @@ def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
     )
     state.opened_at = state.now()  # leases have one more period
     state.tokens = count(first_token(number))
-    state.executor_numbers = count(max(next(state.executor_numbers), next(lost.executor_numbers)) + NUMBERS_SKIPPED)
     state.rules_version = max(state.rules_version, lost.rules_version, first_token(number) - 1) + 1
     return number

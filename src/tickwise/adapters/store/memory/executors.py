@@ -11,7 +11,7 @@ from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
 from tickwise.domain.rules.losses import LossFate
-from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
+from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken
 
 MAX_EXECUTORS = 1_000
 GONE_LISTED_SECONDS: Final = 3_600.0
@@ -21,8 +21,9 @@ class Executors(Duty):
     """`ExecutorStore` of the port."""
 
     async def join(self, executor: NewExecutor) -> int:
-        now = self._state.now()
-        number = next(self._state.executor_numbers)
+        now, number = self._state.now(), executor.number
+        if number in self._state.executors:
+            raise number_taken(number)
         self._state.executors[number] = ExecutorRecord(
             number=number,
             said=executor,
@@ -72,7 +73,9 @@ class Executors(Duty):
         since = self._state.now() - GONE_LISTED_SECONDS
         return [
             executor_row(executor)
-            for executor in sorted(self._state.executors.values(), key=lambda executor: -executor.number)
+            for executor in sorted(
+                self._state.executors.values(), key=lambda executor: (-executor.born_at, -executor.number)
+            )
             if executor.gone_at is None or executor.gone_at > since
         ]
 
@@ -82,7 +85,7 @@ class Executors(Duty):
             for executor in self._state.executors.values()
             if executor.born_at <= until and (executor.gone_at is None or executor.gone_at >= since)
         ]
-        return sorted(found, key=lambda executor: -executor.executor)[:MAX_EXECUTORS]
+        return sorted(found, key=lambda executor: (-executor.born_at, -executor.executor))[:MAX_EXECUTORS]
 
     async def expire(self, crashes_max: int) -> Expired:
         now = self._state.now()

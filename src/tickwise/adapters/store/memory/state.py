@@ -114,7 +114,6 @@ class State:
         )
         self.epochs_before: list[Epoch] = []
         """The oldest first."""
-        self.executor_numbers = count(1)
         self.tokens = count(1)
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}

@@ -26,7 +26,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
+from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken
 
 MAX_EXECUTORS: Final = 1_000
 MAX_HELD: Final = 100_000
@@ -39,7 +39,7 @@ class Executors(Part):
     async def join(self, executor: NewExecutor) -> int:
         """See the port."""
         async with self._links.line(BEAT).use(writes=True) as connection:
-            number: int = await connection.fetchval(
+            number: int | None = await connection.fetchval(
                 statement("executor_join"),
                 executor.lease_seconds,
                 executor.slots,
@@ -48,7 +48,10 @@ class Executors(Part):
                 executor.labels,
                 executor.functions,
                 executor.results_key,
+                executor.number,
             )
+        if number is None:
+            raise number_taken(executor.number)
         return number
 
     async def beat(

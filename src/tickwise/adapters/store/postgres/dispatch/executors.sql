@@ -1,8 +1,11 @@
 -- name: executor_join
--- An executor registers, with a lease from now on.
-INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key)
-SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea
+-- An executor registers under the number that it drew, with a lease from now on. No row if the number is taken. The identity of the
+-- column stays for programs of the release before.
+INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key, executor)
+OVERRIDING SYSTEM VALUE
+SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea, $8::bigint
 FROM (SELECT tickwise.now() AS at) clock
+ON CONFLICT (executor) DO NOTHING
 RETURNING executor
 
 -- name: executor_beat
@@ -64,7 +67,7 @@ SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('
 FROM tickwise.executors e
 LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
 WHERE e.gone IS NULL OR e.gone > (SELECT tickwise.now()) - interval '1 hour'
-ORDER BY e.executor DESC
+ORDER BY e.born DESC, e.executor DESC
 
 -- name: executors_between
 -- The executors that were active at some moment between two instants, newest first. $1 and $2 the instants, $3 at most.
@@ -74,7 +77,7 @@ SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('
 FROM tickwise.executors e
 LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
 WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($1::float8))
-ORDER BY e.executor DESC LIMIT $3
+ORDER BY e.born DESC, e.executor DESC LIMIT $3
 
 -- name: executors_expire
 -- Mark executors whose lease ran out as gone. This commits before any run is freed: no claim of theirs can follow, because a

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import executor_number
 from tickwise.ports.store import Began, Expired, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
@@ -15,12 +19,35 @@ CRASHES_MAX = 3
 class LeasesContract(StoreContract):
     """`ExecutorStore` of the port; the fence above all."""
 
-    async def test_each_executor_gets_a_number_of_its_own(self, store: Store, other: Store) -> None:
-        """Greater than every one before, also for the same name and after the old one is gone."""
-        numbers = [await self.register(store, "same"), await self.register(other, "same")]
-        await store.executors.leave(numbers[0])
-        numbers.append(await self.register(store, "same"))
-        assert numbers == sorted(set(numbers))
+    async def test_an_executor_has_the_number_that_it_drew(self, store: Store, other: Store) -> None:
+        """Up to 63 bits, in any order, also several of one name: the clocks of two machines differ."""
+        drawn = [executor_number(1_790_000_000_000, b"\x0f\xff"), 7, (1 << 63) - 1, 8]
+        clients = [store, other, store, other]
+        for client, number in zip(clients, drawn, strict=True):
+            assert number == await self.register(client, "same", number=number)
+        assert {row.executor for row in await store.executors.all()} == set(drawn)
+        for number in drawn:
+            assert (await other.executors.beat(number, LEASE_SECONDS)).alive
+
+    async def test_a_number_that_is_taken_is_refused(self, store: Store, other: Store) -> None:
+        """By any client, also after its executor left; the executor that has it stays as it is."""
+        number = await self.register(store, "first")
+        with pytest.raises(Conflict, match=str(number)):
+            await self.register(other, "second", number=number)
+        assert [(row.executor, row.name) for row in await store.executors.all()] == [(number, "first")]
+        await store.executors.leave(number)
+        with pytest.raises(Conflict, match=str(number)):
+            await self.register(other, "third", number=number)
+        assert not (await store.executors.beat(number, LEASE_SECONDS)).alive
+
+    async def test_the_newest_by_the_clock_of_the_store_is_listed_first(self, store: Store) -> None:
+        """Also if the machine of the older one has a clock that runs ahead, so that its number is higher."""
+        older = await self.register(store, "older", number=1 << 52)
+        await self.shift(store, 1.0)
+        newer = await self.register(store, "newer", number=1 << 51)
+        now = await store.now()
+        for between in (None, (now - 60.0, now + 60.0)):
+            assert [row.executor for row in await store.executors.all(between)] == [newer, older]
 
     async def test_the_active_are_listed_with_what_they_said_of_themselves(self, store: Store, make: Factory) -> None:
         """Newest first, with what they hold and until when."""

@@ -82,9 +82,14 @@ class MarksContract(StoreContract):
     async def test_an_executor_is_known_by_the_key_that_it_joined_with(self, store: Store, other: Store) -> None:
         """Through any client, also once it left; an empty key is not the lack of one, and of a stranger nothing is
         said."""
-        joined = NewExecutor(name="e", queues=("default",), labels=(), functions=(), slots=1, lease_seconds=10.0)
+        joined = NewExecutor(
+            number=1, name="e", queues=("default",), labels=(), functions=(), slots=1, lease_seconds=10.0
+        )
         keys = [bytes(range(32)), b"", None]
-        numbers = [await store.executors.join(replace(joined, results_key=key)) for key in keys]
+        numbers = [
+            await store.executors.join(replace(joined, number=number, results_key=key))
+            for number, key in enumerate(keys, 1)
+        ]
         await store.executors.leave(numbers[0])
         expected = dict(zip(numbers, keys, strict=True))
         assert dict(await other.executors.keys([*numbers, numbers[-1] + 1_000])) == expected
