@@ -1,6 +1,6 @@
 """Authenticates callers by a bearer key, looked up by its SHA-256, remembered for a few seconds.
 
-    key_revoke ──signal──► every process asks the store again at the next request
+    keys.revoke ──signal──► every process asks the store again at the next request
                ╌╌╌ lost ╌► each process asks again after `KNOWN_SECONDS`
 
 Remembered, because a look-up in the store costs more than a submit; for seconds only, because the signal of a

@@ -1,7 +1,7 @@
 """API keys: each stands for a principal, may expire, and can be taken back.
 
-    key_add / key_first / key_of_setting ──► good ──┬─ key_revoke, or another setting ──► revoked, for ever
-                                                    └─ its time ──────────────────────► expired
+    add / first / of_setting ──► good ──┬─ revoke, or another setting ──► revoked, for ever
+                                        └─ its time ────────────────────► expired
 
 Invariant: a secret that was revoked never becomes good again. The secrets themselves are nowhere: a key is found by the
 SHA-256 of its secret, which has at least 128 random bits.

@@ -1,7 +1,7 @@
 """Run attempts of one or more task kinds on this machine, watch them, stop them.
 
     executor ──launch(batch)──► runner ──began(run)──► (recorded in batches)
-             ──stop(run, why)──►        ──ended(run, ending)──► attempts_finish
+             ──stop(run, why)──►        ──ended(run, ending)──► attempts.finish
 
 Invariant: for every attempt that was launched, `ended` is called exactly once, whatever happens to its task.
 

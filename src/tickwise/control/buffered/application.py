@@ -1,9 +1,9 @@
 """Applies the requests that an API answered with 202, in the order of each job.
 
-    batch ──► creates ──────────gathered──► jobs_add            CREATED, REPEATED: the job says it
+    batch ──► creates ──────────gathered──► jobs.add            CREATED, REPEATED: the job says it
           ├─► change, cancel ──one by one─► the parts of jobs    as of when it was accepted
           │      (creates before it that it could meet are stored first)
-          └─► what is refused ────────────► operations_record   FAILED, with its problem; never silence
+          └─► what is refused ────────────► operations.record   FAILED, with its problem; never silence
 
 Invariants: a request that comes again changes nothing. A create is named by its job's id. A change and its operation
 are one transaction, and it is made of a version of the job that was read before that operation was looked for: so it is

@@ -1,7 +1,7 @@
 """The next occurrence alone: skip it, or let it run later. The schedule stays as it is.
 
-        next that has not begun ──┬─ a run already (a scheduler plans a little ahead) ──► run_skip, run_postpone
-                                  └─ where the timer stands ────────────────────────────► occurrence_move
+        next that has not begun ──┬─ a run already (a scheduler plans a little ahead) ──► runs.skip, runs.postpone
+                                  └─ where the timer stands ────────────────────────────► jobs.move_occurrence
 
 Invariant: an occurrence keeps its name and its nominal time, so a late scheduler finds it decided.
 """

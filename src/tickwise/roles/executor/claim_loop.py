@@ -1,8 +1,8 @@
 """Claims as many runs as the runners have room for, each runner's as far ahead as suits it.
 
-    room? ──► hints? ──► attempts_claim of these ──► taken
-       │                     └── failed: in doubt ──► attempts_release_unknown, before the next
-       └── none, or for long: attempts_claim     claim, and again for a while: perhaps it still will be, by a server
+    room? ──► hints? ──► attempts.claim of these ──► taken
+       │                     └── failed: in doubt ──► executors.release_unknown, before the next
+       └── none, or for long: attempts.claim     claim, and again for a while: perhaps it still will be, by a server
                                                  that stood still
 
 Without a broker, or while it is away, every wake-up is a claim of whatever there is. With one, hints name what came,

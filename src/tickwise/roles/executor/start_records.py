@@ -1,6 +1,6 @@
 """Records the starts of attempts that have run for a while, in batches.
 
-    began ──► waiting ──(50 ms)──► attempts_start ──► accepted: on record
+    began ──► waiting ──(50 ms)──► attempts.start ──► accepted: on record
                                         └──────────► refused: the attempt is stale, and its task is killed
 
 The start of a guarded run does not come here: `run_starter.py` records it before the task begins.

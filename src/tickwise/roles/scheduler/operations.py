@@ -1,6 +1,6 @@
 """Operations over many things, carried out page by page by any scheduler.
 
-    operation_take ──► carry out a page ──► operation_step ──► taken again, by anybody, until no page is left
+    operations.take ──► carry out a page ──► operations.step ──► taken again, by anybody, until no page is left
           ▲                   │                    └── somebody else has moved it meanwhile: what we did was done once
           └── hold over ◄─────┘ we died
 

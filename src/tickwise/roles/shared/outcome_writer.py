@@ -1,6 +1,6 @@
 """Tells the store how attempts ended, and the metrics and schedulers what the store took of it.
 
-    outcomes ──► attempts_finish ──► accepted: counted, sequences are woken
+    outcomes ──► attempts.finish ──► accepted: counted, sequences are woken
                       │        └──► refused as stale: counted
                       └── Bug: by halves, until the one that cannot be stored is alone, and ends as `invalid`
 
