@@ -27,7 +27,7 @@ from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.blobs import read_script, script_key
-from tickwise.ports.runner import ScriptCheck, ScriptFinding, TaskKind, TaskLimits
+from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import StoredTask
 
 REMEMBERED_TASKS: Final = 1_024
@@ -141,6 +141,11 @@ class TaskCheck:
         """The limits that tasks of this kind support; of an unknown kind, all limits."""
         strategy = self._kinds.get(kind)
         return TaskLimits._fields if strategy is None else strategy.limits
+
+    def reasons(self, kind: str) -> Collection[str] | None:
+        """The reasons of its own that this kind names; None: it names none, or is unknown."""
+        strategy = self._kinds.get(kind)
+        return strategy.reasons if isinstance(strategy, KindWithReasons) else None
 
     def _ask(self, task: bytes) -> CheckedTask:
         said = _decoded(task)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 
@@ -133,6 +133,17 @@ class TaskKind(Protocol):
         called on the event loop, with a text that anybody may have sent: its work grows with the length of that text
         and no faster.
         """
+        ...
+
+
+@runtime_checkable
+class KindWithReasons(Protocol):
+    """A task kind that names all reasons of its own. Optional: of a kind without them, any reason is possible."""
+
+    @property
+    def reasons(self) -> Collection[str]:
+        """The reasons with which a task of this kind can fail, beside those of `domain.retry.FAILURES`. A job with a
+        rule for another reason is refused."""
         ...
 
 

@@ -19,11 +19,10 @@ import structlog
 from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.builtin import RUNNERS
 from tickwise.adapters.runner.function.runner import FunctionRunner
-from tickwise.adapters.runner.http.runner import HttpRunner
 from tickwise.adapters.runner.plugins import load_plugins
 from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
-from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
@@ -41,7 +40,7 @@ from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
-from tickwise.ports.runner import Runner, TaskKind
+from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
 from tickwise.ports.store.searches import Searches
@@ -428,7 +427,7 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
         http_allow=settings.http_allow,
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)
-    own: list[Runner] = [ProcessRunner(runner_settings), HttpRunner(runner_settings)]
+    own = [make(runner_settings) for make in RUNNERS]
     taken = [kind for runner in (function, *own) for kind in runner.kinds]
     others = [*own, *load_plugins(runner_settings, taken=taken)]
     return [RunnerConfig(function, spare=function.spare), *(RunnerConfig(runner) for runner in others)]

@@ -20,10 +20,14 @@ from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.definitions import JobCommands
 from tickwise.adapters.store.memory.store import MemoryStore
-from tickwise.control.jobs.policies import OWN_KINDS, doubtful
+from tickwise.control.jobs.policies import doubtful
+from tickwise.control.tasks import CheckedTask, TaskCheck
+from tickwise.domain.errors import Invalid
 from tickwise.domain.retry import After
 from tickwise.ports.store import JobChange, JobRow
 from tickwise.roles.shared.definition import Definition, Retry, RetryOn, decode_definition, decode_work
+
+THROTTLED = Retry(on=RetryOn(reason={"throttled": After.RETRY, "timeout": After.FAIL}))
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -272,15 +276,28 @@ async def test_rules_for_statuses_that_are_no_failure_are_told_of(here: World) -
         assert ["'200'", "'204-299'", "'404'"] == [said.split()[1] for said in told]
 
 
-def test_the_kinds_whose_reasons_are_known_are_those_of_ours() -> None:
-    """A kind of a plugin may end with reasons of its own."""
-    assert {kind.name for kind in builtin_kinds()} == OWN_KINDS
+def test_the_reasons_of_our_kinds_are_known() -> None:
+    """Each says that it has none of its own, so a rule for an unknown reason is refused."""
+    check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
+    for name in ("function", "http", "python", "shell"):
+        reasons = check.reasons(name)
+        assert reasons == ()
+        with pytest.raises(Invalid, match=f"no task of the kind {name} fails with the reason 'throttled'"):
+            doubtful(THROTTLED, CheckedTask(name, msgspec.Raw(b"{}"), None), reasons)
+
+
+def test_a_kind_names_reasons_of_its_own() -> None:
+    """A rule for one of them is taken without a warning; a rule for another reason is refused, with both lists."""
+    task = CheckedTask("spark", msgspec.Raw(b"{}"), None)
+    assert doubtful(THROTTLED, task, ("throttled",)) == ()
+    with pytest.raises(Invalid, match="did you mean throttle_limit"):
+        doubtful(THROTTLED, task, ("throttle_limit",))
 
 
 def test_a_reason_of_a_kind_of_others_is_told_of_and_not_refused() -> None:
     """Nobody here knows with what their tasks end."""
-    rules = RetryOn(reason={"throttled": After.RETRY, "timeout": After.FAIL})
-    [said] = doubtful(Retry(on=rules), "spark", msgspec.Raw(b"{}"))
+    reasons = TaskCheck({}).reasons("spark")
+    [said] = doubtful(THROTTLED, CheckedTask("spark", msgspec.Raw(b"{}"), None), reasons)
     assert "'throttled'" in said
     assert "spark" in said
 

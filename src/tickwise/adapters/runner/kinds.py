@@ -42,6 +42,7 @@ class FunctionKind:
 
     name: ClassVar[str] = "function"
     limits: ClassVar[Collection[str]] = ("output_bytes",)
+    reasons: ClassVar[Collection[str]] = ()
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "function",
         {"name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "As registered by `@task`."}},
@@ -58,6 +59,7 @@ class PythonKind:
 
     name: ClassVar[str] = "python"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
+    reasons: ClassVar[Collection[str]] = ()
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "python",
         {
@@ -106,6 +108,7 @@ class ShellKind:
 
     name: ClassVar[str] = "shell"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
+    reasons: ClassVar[Collection[str]] = ()
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "shell",
         {
@@ -150,6 +153,7 @@ class HttpKind:
 
     name: ClassVar[str] = "http"
     limits: ClassVar[Collection[str]] = ("output_bytes",)
+    reasons: ClassVar[Collection[str]] = ()
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "http",
         {

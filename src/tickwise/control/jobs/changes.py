@@ -187,7 +187,7 @@ class JobChanges:
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
         if body.limits or resolved is not None:
             check_kept(definition.limits, task.kind, self._composer.check.limits(task.kind), sent=bool(body.limits))
-        doubts = doubtful(definition.retry, task.kind, task.text) if body.retry else ()
+        doubts = doubtful(definition.retry, task, self._composer.check.reasons(task.kind)) if body.retry else ()
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,

@@ -185,7 +185,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     definition = _definition(body, when, resolved, lasting)
     if body.limits:
         check_kept(definition.limits, task.kind, check.limits(task.kind), sent=True)
-    passing = doubtful(definition.retry, task.kind, task.text) if body.retry else ()
+    passing = doubtful(definition.retry, task, check.reasons(task.kind)) if body.retry else ()
     if missing:
         passing = (*passing, missing)
     if body.concurrency or body.rate:

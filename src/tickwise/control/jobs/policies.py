@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.control.bodies import TEXT_MAX, JobBody, RetryBody
+from tickwise.control.tasks import CheckedTask, TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import OTHER_FIELDS
@@ -39,8 +40,6 @@ DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
 MAX_SLOTS: Final = 1_000_000
 ISOLATION: Final = "process"
-OWN_KINDS: Final = frozenset(("function", "http", "python", "shell"))
-"""The kinds of tasks of which all reasons to fail are known."""
 _DRAWN: Final = DrawnFields(OTHER_FIELDS)
 _ALL: Final = ("retry", "limits", "concurrency", "rate", "isolation", *(field.name for field in OTHER_FIELDS))
 _NOTHING: Final = (UNSET,) * len(_ALL)
@@ -94,16 +93,16 @@ def _checked(body: JobBody) -> dict[str, Any]:
     return found
 
 
-def check_policies(definition: Definition, kind: str, task: msgspec.Raw, *, known: Collection[str]) -> None:
+def check_policies(definition: Definition, task: CheckedTask, check: TaskCheck) -> None:
     """Check what a definition says of failures, limits and payload as if a body had said it. Raises `Invalid`."""
     if definition.isolation != ISOLATION:
         raise Invalid(f"isolation is {ISOLATION}", pointer="/isolation")
     if definition.retry != _NO_RETRY:
         retry = definition.retry
         _checked_retry(RetryBody(**{name: getattr(retry, name) for name in retry.__struct_fields__}))
-        doubtful(retry, kind, task)
+        doubtful(retry, task, check.reasons(task.kind))
     if definition.limits != _NO_LIMITS:
-        check_kept(_checked_limits(definition.limits), kind, known, sent=True)
+        check_kept(_checked_limits(definition.limits), task.kind, check.limits(task.kind), sent=True)
     _checked_concurrency(definition.concurrency)
     _checked_rate(definition.rate)
     if bytes(definition.payload) != b"{}":
@@ -180,23 +179,26 @@ def _check_spoken_of(said: RetryBody, backoff: Backoff) -> None:
             )
 
 
-def doubtful(retry: Retry, kind: str, task: msgspec.Raw) -> tuple[str, ...]:
-    """Warnings about rules that no failure of this task meets. Raises `Invalid` for a reason with which no task
-    of a kind of ours ends; of kinds of others nobody here knows it."""
+def doubtful(retry: Retry, task: CheckedTask, reasons: Collection[str] | None) -> tuple[str, ...]:
+    """Warnings about rules that no failure of this task meets. `reasons` are those that the task's kind names beside
+    the general ones; None: it names none, so any could be its own. Raises `Invalid` for a reason with which no task of
+    the kind ends."""
     found = []
+    kind, own = task.kind, reasons or ()
     for reason in retry.on.reason:
-        if reason in FAILURES:
+        if reason in FAILURES or reason in own:
             continue
-        near = difflib.get_close_matches(reason, sorted(FAILURES), n=3)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(FAILURES))}"
-        if kind in OWN_KINDS:
+        known = sorted({*FAILURES, *own})
+        near = difflib.get_close_matches(reason, known, n=3)
+        advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+        if reasons is not None:
             raise Invalid(
                 f"no task of the kind {kind} fails with the reason {reason!r}; {advice}",
                 pointer=f"/retry/on/reason/{reason}",
             )
         found.append(f"retry.on.reason {reason!r} is no reason of Tickwise's own: only the kind {kind} can end with it")
     if kind == "http" and retry.on.status:
-        expect = msgspec.json.decode(task)["expect"]
+        expect = msgspec.json.decode(task.text)["expect"]
         never = numbers_within(retry.on.status, lambda status: status in expect or f"{status // 100}xx" in expect)
         found += [f"retry.on.status {key!r} is never met: the task expects it, so it is no failure" for key in never]
     return tuple(found)

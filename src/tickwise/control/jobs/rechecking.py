@@ -95,7 +95,7 @@ def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskChec
     clean_text(job.name, "/name")
     task = _task(definition, scene, check)
     lane = _lane(job, task)
-    check_policies(definition, task.kind, task.text, known=check.limits(task.kind))
+    check_policies(definition, task, check)
     _check_rest(job, definition, scene)
     timing = retimed(definition, job.job_id, scene.now)
     due = timing.due

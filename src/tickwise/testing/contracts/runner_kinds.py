@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from tickwise.domain.errors import Invalid
-from tickwise.ports.runner import TaskKind, TaskLimits
+from tickwise.domain.retry import FAILURES
+from tickwise.ports.runner import KindWithReasons, TaskKind, TaskLimits
 from tickwise.testing.contracts.base import Contract
 
 STRANGE_VALUES: Final[Sequence[Any]] = (
@@ -40,6 +41,12 @@ class TaskKindContract(Contract):
             assert kind.name == checked["kind"]
             assert checked == kind.check(checked)
             assert checked == msgspec.json.decode(msgspec.json.encode(checked)), "it is stored as JSON"
+
+    def test_its_own_reasons_are_no_general_ones(self, kind: TaskKind) -> None:
+        """A general reason stands in each list of reasons already. A kind may name none at all."""
+        reasons = list(kind.reasons) if isinstance(kind, KindWithReasons) else []
+        assert len(reasons) == len(set(reasons))
+        assert not set(reasons) & FAILURES
 
     def test_a_check_changes_nothing_in_its_argument(self, kind: TaskKind, tasks: Sequence[Mapping[str, Any]]) -> None:
         """The caller still answers with it."""
