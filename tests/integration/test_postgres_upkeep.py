@@ -24,6 +24,7 @@ from tickwise.ports.store import (
     LetterStatus,
     OperationStep,
     Retention,
+    RunCancel,
     Settlement,
 )
 from tickwise.testing.clock import ShiftedClock
@@ -105,7 +106,7 @@ async def test_what_moves_into_a_new_partition_is_there_for_who_looks_meanwhile(
     job = make.job()
     await store.jobs.add([job])
     assert job.run_id is not None
-    await store.runs.cancel("default", job.run_id, "ada")
+    await store.runs.move(RunCancel("default", job.run_id, "ada"))
     day = int((await store.now()) // DAY_SECONDS)
     partition = Partition(f"{kind}_of_today", kind, day)
     parent = "jobs_passing" if kind == "jobs" else "history"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
-from tickwise.ports.store import Began, ClaimRequest, NewJob, Store
+from tickwise.ports.store import Began, ClaimRequest, NewJob, RunCancel, Store
 from tickwise.testing.factories import Factory, executor, outcome, outcomes
 
 LEASE_SECONDS = 10.0
@@ -49,7 +49,7 @@ class Scene:
         later = make.job(due=make.now + 40_000.0)
         await store.jobs.add([*plain, retried, lost, cancelled, alive, later])
         assert cancelled.run_id is not None
-        await store.runs.cancel("default", cancelled.run_id, "ada")
+        await store.runs.move(RunCancel("default", cancelled.run_id, "ada"))
         first = await store.executors.join(executor("first", lease_seconds=LEASE_SECONDS))
         claims = await self.claim(first)
         await store.attempts.finish(first, outcomes([claims[job.job_id] for job in plain]))

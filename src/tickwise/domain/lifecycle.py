@@ -57,7 +57,7 @@ class CancelKind(StrEnum):
     the store itself ends it so. A run that ended before the request was heard stays as it ended."""
     REVOKE = "revoke"
     """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it, or puts it on record as
-    SKIPPED with the reason of a pause or of `runs.skip`. If its holder gives it back, leaves or is lost before a start
+    SKIPPED with the reason of a pause or of `RunSkip`. If its holder gives it back, leaves or is lost before a start
     was recorded, the store does the same."""
     RETURN = "return"
     """Only if it has not begun: give it back (QUEUED), for its queue is on hold. It does not outlive the holding."""

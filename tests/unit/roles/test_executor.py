@@ -12,7 +12,7 @@ from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Una
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Verdict
-from tickwise.ports.store import ClaimRequest, JobAction, NewExecutor, number_taken
+from tickwise.ports.store import ClaimRequest, JobAction, NewExecutor, RunCancel, number_taken
 from tickwise.testing.factories import executor, outcome
 
 
@@ -190,7 +190,7 @@ async def test_a_cancel_reaches_what_is_held_and_what_runs(rig: Rig) -> None:
     assert [running.run_id] == rig.runner.launched
     for job in (held, running):
         assert job.run_id is not None
-        await rig.store.runs.cancel("default", job.run_id, "ada")
+        await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
     await rig.tick()
     await rig.tick(after_seconds=1.0)
     assert [running.run_id] == rig.runner.stopped

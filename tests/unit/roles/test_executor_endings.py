@@ -12,7 +12,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Verdict
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import Began, Gate, NewJob, QueueHold
+from tickwise.ports.store import Began, Gate, NewJob, QueueHold, RunCancel
 from tickwise.roles.executor.outcomes import ERROR_LENGTH
 from tickwise.roles.executor.run_starter import GUARD_RETRY_SECONDS
 
@@ -320,7 +320,7 @@ async def test_how_long_a_run_took_is_told_from_its_nominal_time(rig: Rig, monke
     job = await rig.submit()
     run = rig.make.scheduled(job.job_id, rig.clock.now(), nominal=rig.clock.now() - 90.0)
     assert job.run_id is not None
-    await rig.store.runs.cancel("default", job.run_id, "ada")
+    await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
     await rig.store.runs.add("default", job.job_id, [run])
     await rig.tick()
     await fail(rig)

@@ -20,7 +20,7 @@ from tickwise.domain.model import Outcome
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import ClaimRequest, NewJob
+from tickwise.ports.store import ClaimRequest, NewJob, RunCancel
 from tickwise.roles.executor import departure
 from tickwise.roles.executor.capacity import RunnerConfig
 from tickwise.roles.executor.lease import Lease
@@ -113,7 +113,7 @@ async def test_a_cancelled_task_with_a_long_grace_does_not_outlive_the_lease(rig
     job = await running(rig)
     rig.runner.stubborn = True
     assert job.run_id is not None
-    await rig.store.runs.cancel("default", job.run_id, "ada")
+    await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await until_let_go(rig)
     first, second = rig.runner.graces

@@ -15,7 +15,7 @@ from tickwise.domain.errors import InDoubt
 from tickwise.domain.fencing import epoch_of
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.runner import Verdict
-from tickwise.ports.store import ClaimRequest, ExecutorRow, NewJob
+from tickwise.ports.store import ClaimRequest, ExecutorRow, NewJob, RunCancel
 from tickwise.roles.executor import answered_claims
 from tickwise.roles.executor import outbox as outboxes
 from tickwise.roles.executor.answered_claims import AnsweredClaims
@@ -137,7 +137,7 @@ async def test_the_cancel_of_a_run_that_nobody_holds_is_carried_out(rig: Rig, mo
     await ended(rig, await running(rig))
     set_back_silently(rig.store, snapshot)
     rig.executor._reconciliation._upto = 0  # digests would not have found it
-    await rig.store.runs.cancel("default", _id(job), "ada")
+    await rig.store.runs.move(RunCancel("default", _id(job), "ada"))
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await drive(rig.clock, rig.executor._reconciliation.compare())
     await drive(rig.clock, rig.executor._outbox.send())
@@ -148,7 +148,7 @@ async def test_a_cancel_of_what_is_on_its_way_asks_for_nothing(rig: Rig, monkeyp
     """The store hears of its end with the next batch."""
     job = await running(rig)
     rig.runner.end(_id(job), Verdict.OK)
-    await rig.store.runs.cancel("default", _id(job), "ada")
+    await rig.store.runs.move(RunCancel("default", _id(job), "ada"))
     asked = counted(rig, monkeypatch, "held.tokens")
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await drive(rig.clock, rig.executor._reconciliation.compare())

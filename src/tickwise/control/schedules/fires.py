@@ -29,7 +29,7 @@ from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import Schedule
-from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunQuery, RunRow
+from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunPostpone, RunQuery, RunRow, RunSkip
 from tickwise.roles.shared.definition import Plan, decode_definition
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
@@ -152,19 +152,24 @@ class NextOccurrence:
             )
 
     async def _skip_run(self, run: RunRow, said: str) -> Moved:
-        state = await self._context.surely(lambda: self._context.store.runs.skip(run.namespace, run.run_id, said))
+        state = await self._context.surely(
+            lambda: self._context.store.runs.move(RunSkip(run.namespace, run.run_id, said))
+        )
         if state not in (RunState.SKIPPED, RunState.DISPATCHED):
             raise Conflict(f"its run has begun meanwhile, it is {state}; cancel that", code="occurrence_begun")
         wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, None, state)
 
     async def _postpone_run(self, run: RunRow, until: float) -> Moved:
-        if not await self._context.surely(lambda: self._context.store.runs.postpone(run.namespace, run.run_id, until)):
+        move = RunPostpone(run.namespace, run.run_id, until)
+        try:
+            await self._context.surely(lambda: self._context.store.runs.move(move))
+        except Conflict as refused:
             raise Conflict(
                 f"the run of {written(run.nominal_at)} is in the hands of an executor already, or has begun; wait a "
                 "moment and send the same again to snooze the next one",
                 code="occurrence_begun",
-            )
+            ) from refused
         wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, until, RunState.QUEUED)
 

@@ -131,9 +131,14 @@ from tickwise.ports.store.runs import (
     Handover,
     NewExecutor,
     Ready,
+    RunCancel,
+    RunMove,
+    RunPostpone,
+    RunSkip,
     RunStore,
     Timer,
     TimerStore,
+    not_postponable,
     number_taken,
 )
 from tickwise.ports.store.searches import Searches
@@ -215,8 +220,12 @@ __all__ = [
     "RuleKind",
     "RuleRow",
     "RuleStore",
+    "RunCancel",
+    "RunMove",
+    "RunPostpone",
     "RunQuery",
     "RunRow",
+    "RunSkip",
     "RunStore",
     "Searches",
     "Settled",
@@ -238,6 +247,7 @@ __all__ = [
     "is_default_lane",
     "is_done",
     "no_lane",
+    "not_postponable",
     "number_taken",
 ]
 

@@ -241,7 +241,7 @@ class Replan:
 
     Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
     is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
-    asked back before, that is withdrawn (what `RunStore.skip` asked for is not). Requested runs (`RUN_NOW`, `RETRY`),
+    asked back before, that is withdrawn (what `RunSkip` asked for is not). Requested runs (`RUN_NOW`, `RETRY`),
     what is due already and what has a recorded start is left alone.
     """
 

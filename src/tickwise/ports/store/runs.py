@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from tickwise.domain.decision import TimerState
@@ -186,6 +186,47 @@ class FireBatch(NamedTuple):
     """The earliest first. A batch without timers is over at once."""
 
 
+class RunCancel(NamedTuple):
+    """A run that nobody holds ends CANCELLED at once, reason `cancelled`, error `cancelled by {by}`; the holder of a
+    held one is asked to stop it."""
+
+    namespace: str
+    run_id: UUID
+    by: str
+    """The caller, for people to read."""
+
+
+class RunSkip(NamedTuple):
+    """An unstarted run ends SKIPPED, reason `requested`: a free one at once, a held one when its holder gives it back
+    (it is asked back as by `CancelKind.REVOKE`). A run that has begun, now or in an earlier attempt, goes on."""
+
+    namespace: str
+    run_id: UUID
+    error: str
+    """The text about it for people."""
+
+
+class RunPostpone(NamedTuple):
+    """A free run that has not begun gets another due time; its overlap is open again. `Conflict`, code
+    `occurrence_begun`: it is held, has begun, waits for another run, or has ended."""
+
+    namespace: str
+    run_id: UUID
+    due: float
+
+
+RunMove: TypeAlias = RunCancel | RunSkip | RunPostpone
+"""One change of a run that a person asks for."""
+
+
+def not_postponable(run_id: UUID) -> Conflict:
+    """The refusal of a `RunPostpone`."""
+    return Conflict(
+        f"the run {run_id} is held, has begun, waits for another run, or has ended: it cannot be postponed",
+        code="occurrence_begun",
+    )
+
+
 class Gate(NamedTuple):
     """The limits that a start has to pass besides its fence, as the run's job says. Keys are texts of the run's
     namespace."""
@@ -331,30 +372,13 @@ class RunStore(Protocol):
         """
         ...
 
-    async def skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
-        """End an unstarted run as SKIPPED with reason `requested` and this text: a free one at once, a held one when
-        its holder gives it back (it is asked back as by REVOKE; if it has begun, now or in an earlier attempt, it goes
-        on).
-
-        Returns the state that it is in afterwards, as `cancel` does. Raises `NotFound`.
-        """
-        ...
-
-    async def postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
-        """Give a free run that has not begun another due time; its overlap is open again. False: it is held, has begun,
-        waits for another one, or has ended. Raises `NotFound`."""
-        ...
-
-    async def cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
-        """End a run that nobody holds as CANCELLED at once; ask the holder of a held one to stop it.
-
-        Returns the state that it is in afterwards (a final one that it had before is left; a held one's is as it was).
-        Reason `cancelled`, error `cancelled by {principal}`, where the store ends it. Raises `NotFound`.
-        """
+    async def move(self, move: RunMove) -> RunState:
+        """Cancel, skip or postpone one run. Returns the state that it is in afterwards: a final one that it had before
+        stays, and a held run's is as it was. Raises `NotFound`, and `Conflict` as `RunPostpone` says."""
         ...
 
     async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
-        """`cancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
+        """`RunCancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
         there: none)."""
         ...
 

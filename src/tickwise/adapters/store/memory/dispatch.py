@@ -21,7 +21,19 @@ from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.returns import claimable_at
 from tickwise.domain.rules.sentences import cancelled_sentence
-from tickwise.ports.store import Began, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay
+from tickwise.ports.store import (
+    Began,
+    ClaimRequest,
+    JobAction,
+    NewRun,
+    Ready,
+    Receipt,
+    Replay,
+    RunCancel,
+    RunMove,
+    RunPostpone,
+    not_postponable,
+)
 
 PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""
@@ -84,30 +96,30 @@ class RunCommands(Duty):
             raise NotFound(f"there is no run {run_id}")
         return run
 
-    async def skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
-        run = self._find(namespace, run_id)
+    async def move(self, move: RunMove) -> RunState:
+        run = self._find(move.namespace, move.run_id)
+        if isinstance(move, RunPostpone):
+            return self._postpone(run, move)
         if isinstance(run, RunState):
             return run
+        return self._stop(run, move.by) if isinstance(move, RunCancel) else self._skip(run, move.error)
+
+    def _skip(self, run: RunRecord, error: str) -> RunState:
         if run.begun:
             return run.state
         self._state.drop_unstarted(run, SkipReason.REQUESTED, error)
         return run.state if run.held else RunState.SKIPPED
 
-    async def postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
-        run = self._find(namespace, run_id)
+    def _postpone(self, run: RunRecord | RunState, move: RunPostpone) -> RunState:
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
-            return False
-        run.due, run.waited_since = due, None
-        run.ready = claimable_at(now=self._state.now(), due=due)
+            raise not_postponable(move.run_id)
+        run.due, run.waited_since = move.due, None
+        run.ready = claimable_at(now=self._state.now(), due=move.due)
         run.settled = False
         run.slot = run.rate_key = None
         self._state.place(run)
         self._state.unblock(run.job)
-        return True
-
-    async def cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
-        run = self._find(namespace, run_id)
-        return run if isinstance(run, RunState) else self._stop(run, principal)
+        return run.state
 
     async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         job = self._state.jobs.get(job_id)

@@ -16,7 +16,17 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.domain.rules.sentences import cancelled_sentence
-from tickwise.ports.store import NewRun, Ready, Receipt, Replay
+from tickwise.ports.store import (
+    NewRun,
+    Ready,
+    Receipt,
+    Replay,
+    RunCancel,
+    RunMove,
+    RunPostpone,
+    RunSkip,
+    not_postponable,
+)
 
 
 class _JobCancelled(Exception):
@@ -44,36 +54,35 @@ class RunCommands(Part):
             return False
         return True
 
-    async def skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+    async def move(self, move: RunMove) -> RunState:
         """See the port."""
-        return await self._end("run_skip", namespace, run_id, error)
+        if isinstance(move, RunPostpone):
+            return await self._postpone(move)
+        if isinstance(move, RunSkip):
+            return await self._end("run_skip", move, move.error)
+        return await self._end("run_cancel", move, cancelled_sentence(move.by))
 
-    async def _end(self, how: str, namespace: str, run_id: UUID, error: str) -> RunState:
+    async def _end(self, how: str, move: RunCancel | RunSkip, error: str) -> RunState:
         """End a run if nobody holds it; the state that it is in then."""
         over = Ended()
         async with self._links.pooled(writes=True) as connection:
-            row = await connection.fetchrow(statement(how), run_id, namespace, error)
-            state = await _state(connection, namespace, run_id, None if row is None else row[0])
+            row = await connection.fetchrow(statement(how), move.run_id, move.namespace, error)
+            state = await _state(connection, move, None if row is None else row[0])
             if row is not None:
                 over.add_row(row["job_id"], row["namespace"], row["limit_key"])
             woken = await wake_or_not(connection, over)
         await self._shared.tell_handover(woken)
         return state
 
-    async def postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
-        """See the port."""
+    async def _postpone(self, move: RunPostpone) -> RunState:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            job_id = await connection.fetchval(statement("run_postpone"), run_id, namespace, due)
+            job_id = await connection.fetchval(statement("run_postpone"), move.run_id, move.namespace, move.due)
             if job_id is None:
-                await _state(connection, namespace, run_id, None)
-                return False
+                await _state(connection, move, None)
+                raise not_postponable(move.run_id)
             woken = await unblock(connection, [job_id])  # what waited for it may be before it now
         await self._shared.tell_handover(woken)
-        return True
-
-    async def cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
-        """See the port."""
-        return await self._end("run_cancel", namespace, run_id, cancelled_sentence(principal))
+        return RunState.QUEUED
 
     async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         """See the port."""
@@ -112,10 +121,10 @@ async def cancel_runs(
     return count, await wake(connection, over)
 
 
-async def _state(connection: asyncpg.Connection, namespace: str, run_id: UUID, state: int | None) -> RunState:
+async def _state(connection: asyncpg.Connection, move: RunMove, state: int | None) -> RunState:
     """The state of a run that was just changed; None: it ended before, or just now. Raises `NotFound`."""
     if state is None:
-        state = await connection.fetchval(statement("run_state"), run_id, namespace)
+        state = await connection.fetchval(statement("run_state"), move.run_id, move.namespace)
     if state is None:
-        raise NotFound(f"there is no run {run_id}")
+        raise NotFound(f"there is no run {move.run_id}")
     return STATES[state]

@@ -7,7 +7,7 @@ import pytest
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Outcome
-from tickwise.ports.store import Began, RunQuery, Store
+from tickwise.ports.store import Began, RunCancel, RunQuery, RunSkip, Store
 from tickwise.testing.contracts.base import StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome, outcomes
 
@@ -355,9 +355,9 @@ class FinishesContract(StoreContract):
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         if kind == "revoke":
-            await store.runs.skip("default", claimed.run_id, "skipped by ada")
+            await store.runs.move(RunSkip("default", claimed.run_id, "skipped by ada"))
         else:
-            await store.runs.cancel("default", claimed.run_id, "ada")
+            await store.runs.move(RunCancel("default", claimed.run_id, "ada"))
         await self.begin(store, executor, claimed)
         assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED, started=0.0)) == []
         row = await self.run_row(store, claimed.run_id)
@@ -467,7 +467,7 @@ class KeepsContract(StoreContract):
         """As in every give-back."""
         executor = await self.register(store)
         lost, cancelled = await self.held(store, executor, make.job()), await self.held(store, executor, make.job())
-        await store.runs.cancel("default", cancelled.run_id, "grace")
+        await store.runs.move(RunCancel("default", cancelled.run_id, "grace"))
         assert await store.executors.release_unknown(executor, [], LATEST) == 1
         row = await self.run_row(store, cancelled.run_id)
         assert (row.state, row.reason, row.error) == (RunState.CANCELLED, "cancelled", "cancelled by grace")

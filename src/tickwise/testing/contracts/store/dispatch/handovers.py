@@ -11,7 +11,16 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import CancelRequest, ClaimRequest, Handover, JobAction, Store
+from tickwise.ports.store import (
+    CancelRequest,
+    ClaimRequest,
+    Handover,
+    JobAction,
+    RunCancel,
+    RunPostpone,
+    RunSkip,
+    Store,
+)
 from tickwise.testing.contracts.base import lane
 from tickwise.testing.contracts.store.dispatch.limits import ENDS, CrowdContract, limit
 from tickwise.testing.factories import Factory, outcome
@@ -131,9 +140,9 @@ class HandoverContract(CrowdContract):
         await self.finish(store, executor, outcome(first))
         ear = Ear(store)
         if way == "cancelled":
-            await store.runs.cancel("default", second.run_id, "grace")
+            await store.runs.move(RunCancel("default", second.run_id, "grace"))
         elif way == "skipped":
-            await store.runs.skip("default", second.run_id, "not this one")
+            await store.runs.move(RunSkip("default", second.run_id, "not this one"))
         else:
             await store.jobs.move(make.move(second.job_id, JobAction.CANCEL))
         assert ear.claimable() == [third.run_id]
@@ -148,11 +157,11 @@ class HandoverContract(CrowdContract):
         await self.finish(store, one, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
         ear = Ear(store)
         if way == "cancelled":
-            await store.runs.cancel("default", first.run_id, "grace")
+            await store.runs.move(RunCancel("default", first.run_id, "grace"))
         elif way == "skipped":
-            await store.runs.skip("default", first.run_id, "not this one")
+            await store.runs.move(RunSkip("default", first.run_id, "not this one"))
         else:
-            await store.runs.postpone("default", first.run_id, make.now + HOUR)
+            await store.runs.move(RunPostpone("default", first.run_id, make.now + HOUR))
         assert ear.claimable() == [second.run_id]
 
     async def test_an_executor_that_leaves_names_who_waited_for_what_it_ran(self, store: Store, make: Factory) -> None:

@@ -18,6 +18,7 @@ from tickwise.ports.store import (
     NewJob,
     Replay,
     Retention,
+    RunCancel,
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, added, lane
@@ -106,7 +107,7 @@ class LanesContract(StoreContract):
         assert list(added(await other.jobs.add([more]))) == [Added.NO_LANE]
         for job in passing[2:]:
             assert job.run_id is not None
-            await store.runs.cancel("default", job.run_id, "x")
+            await store.runs.move(RunCancel("default", job.run_id, "x"))
         await self.shift(store, 3 * DAY_SECONDS)
         await store.upkeep.maintain(SHORT)
         await store.upkeep.maintain(SHORT)
@@ -128,7 +129,7 @@ class LanesContract(StoreContract):
         await self.add(store, *passing)
         for job in passing:
             assert job.run_id is not None
-            await store.runs.cancel("default", job.run_id, "x")
+            await store.runs.move(RunCancel("default", job.run_id, "x"))
         await self.shift(store, 3 * DAY_SECONDS)
         for _ in range(2):
             await store.upkeep.maintain(SHORT)

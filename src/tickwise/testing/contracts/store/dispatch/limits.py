@@ -8,10 +8,11 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.decision import Overlap
+from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Check, Gate, JobAction, QueueHold, Store
+from tickwise.ports.store import Check, Gate, JobAction, QueueHold, RunCancel, RunPostpone, RunSkip, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, lane
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
@@ -219,7 +220,7 @@ class LimitsContract(CrowdContract):
         executor, claims = await self.crowd(store, make, 3)
         await self.starts_in_turn(store, executor, *claims, gate=limit(1))
         [first, second, third] = claims
-        assert await store.runs.cancel("default", second.run_id, "ada") is RunState.CANCELLED
+        assert await store.runs.move(RunCancel("default", second.run_id, "ada")) is RunState.CANCELLED
         row = await self.run_row(store, second.run_id)
         assert (row.blocked, row.limit_key) == (False, None)
         assert await self.finish(store, executor, outcome(first)) == []
@@ -229,8 +230,9 @@ class LimitsContract(CrowdContract):
         """As what waits for an earlier run."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=limit(1))
-        assert await store.runs.postpone("default", second.run_id, make.now + HOUR) is False
-        assert await store.runs.skip("default", second.run_id, "not now") is RunState.SKIPPED
+        with pytest.raises(Conflict):
+            await store.runs.move(RunPostpone("default", second.run_id, make.now + HOUR))
+        assert await store.runs.move(RunSkip("default", second.run_id, "not now")) is RunState.SKIPPED
         assert await self.reason(store, second.run_id) == (RunState.SKIPPED, "requested")
 
     async def test_a_slot_that_was_not_taken_up_goes_to_the_next(self, store: Store, make: Factory) -> None:
@@ -239,7 +241,7 @@ class LimitsContract(CrowdContract):
         await self.starts_in_turn(store, executor, first, second, third, gate=limit(1))
         assert await self.finish(store, executor, outcome(first)) == []
         assert await self.goes_on(store, second.run_id)
-        await store.runs.cancel("default", second.run_id, "ada")
+        await store.runs.move(RunCancel("default", second.run_id, "ada"))
         assert await self.waiting(store, [third]) == [False]
 
     async def test_a_slot_whose_job_is_cancelled_goes_to_the_next(self, store: Store, make: Factory) -> None:
@@ -255,7 +257,7 @@ class LimitsContract(CrowdContract):
         """As if its holder had given it back."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.begin(store, executor, first, gate=limit(1))
-        await store.runs.cancel("default", second.run_id, "ada")
+        await store.runs.move(RunCancel("default", second.run_id, "ada"))
         assert await self.starts(store, executor, second, gate=limit(1)) == [False]
         assert await self.run_state(store, second.run_id) is RunState.CANCELLED
 
@@ -320,7 +322,7 @@ class LimitsContract(CrowdContract):
         until = await store.now() + HOUR
         hold = QueueHold(namespace="default", queue="still", begin=None, until=until, reason=None, by="ada")
         await store.queues.hold(hold)
-        assert await store.runs.cancel("default", last.run_id, "ada") is RunState.CANCELLED
+        assert await store.runs.move(RunCancel("default", last.run_id, "ada")) is RunState.CANCELLED
         assert await self.finish(store, executor, outcome(running)) == []
         assert await self.waiting(store, others) == [True]
         await self.shift(store, HOUR + 1.0)

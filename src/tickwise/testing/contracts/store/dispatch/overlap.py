@@ -10,7 +10,7 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import CancelRequest, Store
+from tickwise.ports.store import CancelRequest, RunCancel, RunSkip, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -265,9 +265,9 @@ class OverlapContract(LineContract):
             one, two = await self.register(store, "one"), await self.register(store, "two")
             first, second = await self.claims(store, one, two)
             if asks == "cancel":
-                await store.runs.cancel("default", second.run_id, "grace")
+                await store.runs.move(RunCancel("default", second.run_id, "grace"))
             else:
-                await store.runs.skip("default", second.run_id, "not this one")
+                await store.runs.move(RunSkip("default", second.run_id, "not this one"))
             assert await self.starts(store, two, second) == [False]
             reason = "cancelled" if asks == "cancel" else "requested"
             assert await self.reason(store, second.run_id) == (expected, reason)

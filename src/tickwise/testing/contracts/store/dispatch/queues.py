@@ -9,7 +9,7 @@ import pytest
 
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import CancelRequest, QueueRow, Store
+from tickwise.ports.store import CancelRequest, QueueRow, RunCancel, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, lane, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -208,9 +208,9 @@ class QueuesContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         if held_first:
             await store.queues.hold(make.hold())
-            await store.runs.cancel("default", claimed.run_id, "ada")
+            await store.runs.move(RunCancel("default", claimed.run_id, "ada"))
         else:
-            await store.runs.cancel("default", claimed.run_id, "ada")
+            await store.runs.move(RunCancel("default", claimed.run_id, "ada"))
             await store.queues.hold(make.hold())
         assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.CANCEL)]
         assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED)) == []
@@ -236,7 +236,7 @@ class QueuesContract(StoreContract):
         await self.add(store, job)
         await store.queues.hold(make.hold())
         assert job.run_id is not None
-        assert await store.runs.cancel("default", job.run_id, "ada") is RunState.CANCELLED
+        assert await store.runs.move(RunCancel("default", job.run_id, "ada")) is RunState.CANCELLED
 
     async def test_queues_are_listed_with_what_is_in_them(self, store: Store, make: Factory) -> None:
         """By name: those that jobs have named, and those that are held."""
@@ -286,5 +286,5 @@ class QueuesContract(StoreContract):
             assert await self.cancels(store, executor) == asked
             assert await self.finish(store, executor, *(outcome(claimed, RunState.QUEUED) for claimed in claims)) == []
             assert job.run_id is not None
-            assert await store.runs.cancel("default", job.run_id, "ada") is RunState.CANCELLED
+            assert await store.runs.move(RunCancel("default", job.run_id, "ada")) is RunState.CANCELLED
             assert await store.queues.resume("default", "default") is True

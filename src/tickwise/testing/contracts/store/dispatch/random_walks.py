@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from uuid import UUID
 
 import pytest
 
 from tickwise.domain.decision import Overlap
+from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Claimed
-from tickwise.ports.store import RunQuery, Store
+from tickwise.ports.store import RunCancel, RunPostpone, RunQuery, RunSkip, Store
 from tickwise.testing.contracts.base import UNSEEN_SECONDS
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
@@ -107,17 +109,19 @@ class Walk:
     async def cancel(self) -> None:
         """A person cancels one."""
         if (run := self.some()) is not None:
-            await self.store.runs.cancel("default", run, "grace")
+            await self.store.runs.move(RunCancel("default", run, "grace"))
 
     async def skip(self) -> None:
         """A person does not want one."""
         if (run := self.some()) is not None:
-            await self.store.runs.skip("default", run, "not this one")
+            await self.store.runs.move(RunSkip("default", run, "not this one"))
 
     async def postpone(self) -> None:
         """A person wants one later."""
         if (run := self.some()) is not None:
-            await self.store.runs.postpone("default", run, await self.store.now() + 1.0 + self.draw(10))
+            due = await self.store.now() + 1.0 + self.draw(10)
+            with contextlib.suppress(Conflict):
+                await self.store.runs.move(RunPostpone("default", run, due))
 
     async def end(self) -> None:
         """Everything that is there comes to its end, one after the other."""

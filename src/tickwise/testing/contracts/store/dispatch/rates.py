@@ -9,7 +9,7 @@ import pytest
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import Gate, NewRun, Store
+from tickwise.ports.store import Gate, NewRun, RunCancel, RunPostpone, RunSkip, Store
 from tickwise.testing.contracts.base import StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -133,7 +133,7 @@ class RatesContract(StoreContract):
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=rate())
         slot = await self.slot(store, second)
-        assert await store.runs.postpone("default", second.run_id, slot + 10 * GAP_SECONDS) is True
+        assert await store.runs.move(RunPostpone("default", second.run_id, slot + 10 * GAP_SECONDS)) is RunState.QUEUED
         row = await self.run_row(store, second.run_id)
         assert (row.paced, microseconds(row.ready_at)) == (False, microseconds(slot + 10 * GAP_SECONDS))
 
@@ -199,8 +199,8 @@ class RatesContract(StoreContract):
         executor, [first, second, third, fourth, fifth] = await self.crowd(store, make, 5)
         await self.starts_in_turn(store, executor, first, second, third, fourth, gate=rate())
         slots = [await self.slot(store, each) for each in (second, third, fourth)]
-        assert await store.runs.cancel("default", fourth.run_id, "ada") is RunState.CANCELLED
-        assert await store.runs.skip("default", third.run_id, "not now") is RunState.SKIPPED
+        assert await store.runs.move(RunCancel("default", fourth.run_id, "ada")) is RunState.CANCELLED
+        assert await store.runs.move(RunSkip("default", third.run_id, "not now")) is RunState.SKIPPED
         assert await self.starts(store, executor, fifth, gate=rate()) == [False]
         assert microseconds(await self.slot(store, fifth)) == microseconds(slots[1])
 
@@ -212,7 +212,7 @@ class RatesContract(StoreContract):
         slow = rate("key:all", 366 * 24 * HOUR)
         assert await self.starts_in_turn(store, executor, *slips, gate=slow) == [False] * 10
         for each in slips:
-            assert await store.runs.cancel("default", each.run_id, "ada") is RunState.CANCELLED
+            assert await store.runs.move(RunCancel("default", each.run_id, "ada")) is RunState.CANCELLED
         assert await self.starts(store, executor, last, gate=rate("key:all")) == [False]
         assert await self.slot(store, last) <= await store.now() + GAP_SECONDS
 
@@ -263,7 +263,7 @@ class RatesContract(StoreContract):
         """As if its holder had given it back."""
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.begin(store, executor, first, gate=rate())
-        await store.runs.cancel("default", second.run_id, "ada")
+        await store.runs.move(RunCancel("default", second.run_id, "ada"))
         assert await self.starts(store, executor, second, gate=rate()) == [False]
         assert await self.run_state(store, second.run_id) is RunState.CANCELLED
 

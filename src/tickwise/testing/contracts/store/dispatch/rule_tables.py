@@ -17,7 +17,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.losses import LossFate, LossVerdict, LostAttempt, lost
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED, LEASE_LOST, cancelled_sentence
-from tickwise.ports.store import ClaimRequest, JobAction, NewRun, Store
+from tickwise.ports.store import ClaimRequest, JobAction, NewRun, RunCancel, RunSkip, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, began, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -95,9 +95,9 @@ class TableContract(StoreContract):
         """Ask the holders of runs: RETURN by a pause of the job, REVOKE by a skip, CANCEL by a cancel."""
         for kind, run_id, job_id in asks:
             if kind is CancelKind.CANCEL:
-                await store.runs.cancel("default", run_id, "ada")
+                await store.runs.move(RunCancel("default", run_id, "ada"))
             elif kind is CancelKind.REVOKE:
-                await store.runs.skip("default", run_id, SKIP_SENTENCE)
+                await store.runs.move(RunSkip("default", run_id, SKIP_SENTENCE))
             elif kind is CancelKind.RETURN:
                 move = make.move(job_id, JobAction.PAUSE, postponed_after_seconds=POSTPONED_SECONDS / 2)
                 await store.jobs.move(move)

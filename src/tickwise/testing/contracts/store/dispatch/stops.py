@@ -9,7 +9,7 @@ import pytest
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import CancelRow, JobAction, Store
+from tickwise.ports.store import CancelRow, JobAction, RunCancel, Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -24,7 +24,7 @@ class StopsContract(StoreContract):
         executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
-        assert await store.runs.cancel("default", claimed.run_id, "ada") is RunState.RUNNING
+        assert await store.runs.move(RunCancel("default", claimed.run_id, "ada")) is RunState.RUNNING
         return executor, claimed
 
     async def request(self, store: Store, claimed: Claimed) -> CancelRow:
@@ -92,7 +92,7 @@ class StopsContract(StoreContract):
         job = make.job()
         await self.add(store, job)
         assert job.run_id is not None
-        await store.runs.cancel("default", job.run_id, "ada")
+        await store.runs.move(RunCancel("default", job.run_id, "ada"))
         assert (await self.run_row(store, job.run_id)).cancel is None
 
     async def test_a_run_that_nobody_asked_to_stop_tells_of_none(self, store: Store, make: Factory) -> None:
@@ -119,7 +119,8 @@ class StopsContract(StoreContract):
         for _ in range(20):
             claimed = await self.held(store, executor, make.job())
             told, refused = await asyncio.gather(
-                other.runs.cancel("default", claimed.run_id, "ada"), self.finish(store, executor, outcome(claimed))
+                other.runs.move(RunCancel("default", claimed.run_id, "ada")),
+                self.finish(store, executor, outcome(claimed)),
             )
             assert refused == []
             assert told in {RunState.DISPATCHED, RunState.SUCCESS}
@@ -134,7 +135,7 @@ class StopsContract(StoreContract):
         for _ in range(20):
             claimed = await self.held(store, executor, make.job())
             _, refused = await asyncio.gather(
-                other.runs.cancel("default", claimed.run_id, "ada"),
+                other.runs.move(RunCancel("default", claimed.run_id, "ada")),
                 self.finish(store, executor, outcome(claimed, RunState.QUEUED)),
             )
             assert refused == []
@@ -150,7 +151,7 @@ class StopsContract(StoreContract):
             await self.add(store, job)
             assert job.run_id is not None
             told, claims = await asyncio.gather(
-                other.runs.cancel("default", job.run_id, "ada"), self.claim(store, executor)
+                other.runs.move(RunCancel("default", job.run_id, "ada")), self.claim(store, executor)
             )
             if told is RunState.CANCELLED:
                 assert list(claims) == []
@@ -171,7 +172,7 @@ class StopsContract(StoreContract):
             await self.begin(store, executor, claimed, on_unknown=on_unknown)
             await self.shift(store, 61.0)
             told, expired = await asyncio.gather(
-                other.runs.cancel("default", claimed.run_id, "ada"), store.executors.expire(crashes_max=3)
+                other.runs.move(RunCancel("default", claimed.run_id, "ada")), store.executors.expire(crashes_max=3)
             )
             # A run that somebody has in hand at that moment is freed by the next look at leases.
             again = await store.executors.expire(crashes_max=3)

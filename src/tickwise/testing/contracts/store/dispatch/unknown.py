@@ -10,7 +10,7 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import EXECUTOR_LOST, UNKNOWN_OUTCOME, OnUnknown
-from tickwise.ports.store import Expired, Store
+from tickwise.ports.store import Expired, RunCancel, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
@@ -143,7 +143,7 @@ class UnknownContract(LineContract):
     ) -> None:
         """Nobody waits for its outcome any more."""
         executor, claimed = await self.begun(store, make, on_unknown)
-        await store.runs.cancel("default", claimed.run_id, "ada")
+        await store.runs.move(RunCancel("default", claimed.run_id, "ada"))
         if leaves:
             await store.executors.leave(executor)
         else:

@@ -8,9 +8,10 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.decision import Overlap
+from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import JobAction, Store
+from tickwise.ports.store import JobAction, RunCancel, RunPostpone, RunSkip, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, lane, microseconds
 from tickwise.testing.contracts.store.dispatch.overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
@@ -72,16 +73,16 @@ class WaitingContract(LineContract):
         run = first.run_id
         if way == "cancelled":
             await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
-            assert await store.runs.cancel("default", run, "grace") is RunState.CANCELLED
+            assert await store.runs.move(RunCancel("default", run, "grace")) is RunState.CANCELLED
         elif way == "skipped":
             await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
-            assert await store.runs.skip("default", run, "not this one") is RunState.SKIPPED
+            assert await store.runs.move(RunSkip("default", run, "not this one")) is RunState.SKIPPED
         elif way == "given back and cancelled":
-            await store.runs.cancel("default", run, "grace")
+            await store.runs.move(RunCancel("default", run, "grace"))
             await store.executors.leave(executor)
         elif way == "retrying and cancelled":
             await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=make.now + HOUR))
-            await store.runs.cancel("default", run, "grace")
+            await store.runs.move(RunCancel("default", run, "grace"))
         elif way == "poison":
             await self.begin(store, executor, first)
             await self.shift(store, LEASE_SECONDS + 1.0)
@@ -123,7 +124,7 @@ class WaitingContract(LineContract):
         """A postponed run is behind it."""
         executor, first, waiter = await self.waiting(store, make)
         await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
-        assert await store.runs.postpone("default", first.run_id, make.now + HOUR) is True
+        assert await store.runs.move(RunPostpone("default", first.run_id, make.now + HOUR)) is RunState.QUEUED
         assert await self.goes_on(store, waiter)
 
     async def test_a_backoff_is_no_end(self, store: Store, make: Factory) -> None:
@@ -161,9 +162,10 @@ class WaitingContract(LineContract):
         executor = await self.register(store)
         first, second, third, fourth = await self.claims(store, *[executor] * 4)
         await self.starts(store, executor, first, second, third, fourth)
-        assert await store.runs.postpone("default", second.run_id, make.now + HOUR) is False
-        assert await store.runs.cancel("default", second.run_id, "grace") is RunState.CANCELLED
-        assert await store.runs.skip("default", third.run_id, "not this one") is RunState.SKIPPED
+        with pytest.raises(Conflict):
+            await store.runs.move(RunPostpone("default", second.run_id, make.now + HOUR))
+        assert await store.runs.move(RunCancel("default", second.run_id, "grace")) is RunState.CANCELLED
+        assert await store.runs.move(RunSkip("default", third.run_id, "not this one")) is RunState.SKIPPED
         assert [(await self.run_row(store, ended.run_id)).blocked for ended in (second, third)] == [False, False]
         assert await self.waits(store, fourth.run_id)
         await self.finish(store, executor, outcome(first))
@@ -218,7 +220,7 @@ class WaitingContract(LineContract):
         """It was settled when it was made; at its new time others may go on."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
         row = make.scheduled(job_id, make.now).run_id
-        assert await store.runs.postpone("default", row, make.now + 20.0) is True
+        assert await store.runs.move(RunPostpone("default", row, make.now + 20.0)) is RunState.QUEUED
         async with self.near(store, HOUR) as batch:
             run = make.scheduled(job_id, make.now + 10.0, overlap=Overlap.SKIP)
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, None, runs=[run])])

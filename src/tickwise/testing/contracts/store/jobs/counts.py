@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane, place_of, time_id
-from tickwise.ports.store import JobAction, JobQuery, Retention, RunQuery, Store
+from tickwise.ports.store import JobAction, JobQuery, Retention, RunCancel, RunQuery, Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -159,7 +159,7 @@ class CountsContract(StoreContract):
         cancelled, active = make.job(), make.job()
         await self.add(store, cancelled, active)
         assert cancelled.run_id is not None
-        await store.runs.cancel("default", cancelled.run_id, "ada")
+        await store.runs.move(RunCancel("default", cancelled.run_id, "ada"))
         assert await self.tallied(store) == {RunState.SUCCESS: 2, RunState.FAILED: 1, RunState.CANCELLED: 1}
 
     async def test_a_report_that_is_repeated_is_counted_once(self, store: Store, make: Factory) -> None:
@@ -180,7 +180,7 @@ class CountsContract(StoreContract):
         other = Factory(await store.now(), seed="other").job(namespace="elsewhere")
         await self.add(store, other)
         assert other.run_id is not None
-        await store.runs.cancel("elsewhere", other.run_id, "ada")
+        await store.runs.move(RunCancel("elsewhere", other.run_id, "ada"))
         everywhere = await store.searches.tally(None, first - HOUR, later + 2 * HOUR)
         states = [(tally.state, tally.runs) for tally in everywhere]
         assert states == [(RunState.SUCCESS, 1), (RunState.CANCELLED, 1)]

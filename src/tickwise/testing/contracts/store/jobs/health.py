@@ -10,7 +10,7 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Check, Gate, JobAction, OperationRow, OperationStep, Store
+from tickwise.ports.store import Check, Gate, JobAction, OperationRow, OperationStep, RunCancel, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, instants
 from tickwise.testing.factories import Factory, held, outcome
 
@@ -55,7 +55,7 @@ class HealthContract(StoreContract):
         gate = Gate("job:x", 1)
         assert await self.starts_in_turn(store, executor, running, waiting, gate=gate) == [True, False]
         await self.begin(store, executor, asked)
-        await store.runs.cancel("default", asked.run_id, "ada")
+        await store.runs.move(RunCancel("default", asked.run_id, "ada"))
         assert await self.finish(store, executor, outcome(ended)) == []
         assert await self.finish(store, executor, outcome(failed, RunState.FAILED)) == []
         assert await self.finish(store, executor, outcome(follows, follow=True)) == []
@@ -132,10 +132,10 @@ class ChecksContract(HealthContract):
         executor = await self.register(store, lease_seconds=HOUR)
         await self.add(store, make.job(), make.job())
         one, two = await self.claim(store, executor)
-        await store.runs.cancel("default", one.run_id, "ada")
+        await store.runs.move(RunCancel("default", one.run_id, "ada"))
         await self.cancels(store, executor)
         await store.executors.beat(executor, HOUR)
-        await store.runs.cancel("default", two.run_id, "ada")
+        await store.runs.move(RunCancel("default", two.run_id, "ada"))
         await self.shift(store, 30.0)
         assert await self.found(store, Check.HEARD_IN_TIME) == []
         await self.shift(store, 40.0)

@@ -10,7 +10,7 @@ import pytest
 from tickwise.domain.decision import NEVER, Hold, SkipReason, TimerState
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
-from tickwise.ports.store import CancelRequest, JobAction, NewRun, Store
+from tickwise.ports.store import CancelRequest, JobAction, NewRun, RunCancel, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, instants, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 
@@ -368,7 +368,7 @@ class PausedRunsContract(StoreContract):
         """A cancel wins, whether the run has begun or not."""
         job_id, executor = await self.planned(store, make), await self.register(store)
         claimed = await self.claimed_ahead(store, executor)
-        await store.runs.cancel("default", claimed.run_id, "grace")
+        await store.runs.move(RunCancel("default", claimed.run_id, "grace"))
         await store.jobs.move(make.move(job_id, JobAction.PAUSE))
         assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.CANCEL)]
         await store.executors.leave(executor)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Incident, JobAction, NewRun, Retention, RunQuery, Store
+from tickwise.ports.store import Incident, JobAction, NewRun, Retention, RunCancel, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, LEASE_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -168,7 +168,7 @@ class TracesContract(StoreContract):
             "now": self.at(make, job.job_id, 60.0, trigger=Trigger.RUN_NOW),
         }
         await store.runs.add("default", job.job_id, list(asked.values()))
-        await store.runs.cancel("default", asked["cancelled"].run_id, "grace")
+        await store.runs.move(RunCancel("default", asked["cancelled"].run_id, "grace"))
         names = {name: run.run_id for name, run in asked.items()}
         return origin, {"done": done.run_id, "skipped": skipped.run_id, **names}
 

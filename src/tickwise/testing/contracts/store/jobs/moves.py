@@ -11,7 +11,7 @@ import pytest
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import CancelRequest, JobAction, NewJob, NewRun, Store
+from tickwise.ports.store import CancelRequest, JobAction, NewJob, NewRun, RunCancel, Store
 from tickwise.testing.contracts.base import StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -269,14 +269,14 @@ class CancelledKeysContract(StoreContract):
 
 
 class CancelsContract(StoreContract):
-    """`runs.cancel`, and the way of a request to stop through `executors.beat`."""
+    """`runs.move` (`RunCancel`), and the way of a request to stop through `executors.beat`."""
 
     async def test_a_waiting_run_ends_at_once(self, store: Store, make: Factory) -> None:
         """With a record of who wanted it."""
         job = make.job()
         await self.add(store, job)
         assert job.run_id is not None
-        assert await store.runs.cancel("default", job.run_id, "grace") is RunState.CANCELLED
+        assert await store.runs.move(RunCancel("default", job.run_id, "grace")) is RunState.CANCELLED
         row = await self.run_row(store, job.run_id)
         assert (row.state, row.reason, row.error) == (RunState.CANCELLED, "cancelled", "cancelled by grace")
         assert (row.executor, row.started_at, row.attempt) == (None, None, 0)
@@ -288,7 +288,7 @@ class CancelsContract(StoreContract):
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now + 60.0))
-        assert await store.runs.cancel("default", claimed.run_id, "grace") is RunState.CANCELLED
+        assert await store.runs.move(RunCancel("default", claimed.run_id, "grace")) is RunState.CANCELLED
         assert await self.run_state(store, claimed.run_id) is RunState.CANCELLED
         [attempt] = await store.runs.attempts(claimed.run_id)
         assert (attempt.attempt, attempt.state) == (1, RunState.RETRYING)
@@ -297,7 +297,7 @@ class CancelsContract(StoreContract):
         """The request is durable; the state is the executor's to change."""
         executor, bystander = await self.register(store, "one"), await self.register(store, "two")
         claimed = await self.held(store, executor, make.job())
-        assert await store.runs.cancel("default", claimed.run_id, "grace") is RunState.DISPATCHED
+        assert await store.runs.move(RunCancel("default", claimed.run_id, "grace")) is RunState.DISPATCHED
         for _ in range(2):
             assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.CANCEL)]
             assert await self.cancels(store, bystander) == []
@@ -312,7 +312,7 @@ class CancelsContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         for _ in range(2):
-            assert await store.runs.cancel("default", claimed.run_id, "grace") is RunState.RUNNING
+            assert await store.runs.move(RunCancel("default", claimed.run_id, "grace")) is RunState.RUNNING
         assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.CANCEL)]
 
     @pytest.mark.parametrize("state", [RunState.SUCCESS, RunState.FAILED])
@@ -322,9 +322,9 @@ class CancelsContract(StoreContract):
         """The truth is what happened."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
-        await store.runs.cancel("default", claimed.run_id, "grace")
+        await store.runs.move(RunCancel("default", claimed.run_id, "grace"))
         assert await self.finish(store, executor, outcome(claimed, state)) == []
-        assert await store.runs.cancel("default", claimed.run_id, "grace") is state
+        assert await store.runs.move(RunCancel("default", claimed.run_id, "grace")) is state
         assert await self.run_state(store, claimed.run_id) is state
         assert await self.cancels(store, executor) == []
 
@@ -346,7 +346,7 @@ class CancelsContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         if begun:
             await self.begin(store, executor, claimed)
-        await store.runs.cancel("default", claimed.run_id, "grace")
+        await store.runs.move(RunCancel("default", claimed.run_id, "grace"))
         if way == "given back":
             assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED)) == []
         elif way == "to retry":
@@ -389,10 +389,10 @@ class CancelsContract(StoreContract):
         await self.add(store, active)
         assert active.run_id is not None
         with pytest.raises(NotFound):
-            await store.runs.cancel("default", make.identifier(), "grace")
+            await store.runs.move(RunCancel("default", make.identifier(), "grace"))
         for identifier in (ended.run_id, active.run_id):
             with pytest.raises(NotFound):
-                await store.runs.cancel("elsewhere", identifier, "grace")
+                await store.runs.move(RunCancel("elsewhere", identifier, "grace"))
         assert await self.run_state(store, active.run_id) is RunState.QUEUED
 
     async def test_a_cancel_and_a_claim_at_the_same_time_end_in_one_of_two_ways(
@@ -405,7 +405,7 @@ class CancelsContract(StoreContract):
 
         async def cancel(job: NewJob) -> RunState:
             assert job.run_id is not None
-            return await other.runs.cancel("default", job.run_id, "grace")
+            return await other.runs.move(RunCancel("default", job.run_id, "grace"))
 
         claiming = asyncio.create_task(self.claim(store, executor))
         states = await asyncio.gather(*(cancel(job) for job in jobs))

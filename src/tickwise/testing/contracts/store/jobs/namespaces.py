@@ -9,7 +9,7 @@ import pytest
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane
-from tickwise.ports.store import Added, JobAction, JobQuery, RunQuery, Store
+from tickwise.ports.store import Added, JobAction, JobQuery, RunCancel, RunQuery, Store
 from tickwise.testing.contracts.base import StoreContract, added
 from tickwise.testing.factories import Factory, outcome
 
@@ -38,7 +38,7 @@ class WallsContract(StoreContract):
             assert list(await store.searches.runs(RunQuery(namespace="elsewhere"))) == []
             assert list(await store.searches.runs(RunQuery(namespace="elsewhere", job_id=job.job_id))) == []
             with pytest.raises(NotFound):
-                await store.runs.cancel("elsewhere", claimed.run_id, "eve")
+                await store.runs.move(RunCancel("elsewhere", claimed.run_id, "eve"))
             await self.finish(store, executor, outcome(claimed))
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
 

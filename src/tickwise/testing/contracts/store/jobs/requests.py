@@ -11,7 +11,7 @@ from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import CancelRequest, JobAction, NewJob, Store
+from tickwise.ports.store import CancelRequest, JobAction, NewJob, RunPostpone, RunSkip, Store
 from tickwise.testing.contracts.base import StoreContract, instants, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 
@@ -174,7 +174,7 @@ class OccurrenceMovesContract(StoreContract):
 
 
 class RunRequestsContract(StoreContract):
-    """`runs.skip`, `runs.postpone`, `runs.cancel_all`, and `runs.add` with many."""
+    """`runs.move` (`RunSkip`, `RunPostpone`), `runs.cancel_all`, and `runs.add` with many."""
 
     async def made(self, store: Store, make: Factory, ahead: float = 60.0) -> tuple[UUID, UUID]:
         """A recurring job and the run that its schedule made: free, and not yet due."""
@@ -191,7 +191,7 @@ class RunRequestsContract(StoreContract):
         """With what was said of it; due or not."""
         for ahead in (60.0, -60.0):
             _, run = await self.made(store, make, ahead)
-            assert await store.runs.skip("default", run, "skipped by ada") is RunState.SKIPPED
+            assert await store.runs.move(RunSkip("default", run, "skipped by ada")) is RunState.SKIPPED
             row = await self.run_row(store, run)
             assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
             assert (row.attempt, row.executor, row.started_at) == (0, None, None)
@@ -204,7 +204,7 @@ class RunRequestsContract(StoreContract):
         _, run = await self.made(store, make)
         executor = await self.register(store)
         [claimed] = await self.claim(store, executor, ahead_seconds=120.0)
-        assert await store.runs.skip("default", run, "skipped by ada") is RunState.DISPATCHED
+        assert await store.runs.move(RunSkip("default", run, "skipped by ada")) is RunState.DISPATCHED
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
         if way == "left":
             await store.executors.leave(executor)
@@ -223,14 +223,14 @@ class RunRequestsContract(StoreContract):
         executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
-        assert await store.runs.skip("default", claimed.run_id, "too late") is RunState.RUNNING
+        assert await store.runs.move(RunSkip("default", claimed.run_id, "too late")) is RunState.RUNNING
         assert await self.cancels(store, executor) == []
         await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=make.now + HOUR))
-        assert await store.runs.skip("default", claimed.run_id, "too late") is RunState.RETRYING
+        assert await store.runs.move(RunSkip("default", claimed.run_id, "too late")) is RunState.RETRYING
         quick = await self.held(store, executor, make.job())
-        await store.runs.skip("default", quick.run_id, "too late")
+        await store.runs.move(RunSkip("default", quick.run_id, "too late"))
         assert await self.finish(store, executor, outcome(quick)) == []
-        assert await store.runs.skip("default", quick.run_id, "too late") is RunState.SUCCESS
+        assert await store.runs.move(RunSkip("default", quick.run_id, "too late")) is RunState.SUCCESS
         assert await self.run_state(store, quick.run_id) is RunState.SUCCESS
 
     async def test_what_was_lost_after_its_start_is_not_skipped(self, store: Store, make: Factory) -> None:
@@ -239,7 +239,7 @@ class RunRequestsContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await self.expire(store, executor)
-        assert await store.runs.skip("default", claimed.run_id, "too late") is RunState.QUEUED
+        assert await store.runs.move(RunSkip("default", claimed.run_id, "too late")) is RunState.QUEUED
         [again] = await self.claim_freed(store, await self.register(store, "next"))
         assert again.run_id == claimed.run_id
 
@@ -248,7 +248,7 @@ class RunRequestsContract(StoreContract):
         job_id, run = await self.made(store, make)
         executor = await self.register(store)
         [claimed] = await self.claim(store, executor, ahead_seconds=120.0)
-        await store.runs.skip("default", run, "skipped by ada")
+        await store.runs.move(RunSkip("default", run, "skipped by ada"))
         plan = make.plan(make.now + HOUR, keep_dues=[claimed.nominal])
         await store.jobs.change(make.change(await self.job_row(store, job_id), replan=plan))
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
@@ -257,7 +257,7 @@ class RunRequestsContract(StoreContract):
         """The first word stays."""
         _, run = await self.made(store, make)
         for error in ("first", "second"):
-            assert await store.runs.skip("default", run, error) is RunState.SKIPPED
+            assert await store.runs.move(RunSkip("default", run, error)) is RunState.SKIPPED
             assert (await self.run_row(store, run)).error == "first"
 
     # ------------------------------------------------------------------------------------------- putting off
@@ -266,7 +266,7 @@ class RunRequestsContract(StoreContract):
         """It is claimable at its new time and keeps its nominal one; twice is once."""
         _, run = await self.made(store, make, 1.0)
         for _ in range(2):
-            assert await store.runs.postpone("default", run, make.now + 20.000001) is True
+            assert await store.runs.move(RunPostpone("default", run, make.now + 20.000001)) is RunState.QUEUED
             row = await self.run_row(store, run)
             assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 20.000001)
             assert microseconds(row.nominal_at) == microseconds(make.now + 1.0)
@@ -281,7 +281,7 @@ class RunRequestsContract(StoreContract):
     async def postponed(self, store: Store, make: Factory) -> tuple[UUID, UUID]:
         """A job, and a run of its schedule that was put off from 1 s ahead to an hour ahead."""
         job_id, run = await self.made(store, make, 1.0)
-        assert await store.runs.postpone("default", run, make.now + HOUR) is True
+        assert await store.runs.move(RunPostpone("default", run, make.now + HOUR)) is RunState.QUEUED
         return job_id, run
 
     @pytest.mark.parametrize("seconds", [60.0, 2 * HOUR], ids=["before its time", "after its time"])
@@ -335,7 +335,7 @@ class RunRequestsContract(StoreContract):
         job_id, run = await self.postponed(store, make)
         executor = await self.register(store, lease_seconds=9 * HOUR)
         [claimed] = await self.claim(store, executor, ahead_seconds=2 * HOUR)
-        assert await store.runs.skip("default", run, "skipped by ada") is RunState.DISPATCHED
+        assert await store.runs.move(RunSkip("default", run, "skipped by ada")) is RunState.DISPATCHED
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
         assert await self.finish(store, executor, outcome(claimed, RunState.SKIPPED, reason="revoked")) == []
@@ -359,12 +359,15 @@ class RunRequestsContract(StoreContract):
         for begins in (False, True):
             if begins:
                 await self.begin(store, executor, claimed)
-            assert await store.runs.postpone("default", claimed.run_id, make.now + HOUR) is False
+            with pytest.raises(Conflict):
+                await store.runs.move(RunPostpone("default", claimed.run_id, make.now + HOUR))
         await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now))
-        assert await store.runs.postpone("default", claimed.run_id, make.now + HOUR) is False
+        with pytest.raises(Conflict):
+            await store.runs.move(RunPostpone("default", claimed.run_id, make.now + HOUR))
         [again] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(again))
-        assert await store.runs.postpone("default", claimed.run_id, make.now + HOUR) is False
+        with pytest.raises(Conflict):
+            await store.runs.move(RunPostpone("default", claimed.run_id, make.now + HOUR))
         assert microseconds((await self.run_row(store, claimed.run_id)).due_at) == microseconds(claimed.due)
 
     async def test_what_was_lost_after_its_start_is_not_put_off(self, store: Store, make: Factory) -> None:
@@ -373,7 +376,8 @@ class RunRequestsContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await self.expire(store, executor)
-        assert await store.runs.postpone("default", claimed.run_id, make.now + HOUR) is False
+        with pytest.raises(Conflict):
+            await store.runs.move(RunPostpone("default", claimed.run_id, make.now + HOUR))
 
     async def test_a_run_that_is_not_there_is_neither_skipped_nor_put_off(self, store: Store, make: Factory) -> None:
         """Nor another's, active or ended."""
@@ -384,9 +388,9 @@ class RunRequestsContract(StoreContract):
         nothing = make.identifier()
         for namespace, run in (("default", nothing), ("elsewhere", ended.run_id), ("elsewhere", active)):
             with pytest.raises(NotFound):
-                await store.runs.skip(namespace, run, "why")
+                await store.runs.move(RunSkip(namespace, run, "why"))
             with pytest.raises(NotFound):
-                await store.runs.postpone(namespace, run, make.now + HOUR)
+                await store.runs.move(RunPostpone(namespace, run, make.now + HOUR))
         assert await self.run_state(store, active) is RunState.QUEUED
 
     @pytest.mark.parametrize("ask", ["skip", "postpone"])
@@ -401,8 +405,11 @@ class RunRequestsContract(StoreContract):
 
         async def in_time(run: UUID) -> bool:
             if ask == "skip":
-                return await other.runs.skip("default", run, "not this one") is RunState.SKIPPED
-            return await other.runs.postpone("default", run, make.now + HOUR)
+                return await other.runs.move(RunSkip("default", run, "not this one")) is RunState.SKIPPED
+            try:
+                return await other.runs.move(RunPostpone("default", run, make.now + HOUR)) is RunState.QUEUED
+            except Conflict:
+                return False
 
         claiming = asyncio.create_task(self.claim(store, executor))
         answers = await asyncio.gather(*(in_time(run) for run in runs))

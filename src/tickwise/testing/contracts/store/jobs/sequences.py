@@ -18,6 +18,7 @@ from tickwise.ports.store import (
     NewJob,
     NewRun,
     Retention,
+    RunCancel,
     RunQuery,
     Settlement,
     Store,
@@ -321,7 +322,7 @@ class SequencesContract(StoreContract):
             assert ended is (RunState.QUEUED if refused else RunState.SUCCESS)
             assert await self.following(store) == ([] if refused else [(claimed.run_id, True)])
             await store.completions.commit("default", {claimed.run_id: []})
-            await store.runs.cancel("default", claimed.run_id, "ada")
+            await store.runs.move(RunCancel("default", claimed.run_id, "ada"))
 
     async def test_a_run_stays_on_record_until_it_was_followed(self, store: Store, make: Factory) -> None:
         """However long that takes: what it said is needed for what follows."""
