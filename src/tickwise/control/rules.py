@@ -3,53 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tickwise.control.context import ControlContext
 from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
-from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
 from tickwise.roles.shared.calendars import decode_calendar
 from tickwise.roles.shared.definition import CalendarUse
 from tickwise.roles.shared.rulebook import decode_window
 
-FEW_CALENDARS: Final = 20
-"""So many names are looked up one by one; for more, all calendars of the namespace are listed."""
 PAGE: Final = 500
 
 
 async def calendars_known(context: ControlContext, namespace: str, names: Collection[str]) -> frozenset[str]:
     """Those of the names under which there is a calendar."""
-    if len(names) > FEW_CALENDARS:
-        return frozenset(names) & await _calendar_names(context, namespace)
-    known = [name for name in names if "\0" not in name]
-    rows = [await context.store.rules.get(namespace, RuleKind.CALENDAR, name) for name in known]
-    return frozenset(row.name for row in rows if row is not None)
+    return frozenset(await _calendars(context, namespace, names))
 
 
-async def _calendar_names(context: ControlContext, namespace: str) -> set[str]:
-    return {row.name for row in await _rules_of(context, namespace, RuleKind.CALENDAR)}
+async def _calendars(context: ControlContext, namespace: str, names: Collection[str]) -> dict[str, RuleRow]:
+    """The calendars of these names, as far as there are any."""
+    known = tuple(name for name in names if "\0" not in name)
+    query = RuleQuery(namespace=namespace, kind=RuleKind.CALENDAR, names=known, limit=len(known))
+    return {row.name: row for row in await context.store.rules.find(query)} if known else {}
 
 
-async def _rules_of(context: ControlContext, namespace: str, kind: RuleKind) -> list[RuleRow]:
-    """All of one namespace, page by page."""
+async def _windows(context: ControlContext, namespace: str) -> list[RuleRow]:
+    """All maintenance windows of one namespace, page by page."""
+    query = RuleQuery(namespace=namespace, kind=RuleKind.WINDOW, limit=PAGE)
     found: list[RuleRow] = []
     while True:
-        page = await context.store.rules.page(namespace, kind, after=found[-1].name if found else None, limit=PAGE)
+        page = await context.store.rules.find(query)
         found += page
         if len(page) < PAGE:
             return found
+        query = replace(query, after=page[-1].name)
 
 
 async def rules_for(
     context: ControlContext, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
 ) -> ScheduleRules | None:
     """The rules that may close the times of a job with these labels; None if there are none."""
-    calendars: list[CalendarRule] = []
-    for use in uses:
-        row = await context.store.rules.get(namespace, RuleKind.CALENDAR, use.name)
-        if row is not None:
-            calendars.append(CalendarRule(use.name, decode_calendar(row.body).calendar, use.mode, use.otherwise))
-    rows = await _rules_of(context, namespace, RuleKind.WINDOW)
-    windows = [decode_window(row.name, row.body).window for row in rows]
+    stored = await _calendars(context, namespace, {use.name for use in uses})
+    calendars = [
+        CalendarRule(use.name, decode_calendar(stored[use.name].body).calendar, use.mode, use.otherwise)
+        for use in uses
+        if use.name in stored
+    ]
+    windows = [decode_window(row.name, row.body).window for row in await _windows(context, namespace)]
     concerned = tuple(window for window in windows if window.concerns(labels or {}))
     return ScheduleRules(tuple(calendars), concerned) if calendars or concerned else None

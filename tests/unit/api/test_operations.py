@@ -424,7 +424,7 @@ async def test_an_operation_goes_on_where_it_was_when_the_store_comes_back(
         raise StoreUnavailable("the store is away")
 
     with monkeypatch.context() as during:
-        during.setattr(here.store.runs, "cancel", away)
+        during.setattr(here.store.runs, "move", away)
         with pytest.raises(StoreUnavailable):
             await OperationPages(here.world.control.context).page(operation, 10)
     await here.pass_time(31)

@@ -10,7 +10,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
 from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
 
 
@@ -63,7 +63,9 @@ class CalendarService:
     @requires(Permission.CALENDARS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
         """By name, those after `after`."""
-        rows = await self._context.store.rules.page(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
+        rows = await self._context.store.rules.find(
+            RuleQuery(namespace=who.namespace, kind=RuleKind.CALENDAR, after=after, limit=limit)
+        )
         return await self._rules.in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
     @requires(Permission.CALENDARS_READ)

@@ -31,7 +31,7 @@ from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
 from tickwise.roles.shared.calendars import (
     NAME_MAX,
     CalendarBody,
@@ -110,7 +110,10 @@ class StoredRules:
 
     async def find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
         """The calendar or window of this name, or None."""
-        return None if "\0" in name else await self._context.store.rules.get(who.namespace, kind, name)
+        if "\0" in name:
+            return None
+        query = RuleQuery(namespace=who.namespace, kind=kind, names=(name,), limit=1)
+        return next(iter(await self._context.store.rules.find(query)), None)
 
     async def get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
         """The calendar or window of this name. Raises `NotFound`."""

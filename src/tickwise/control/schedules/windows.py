@@ -16,7 +16,7 @@ from tickwise.control.texts import clean_text
 from tickwise.domain.calendar.rules import Otherwise, Window
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
 from tickwise.roles.shared.calendars import CalendarBody
 from tickwise.roles.shared.rulebook import StoredWindow, decode_window, encode_window
 
@@ -79,7 +79,9 @@ class WindowService:
     @requires(Permission.WINDOWS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
         """By name, those after `after`."""
-        rows = await self._context.store.rules.page(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
+        rows = await self._context.store.rules.find(
+            RuleQuery(namespace=who.namespace, kind=RuleKind.WINDOW, after=after, limit=limit)
+        )
         return await self._rules.in_thread(
             who, lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows]
         )

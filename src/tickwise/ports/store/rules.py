@@ -63,6 +63,19 @@ class RuleRow:
     updated_at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleQuery:
+    """The rules of one kind in one namespace; everything given must match."""
+
+    namespace: str
+    kind: RuleKind
+    names: Sequence[str] | None = None
+    """Only rules of these names; None: of any name."""
+    after: str | None = None
+    """Rules with a greater name only: the last one of the page before."""
+    limit: int = 50
+
+
 def check_seen(stored: RuleRow | None, seen: RuleRow, version: int | None) -> None:
     """Raise `VersionConflict` if what is stored under a name is not at this version, or not of the creation that was
     seen. A version of None and a creation of 0.0 are anything, version 0 is nothing."""
@@ -98,12 +111,8 @@ class RuleStore(Protocol):
         be replaced."""
         ...
 
-    async def get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
-        """One."""
-        ...
-
-    async def page(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
-        """By name, those after `after`."""
+    async def find(self, query: RuleQuery) -> Sequence[RuleRow]:
+        """Up to `limit` rules, by name."""
         ...
 
     async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:

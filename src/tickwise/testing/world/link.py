@@ -29,7 +29,7 @@ READS: Final = frozenset(
     {
         "now", "jobs.get", "searches.jobs", "tasks.get", "tasks.page", "receipts.find", "runs.get",
         "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats",
-        "incidents.between", "rules.get", "rules.page", "rules.all", "keys.find", "keys.count",
+        "incidents.between", "rules.find", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
         "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys", "upkeep.cluster_id",
         "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Conflict, NotFound
-from tickwise.ports.store import JobAction, RuleKind, RuleRow, check_room, check_seen, is_done
+from tickwise.ports.store import JobAction, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
 
 
 class Rules(Duty):
@@ -34,13 +34,15 @@ class Rules(Duty):
         self._changed(rule.namespace)
         return rules[name]
 
-    async def get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
-        return self._state.rules.get((namespace, kind, name))
-
-    async def page(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
-        mine = [rule for rule in self._state.rules.values() if (rule.namespace, rule.kind) == (namespace, kind)]
-        mine.sort(key=lambda rule: rule.name)
-        return [rule for rule in mine if after is None or rule.name > after][:limit]
+    async def find(self, query: RuleQuery) -> Sequence[RuleRow]:
+        found = [
+            rule
+            for rule in self._state.rules.values()
+            if (rule.namespace, rule.kind) == (query.namespace, query.kind)
+            and (query.names is None or rule.name in query.names)
+            and (query.after is None or rule.name > query.after)
+        ]
+        return sorted(found, key=lambda rule: rule.name)[: query.limit]
 
     async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
         stored = self._state.rules.get((namespace, kind, name))

@@ -15,7 +15,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound
-from tickwise.ports.store import RuleKind, RuleRow, check_room, check_seen, is_done
+from tickwise.ports.store import RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
 
 TRIES: Final = 4
 """Half a second each: a batch of timers takes some milliseconds."""
@@ -40,15 +40,11 @@ class Rules(Part):
             await connection.execute(statement("rules_changed"), rule.namespace)
         return _rule(stored)
 
-    async def get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+    async def find(self, query: RuleQuery) -> Sequence[RuleRow]:
         """See the port."""
+        asked = (query.namespace, query.kind, query.names, query.after, query.limit)
         async with self._links.pooled(writes=False) as connection:
-            return await _found(connection, namespace, kind, name)
-
-    async def page(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("rules_list"), namespace, kind, after, limit)
+            rows = await connection.fetch(statement("rules_list"), *asked)
         return [_rule(row) for row in rows]
 
     async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tickwise.domain.decision import NEVER, Hold
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import MAX_NAMESPACE, MAX_RULES, RESERVED, JobAction, RuleKind, RuleRow, Store
+from tickwise.ports.store import MAX_NAMESPACE, MAX_RULES, RESERVED, JobAction, RuleKind, RuleQuery, RuleRow, Store
 from tickwise.testing.contracts.base import StoreContract, microseconds
 from tickwise.testing.factories import Factory, held
 
@@ -19,8 +19,14 @@ HOUR = 3600.0
 ODD_BODY = '{ "entries" :[],\t"n": 1.0e+2, "s": "\\u0000 😀" }'
 
 
+async def _rule(store: Store, kind: RuleKind, name: str, *, namespace: str = "default") -> RuleRow | None:
+    found = await store.rules.find(RuleQuery(namespace=namespace, kind=kind, names=[name]))
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
 class RulesContract(StoreContract):
-    """`rules.put`, `rules.get`, `rules.page`, `rules.delete`, `rules.all`."""
+    """`rules.put`, `rules.find`, `rules.delete`, `rules.all`."""
 
     async def crowd(self, store: Store, rules: Sequence[RuleRow]) -> None:
         """Store many rules. A backend may know a quicker way."""
@@ -31,7 +37,7 @@ class RulesContract(StoreContract):
     async def test_a_rule_is_kept_byte_for_byte(self, store: Store, make: Factory, kind: RuleKind) -> None:
         """With its version and instants given by the store."""
         kept = await store.rules.put(make.rule("Ünï 😀", kind, body=ODD_BODY, created_by="grace"))
-        assert await store.rules.get("default", kind, "Ünï 😀") == kept
+        assert await _rule(store, kind, "Ünï 😀") == kept
         assert (kept.namespace, kept.kind, kept.name, kept.body) == ("default", kind, "Ünï 😀", ODD_BODY)
         assert (kept.version, kept.created_by, kept.created_at) == (1, "grace", kept.updated_at)
         assert abs(kept.created_at - await store.now()) < 5.0
@@ -44,7 +50,7 @@ class RulesContract(StoreContract):
         assert (second.version, second.body, second.created_by) == (2, '"b"', "ada")
         assert second.created_at == first.created_at
         assert second.updated_at > first.updated_at
-        assert await store.rules.get("default", RuleKind.CALENDAR, first.name) == second
+        assert await _rule(store, RuleKind.CALENDAR, first.name) == second
         assert (await store.rules.put(make.rule(body='"a"'))).version == 3
 
     async def test_the_same_body_again_changes_nothing(self, store: Store, make: Factory) -> None:
@@ -62,7 +68,7 @@ class RulesContract(StoreContract):
             await store.rules.put(make.rule(body='"a"'), 0)
         with pytest.raises(VersionConflict):
             await store.rules.put(make.rule(body='"b"'), 0)
-        assert await store.rules.get("default", RuleKind.CALENDAR, first.name) == first
+        assert await _rule(store, RuleKind.CALENDAR, first.name) == first
 
     async def test_a_rule_can_be_replaced_only_as_it_was_read(self, store: Store, make: Factory) -> None:
         """Somebody else changed it first, or it is gone; a repeat of what is in doubt is answered as it was."""
@@ -75,7 +81,7 @@ class RulesContract(StoreContract):
                 await store.rules.put(make.rule(body='"c"'), version)
         with pytest.raises(VersionConflict):
             await store.rules.put(make.rule("other"), 1)
-        assert await store.rules.get("default", RuleKind.CALENDAR, "other") is None
+        assert await _rule(store, RuleKind.CALENDAR, "other") is None
 
     async def test_what_was_created_anew_is_not_what_was_read(self, store: Store, make: Factory) -> None:
         """Its versions begin again: a write of what was read before tells them apart by their creation."""
@@ -88,7 +94,7 @@ class RulesContract(StoreContract):
             await store.rules.put(replace(first, body='"b"'), 1)
         with pytest.raises(VersionConflict):
             await store.rules.delete("default", RuleKind.CALENDAR, first.name, expected=first)
-        assert await store.rules.get("default", RuleKind.CALENDAR, first.name) == second
+        assert await _rule(store, RuleKind.CALENDAR, first.name) == second
         assert (await store.rules.put(replace(second, body='"b"'), 1)).version == 2
 
     async def test_of_many_who_replace_one_version_one_does(self, store: Store, other: Store, make: Factory) -> None:
@@ -121,11 +127,11 @@ class RulesContract(StoreContract):
         calendar = await store.rules.put(make.rule("one", RuleKind.CALENDAR, body='"a"'))
         window = await store.rules.put(make.rule("one", RuleKind.WINDOW, body='"b"'))
         elsewhere = await store.rules.put(make.rule("one", namespace="elsewhere", body='"c"'))
-        assert await store.rules.get("default", RuleKind.CALENDAR, "one") == calendar
-        assert await store.rules.get("default", RuleKind.WINDOW, "one") == window
-        assert await store.rules.get("elsewhere", RuleKind.CALENDAR, "one") == elsewhere
-        assert await store.rules.get("elsewhere", RuleKind.WINDOW, "one") is None
-        assert await store.rules.get("default", RuleKind.CALENDAR, "nothing") is None
+        assert await _rule(store, RuleKind.CALENDAR, "one") == calendar
+        assert await _rule(store, RuleKind.WINDOW, "one") == window
+        assert await _rule(store, RuleKind.CALENDAR, "one", namespace="elsewhere") == elsewhere
+        assert await _rule(store, RuleKind.WINDOW, "one", namespace="elsewhere") is None
+        assert await _rule(store, RuleKind.CALENDAR, "nothing") is None
 
     async def test_rules_are_listed_by_name_in_pages(self, store: Store, make: Factory) -> None:
         """From after the last one of the page before; those of one kind and namespace."""
@@ -133,13 +139,25 @@ class RulesContract(StoreContract):
             await store.rules.put(make.rule(name))
         await store.rules.put(make.rule("aardvark", RuleKind.WINDOW))
         await store.rules.put(make.rule("aardvark", namespace="elsewhere"))
-        first = await store.rules.page("default", RuleKind.CALENDAR, after=None, limit=3)
+        calendars = RuleQuery(namespace="default", kind=RuleKind.CALENDAR, limit=3)
+        first = await store.rules.find(calendars)
         assert [rule.name for rule in first] == ["alpha", "bravo", "charlie"]
-        rest = await store.rules.page("default", RuleKind.CALENDAR, after=first[-1].name, limit=3)
+        rest = await store.rules.find(replace(calendars, after=first[-1].name))
         assert [rule.name for rule in rest] == ["delta"]
-        assert [rule.name for rule in await store.rules.page("default", RuleKind.WINDOW, after=None, limit=3)] == [
-            "aardvark"
-        ]
+        windows = await store.rules.find(replace(calendars, kind=RuleKind.WINDOW))
+        assert [rule.name for rule in windows] == ["aardvark"]
+
+    async def test_rules_are_found_by_their_names_in_pages(self, store: Store, make: Factory) -> None:
+        """A name without a rule is left out; no name finds nothing."""
+        for name in ("alpha", "bravo", "charlie", "delta"):
+            await store.rules.put(make.rule(name))
+        await store.rules.put(make.rule("echo", RuleKind.WINDOW))
+        named = RuleQuery(
+            namespace="default", kind=RuleKind.CALENDAR, names=["delta", "echo", "alpha", "bravo", "zulu"], limit=2
+        )
+        assert [rule.name for rule in await store.rules.find(named)] == ["alpha", "bravo"]
+        assert [rule.name for rule in await store.rules.find(replace(named, after="bravo"))] == ["delta"]
+        assert list(await store.rules.find(replace(named, names=[]))) == []
 
     async def test_all_rules_of_all_namespaces_are_read_at_once(self, store: Store, make: Factory) -> None:
         """Every scheduler holds them in memory."""
@@ -177,7 +195,7 @@ class RulesContract(StoreContract):
             with pytest.raises(NotFound):
                 await store.rules.delete(namespace, kind, name)
         await store.rules.delete("default", RuleKind.CALENDAR, "one")
-        assert await store.rules.get("default", RuleKind.CALENDAR, "one") is None
+        assert await _rule(store, RuleKind.CALENDAR, "one") is None
         with pytest.raises(NotFound):
             await store.rules.delete("default", RuleKind.CALENDAR, "one")
         assert (await store.rules.put(make.rule("one"), 0)).version == 1
