@@ -507,7 +507,7 @@ async def test_each_reason_of_a_record_has_its_code(here: Scene, reason: SkipRea
     move = OccurrenceMove(
         namespace="default", job_id=row.job_id, expected=row.timer, timer=TimerState(AT_NINE + HOUR), skip=skip
     )
-    await here.store.jobs.move_occurrence(move)
+    await here.store.jobs.move(move)
     found = await here.explain(job_id, "09:00:00")
     assert f"skipped_{reason.value}" == found["code"]
     assert "because of what the record says" in found["sentence"]

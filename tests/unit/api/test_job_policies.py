@@ -18,7 +18,7 @@ from tests.support.overriding import override
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.memory.definitions import JobCommands
+from tickwise.adapters.store.memory.definitions import Jobs
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import doubtful
 from tickwise.control.tasks import CheckedTask, TaskCheck
@@ -172,13 +172,13 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
 ) -> None:
     """Its size or its key, also where that goes with the queue; nothing else, or it would lose its place."""
     seen: list[bool] = []
-    keep = JobCommands.change
+    keep = Jobs.change
 
-    async def told(self: JobCommands, change: JobChange) -> JobRow:
+    async def told(self: Jobs, change: JobChange) -> JobRow:
         seen.append(change.repace)
         return await keep(self, change)
 
-    monkeypatch.setattr(JobCommands, "change", told)
+    monkeypatch.setattr(Jobs, "change", told)
     await put(here, await create(here, every="1h", rate={"limit": 1, "key": "queue"}), **change)
     assert [repace] == seen
 

@@ -29,7 +29,7 @@ from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.errors import InDoubt
 from tickwise.domain.model import run_id
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import ClaimRequest, Fire, FireRequest, NewExecutor, OccurrenceMove
+from tickwise.ports.store import ClaimRequest, Fire, FireRequest, JobRow, NewExecutor, OccurrenceMove
 from tickwise.testing.contracts.base import taken
 
 T = TypeVar("T")
@@ -86,17 +86,18 @@ async def test_a_move_whose_answer_was_lost_concerns_no_other_occurrence(
 ) -> None:
     """Though a scheduler has moved the timer on by the time of the repeat."""
     job_id = await create(here, cron="* * * * * *", overlap="allow")
-    real = here.store.jobs.move_occurrence
+    real = here.store.jobs.move
     moves: list[OccurrenceMove] = []
 
-    async def occurrence_move(move: OccurrenceMove) -> None:
+    async def jobs_move(move: OccurrenceMove) -> JobRow:
         moves.append(move)
-        await real(move)
+        row = await real(move)
         if len(moves) == 1:
             await plan_ahead(here, 5.0)
             raise InDoubt("the link broke")
+        return row
 
-    monkeypatch.setattr(here.store.jobs, "move_occurrence", occurrence_move)
+    monkeypatch.setattr(here.store.jobs, "move", jobs_move)
     monkeypatch.setattr("tickwise.control.context.surely", at_once)
     told = await post(here, f"/jobs/{job_id}/{action}", **body)
     assert "2027-01-15T08:00:01Z" == told["nominal_time"]

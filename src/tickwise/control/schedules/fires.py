@@ -1,7 +1,7 @@
 """The next occurrence alone: skip it, or let it run later. The schedule stays as it is.
 
-        next that has not begun ──┬─ a run already (a scheduler plans a little ahead) ──► runs.skip, runs.postpone
-                                  └─ where the timer stands ────────────────────────────► jobs.move_occurrence
+        next that has not begun ──┬─ a run already (a scheduler plans a little ahead) ──► runs.move
+                                  └─ where the timer stands ────────────────────────────► jobs.move
 
 Invariant: an occurrence keeps its name and its nominal time, so a late scheduler finds it decided.
 """
@@ -176,7 +176,7 @@ class NextOccurrence:
     async def _is_moved(self, move: OccurrenceMove) -> bool:
         """False: the timer is not where the move was made for."""
         try:
-            await self._context.surely(lambda: self._context.store.jobs.move_occurrence(move))
+            await self._context.surely(lambda: self._context.store.jobs.move(move))
         except VersionConflict:
             # Or it was made, the answer was lost, and a scheduler moved the timer on since: another occurrence is not
             # meant.

@@ -403,14 +403,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def move(self, move: JobMove) -> JobRow:
-        """Pause, resume or cancel. Doing it twice is doing it once. Raises `NotFound`; `Conflict` for a pause or
-        resume of a CANCELLED job."""
-        ...
-
-    async def move_occurrence(self, move: OccurrenceMove) -> None:
-        """Skip the next occurrence, or give it another time. Raises `NotFound`, `VersionConflict`; `Conflict` if the
-        job is CANCELLED."""
+    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
+        """Pause, resume or cancel a job, or move its next occurrence. Doing it twice is doing it once. Raises
+        `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels it."""
         ...
 
 

@@ -22,6 +22,7 @@ from tickwise.ports.store import (
     JobQuery,
     JobRow,
     NewJob,
+    OccurrenceMove,
     Receipt,
     Replan,
     Replay,
@@ -33,8 +34,8 @@ from tickwise.ports.store import (
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
 
-class JobCommands(Duty):
-    """`JobStore` of the port, but for moved occurrences."""
+class Jobs(Duty):
+    """`JobStore` of the port."""
 
     # ------------------------------------------------------------------------------------------- submits
 
@@ -171,8 +172,36 @@ class JobCommands(Duty):
         if key is not None:
             keys[job.namespace, key] = job
 
-    async def move(self, move: JobMove) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
         job = self._state.job(move.namespace, move.job_id)
+        if isinstance(move, OccurrenceMove):
+            self._move_occurrence(job, move)
+        else:
+            self._move_job(job, move)
+        return self._state.job_row(job)
+
+    def _move_occurrence(self, job: JobRecord, move: OccurrenceMove) -> None:
+        state = self._state
+        if job.standing is JobAction.CANCEL:
+            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
+        stands = None if job.timer is None else job.timer.pending
+        if stands != move.expected:
+            if self._is_repeat(move, is_there=stands == move.timer):
+                return
+            raise VersionConflict("the schedule has moved on; read the job again, then decide")
+        state.move_timer(job, move.timer, zone_data=move.zone_data)
+        if move.run is not None:
+            state.make(job, move.run)
+        if move.skip is not None:
+            state.skip(job, move.skip)
+        state.touch(job)
+
+    def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
+        """Whether all that a move would do is done."""
+        made = [each.run_id for each in (move.run, move.skip) if each is not None]
+        return is_there and all(run_id in self._state.runs or run_id in self._state.ended for run_id in made)
+
+    def _move_job(self, job: JobRecord, move: JobMove) -> None:
         if job.standing is JobAction.CANCEL and move.action is not JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
         if move.expected_version not in (None, job.version):
@@ -184,7 +213,6 @@ class JobCommands(Duty):
             self._pause(job, move)
         elif self._state.is_paused(job):
             self._resume(job, move)
-        return self._state.job_row(job)
 
     def _pause(self, job: JobRecord, move: JobMove) -> None:
         self._state.pause(job, reason=move.reason, until=move.until, by=move.by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
-from tickwise.adapters.store.memory.definitions import JobCommands, JobSearches, Receipts, Tasks
+from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.flow import Completions, Queues
@@ -16,15 +16,11 @@ from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
-from tickwise.adapters.store.memory.timers import OccurrenceMoves, TimerCommands
+from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
 
 NEAR_SECONDS = 2.0
-
-
-class Jobs(JobCommands, OccurrenceMoves):
-    """`JobStore` of the port."""
 
 
 class Runs(RunCommands, RunRecords):

@@ -12,7 +12,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.records import BatchRecord, TimeQueue, TimerRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
-from tickwise.domain.errors import Conflict, StoreUnavailable, VersionConflict
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import (
     BATCH_SECONDS,
@@ -22,7 +22,6 @@ from tickwise.ports.store import (
     FireRequest,
     JobAction,
     NewRun,
-    OccurrenceMove,
     Ready,
     Timer,
 )
@@ -174,29 +173,3 @@ class TimerCommands(Duty):
             state.fires_in_minute.clear()
         state.fires_in_minute.update(counts)
         return {namespace: state.fires_in_minute[namespace] for namespace in counts}
-
-
-class OccurrenceMoves(Duty):
-    """`JobStore.move_occurrence` of the port."""
-
-    async def move_occurrence(self, move: OccurrenceMove) -> None:
-        state = self._state
-        job = state.job(move.namespace, move.job_id)
-        if job.standing is JobAction.CANCEL:
-            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
-        stands = None if job.timer is None else job.timer.pending
-        if stands != move.expected:
-            if self._is_repeat(move, is_there=stands == move.timer):
-                return
-            raise VersionConflict("the schedule has moved on; read the job again, then decide")
-        state.move_timer(job, move.timer, zone_data=move.zone_data)
-        if move.run is not None:
-            state.make(job, move.run)
-        if move.skip is not None:
-            state.skip(job, move.skip)
-        state.touch(job)
-
-    def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
-        """Whether all that a move would do is done."""
-        made = [each.run_id for each in (move.run, move.skip) if each is not None]
-        return is_there and all(run_id in self._state.runs or run_id in self._state.ended for run_id in made)

@@ -28,7 +28,7 @@ from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, 
 
 
 class Changes(Part):
-    """`change`, `move` and `move_occurrence` of the port's `JobStore`."""
+    """`change` and `move` of the port's `JobStore`."""
 
     async def change(self, change: JobChange) -> JobRow:
         """See the port."""
@@ -80,8 +80,11 @@ class Changes(Part):
         if change.repace:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
-    async def move(self, move: JobMove) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
         """See the port."""
+        return await (self._move_occurrence(move) if isinstance(move, OccurrenceMove) else self._move_job(move))
+
+    async def _move_job(self, move: JobMove) -> JobRow:
         woken: list[Woken] = []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             cancelling = move.action is JobAction.CANCEL
@@ -154,15 +157,14 @@ class Changes(Part):
         else:
             await put_timer(connection, job_id, timer, run_id, plan.zone_data)
 
-    async def move_occurrence(self, move: OccurrenceMove) -> None:
-        """See the port."""
+    async def _move_occurrence(self, move: OccurrenceMove) -> JobRow:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await _locked(connection, move.namespace, move.job_id)
             row = await connection.fetchrow(statement("timer_lock"), move.job_id)
             stands = None if row is None else pending(row)
             if stands != move.expected:
                 if stands == move.timer and await _is_made(connection, move):
-                    return
+                    return await _shown(connection, move.namespace, move.job_id)
                 raise VersionConflict("the schedule has moved on; read the job again, then decide")
             if move.timer is None:
                 await connection.execute(statement("timer_drop"), move.job_id)
@@ -172,6 +174,7 @@ class Changes(Part):
             await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
             await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
             await connection.execute(statement("job_touch"), move.job_id)
+            return await _shown(connection, move.namespace, move.job_id)
 
 
 async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:

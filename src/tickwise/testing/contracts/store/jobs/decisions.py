@@ -150,9 +150,7 @@ class DecisionsContract(StoreContract):
             await store.jobs.change(make.change(await self.job_row(store, job.job_id), replan=plan))
         expected = (await self.job_row(store, moved.job_id)).timer
         assert expected is not None
-        await store.jobs.move_occurrence(
-            make.occurrence(moved.job_id, expected, TimerState(make.now + 200.0), zone_data="2026b")
-        )
+        await store.jobs.move(make.occurrence(moved.job_id, expected, TimerState(make.now + 200.0), zone_data="2026b"))
         for version, found in (("2026b", set()), ("2026c", {edited.job_id, moved.job_id})):
             async with self.near(store, 10.0, other_zone_data_than=version) as batch:
                 assert {timer.job_id for timer in batch.timers} == found

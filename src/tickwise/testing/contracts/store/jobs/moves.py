@@ -19,7 +19,7 @@ HOUR = 3600.0
 
 
 class MovesContract(StoreContract):
-    """`jobs.move`."""
+    """`jobs.move` (`JobMove`)."""
 
     async def test_a_paused_job_has_no_next_run(self, store: Store, make: Factory) -> None:
         """And says why."""

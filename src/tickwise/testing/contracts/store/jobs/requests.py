@@ -19,7 +19,7 @@ HOUR = 3600.0
 
 
 class OccurrenceMovesContract(StoreContract):
-    """`jobs.move_occurrence`."""
+    """`jobs.move` (`OccurrenceMove`)."""
 
     async def recurring(self, store: Store, make: Factory) -> tuple[NewJob, TimerState]:
         """A job that fires next in an hour, and its timer."""
@@ -34,7 +34,7 @@ class OccurrenceMovesContract(StoreContract):
         job, stands = await self.recurring(store, make)
         skip = make.skip(job.job_id, make.now + HOUR, reason=SkipReason.REQUESTED, error="skipped by ada")
         following = TimerState(make.now + 2 * HOUR, fired=3)
-        await store.jobs.move_occurrence(make.occurrence(job.job_id, stands, following, skip=skip))
+        await store.jobs.move(make.occurrence(job.job_id, stands, following, skip=skip))
         row = await self.run_row(store, skip.run_id)
         assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(following)
@@ -44,7 +44,7 @@ class OccurrenceMovesContract(StoreContract):
         job, stands = await self.recurring(store, make)
         run = make.scheduled(job.job_id, make.now + 90 * 60.0, nominal=make.now + HOUR, overlap=Overlap.QUEUE_ALL)
         following = TimerState(make.now + 2 * HOUR)
-        await store.jobs.move_occurrence(make.occurrence(job.job_id, stands, following, run=run))
+        await store.jobs.move(make.occurrence(job.job_id, stands, following, run=run))
         row = await self.run_row(store, run.run_id)
         assert (row.state, row.trigger) == (RunState.QUEUED, Trigger.SCHEDULE)
         assert microseconds(row.nominal_at) == microseconds(make.now + HOUR)
@@ -59,7 +59,7 @@ class OccurrenceMovesContract(StoreContract):
         skip = make.skip(job.job_id, make.now + 2 * HOUR, reason=SkipReason.CALENDAR)
         move = make.occurrence(job.job_id, stands, TimerState(make.now + 4 * HOUR), run=run, skip=skip)
         for _ in range(2):
-            await store.jobs.move_occurrence(move)
+            await store.jobs.move(move)
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
         assert await self.run_state(store, skip.run_id) is RunState.SKIPPED
         told = await self.job_row(store, job.job_id)
@@ -68,9 +68,7 @@ class OccurrenceMovesContract(StoreContract):
     async def test_the_last_occurrence_leaves_no_timer(self, store: Store, make: Factory) -> None:
         """Skipped, there is nothing to come."""
         job, stands = await self.recurring(store, make)
-        await store.jobs.move_occurrence(
-            make.occurrence(job.job_id, stands, None, skip=make.skip(job.job_id, make.now + HOUR))
-        )
+        await store.jobs.move(make.occurrence(job.job_id, stands, None, skip=make.skip(job.job_id, make.now + HOUR)))
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.timer, row.next_run_at) == (JobStatus.COMPLETED, None, None)
 
@@ -81,7 +79,7 @@ class OccurrenceMovesContract(StoreContract):
         stands = (await self.job_row(store, job.job_id)).timer
         assert stands is not None
         run = make.scheduled(job.job_id, make.now + 2 * HOUR, nominal=make.now + HOUR)
-        await store.jobs.move_occurrence(make.occurrence(job.job_id, stands, None, run=run))
+        await store.jobs.move(make.occurrence(job.job_id, stands, None, run=run))
         assert run.run_id == job.run_id
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
         await self.shift(store, HOUR)
@@ -99,9 +97,7 @@ class OccurrenceMovesContract(StoreContract):
         ]
         for expected in others:
             with pytest.raises(VersionConflict):
-                await store.jobs.move_occurrence(
-                    make.occurrence(job.job_id, expected, TimerState(make.now + 9 * HOUR), skip=skip)
-                )
+                await store.jobs.move(make.occurrence(job.job_id, expected, TimerState(make.now + 9 * HOUR), skip=skip))
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(stands)
         assert await self.run_state(store, skip.run_id) is None
 
@@ -110,7 +106,7 @@ class OccurrenceMovesContract(StoreContract):
         job, stands = await self.recurring(store, make)
         await store.jobs.change(make.change(await self.job_row(store, job.job_id), replan=make.plan()))
         with pytest.raises(VersionConflict):
-            await store.jobs.move_occurrence(make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR)))
+            await store.jobs.move(make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR)))
         assert (await self.job_row(store, job.job_id)).timer is None
 
     async def test_a_move_in_doubt_may_be_repeated(self, store: Store, make: Factory) -> None:
@@ -119,7 +115,7 @@ class OccurrenceMovesContract(StoreContract):
         skip = make.skip(job.job_id, make.now + HOUR)
         move = make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR), skip=skip)
         for _ in range(2):
-            await store.jobs.move_occurrence(move)
+            await store.jobs.move(move)
         timer = (await self.job_row(store, job.job_id)).timer
         assert instants(timer) == instants(TimerState(make.now + 2 * HOUR))
 
@@ -136,11 +132,11 @@ class OccurrenceMovesContract(StoreContract):
             for number in range(6)
         ]
         answers = await asyncio.gather(
-            *(client.jobs.move_occurrence(move) for client, move in zip([store, other] * 3, moves, strict=True)),
+            *(client.jobs.move(move) for client, move in zip([store, other] * 3, moves, strict=True)),
             return_exceptions=True,
         )
         assert sorted(isinstance(answer, VersionConflict) for answer in answers) == [False] + [True] * 5
-        made = [move for move, answer in zip(moves, answers, strict=True) if answer is None]
+        made = [move for move, answer in zip(moves, answers, strict=True) if not isinstance(answer, BaseException)]
         assert (await store.upkeep.stats()).queued == 1
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(made[0].timer)
 
@@ -150,7 +146,7 @@ class OccurrenceMovesContract(StoreContract):
         skip = make.skip(job.job_id, make.now + HOUR)
         move = make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR), skip=skip)
         async with self.near(store, 2 * HOUR) as batch:
-            moving = asyncio.create_task(other.jobs.move_occurrence(move))
+            moving = asyncio.create_task(other.jobs.move(move))
             await asyncio.wait([moving], timeout=0.05)
             made = await batch.commit([make.fire(job.job_id, stands.due, make.now + 3 * HOUR)])
         [answer] = await asyncio.gather(moving, return_exceptions=True)
@@ -166,11 +162,11 @@ class OccurrenceMovesContract(StoreContract):
             make.occurrence(job.job_id, stands, None, namespace="elsewhere"),
         ):
             with pytest.raises(NotFound):
-                await store.jobs.move_occurrence(elsewhere)
+                await store.jobs.move(elsewhere)
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(stands)
         await store.jobs.move(make.move(job.job_id, JobAction.CANCEL))
         with pytest.raises(Conflict):
-            await store.jobs.move_occurrence(make.occurrence(job.job_id, stands, None))
+            await store.jobs.move(make.occurrence(job.job_id, stands, None))
 
 
 class RunRequestsContract(StoreContract):
