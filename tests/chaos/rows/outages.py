@@ -57,8 +57,9 @@ async def failing_store(scene: Scene, size: Size) -> Knowledge:
     for player in scene.players:
         if player.role.process.poll() is not None:
             scene.complain(f"{player.role.log.name} ended with {player.role.process.returncode}")
-        if player.role.events("loop_failed"):
-            scene.complain(f"{player.role.log.name} took an absent database for a defect")
+        for failed in player.role.events("loop_failed")[:1]:
+            *_, cause = str(failed.get("exception", "")).strip().splitlines() or [""]
+            scene.complain(f"{player.role.log.name} took an absent database for a defect: {failed['loop']}: {cause}")
     await scene.slots_are_free()
     return Knowledge()
 
