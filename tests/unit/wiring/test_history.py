@@ -146,12 +146,14 @@ async def test_a_wrong_record_is_found(
     assert not verdict.valid
 
 
+GONE = 1
+"""Stands for the number of the executor that was lost."""
 ATTEMPTS: list[tuple[FindingKind, dict[int, dict[str, Any]]]] = [
     (FindingKind.ILLEGAL_TRANSITION, {2: {"state": RunState.RETRYING}}),
     (FindingKind.TERMINAL_LEFT, {1: {"state": RunState.SUCCESS}}),
     (FindingKind.TOKEN_REUSED, {1: {"token": 77}, 2: {"token": 77}}),
     (FindingKind.TOKEN_NOT_INCREASED, {1: {"attempt": 2}, 2: {"attempt": 1}}),
-    (FindingKind.LATE_START, {2: {"executor": 1}}),
+    (FindingKind.LATE_START, {2: {"executor": GONE}}),
 ]
 
 
@@ -160,7 +162,10 @@ async def test_wrong_attempts_are_found(
     archive: Distorted, recorded: Recorded, kind: FindingKind, wrong: dict[int, dict[str, Any]]
 ) -> None:
     """An ended run's attempts are told as a walk, and the walk is judged as a journal is."""
-    archive.told_attempts = wrong
+    [gone] = [row.executor for row in await archive.executors.all() if row.gone_at is not None]
+    archive.told_attempts = {
+        attempt: {**told, "executor": gone} if told.get("executor") == GONE else told for attempt, told in wrong.items()
+    }
     archive.gone_earlier_seconds = 5.0
     verdict = await judged(archive)
     assert kind in verdict.kinds(), verdict.as_text()
