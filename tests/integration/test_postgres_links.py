@@ -12,10 +12,12 @@ import pytest_asyncio
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
-from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.signals.postgres import PostgresLink, PostgresSharedState, PostgresSignals, postgres_limits
+from tickwise.adapters.store.postgres import PostgresStore, check_sessions, upgrade
 from tickwise.adapters.store.postgres.connection.link import target, translated
 from tickwise.domain.errors import InDoubt, StoreUnavailable
+from tickwise.ports.limits import Pace
+from tickwise.ports.shared_state import Note
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Added, FireRequest
 from tickwise.testing.contracts.base import taken
@@ -25,6 +27,9 @@ KILL = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name LIKE 'tickwise%' AND datname = current_database()
 """
+TOLD = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+LAST_WORDS = b"E" + (len(TOLD) + 4).to_bytes(4) + TOLD
+"""The error message with which a server ends a session (protocol 3.0, `ErrorResponse`)."""
 DUE = FireRequest(horizon_seconds=1.0, limit=10)
 
 NOT_DONE = {
@@ -308,3 +313,47 @@ async def test_a_bell_without_a_server_is_silent_and_harmless() -> None:
     signals.send(Topic.TIMERS)
     assert event.is_set()
     await signals.stop()
+
+
+async def test_an_idle_session_that_the_server_ends_is_an_outage_and_no_defect(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The driver has read the server's last message and not yet the end of the stream, and refuses the next statement.
+    Notes, the shared count and signals take that for a database that is away; the next call has a new session."""
+    await upgrade(database_url)
+    link = PostgresLink(database_url, SystemClock())
+    shared_state, limits = PostgresSharedState(link), postgres_limits(link, Pace(100.0, 100))
+    notes = [Note("process", "here", {"alive": True})]
+    assert await shared_state.tell(notes, 30.0)
+    _end_session(link)
+    assert not await shared_state.tell(notes, 30.0)
+    assert await eventually(lambda: shared_state.tell(notes, 30.0))
+    await limits.start()
+    assert await limits.hit("somebody")
+    _end_session(link)
+    assert await limits.hit("somebody")
+    await limits.stop()
+    await link.close()
+    assert not [record for record in caplog.records if record.exc_info], "an error with a traceback is a defect"
+
+
+def _end_session(link: PostgresLink) -> None:
+    assert link._connection is not None
+    link._connection._protocol.data_received(LAST_WORDS)
+
+
+async def test_a_link_without_a_server_that_takes_writes_is_an_outage_and_no_defect(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An address that names which servers will do finds none of them during a failover."""
+    await upgrade(database_url)
+    standby_url = f"{database_url}{'&' if '?' in database_url else '?'}target_session_attrs=standby"
+    await check_sessions(standby_url)
+    link = PostgresLink(standby_url, SystemClock())
+    assert not await PostgresSharedState(link).tell([Note("process", "here", {"alive": True})], 30.0)
+    signals = PostgresSignals(link)
+    await signals.start()
+    assert await eventually(lambda: any("wake-ups are neither" in record.message for record in caplog.records))
+    await signals.stop()
+    await link.close()
+    assert not [record for record in caplog.records if record.exc_info], "an error with a traceback is a defect"

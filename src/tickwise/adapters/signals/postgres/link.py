@@ -17,8 +17,9 @@ from tickwise.adapters.signals.keeping import Keeper
 from tickwise.adapters.statements import Statements
 from tickwise.ports.clock import Clock
 
-AWAY: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
-"""All that a call may raise, besides being cancelled."""
+AWAY: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""All that a call may raise, besides being cancelled. The last one: the server has ended an idle session and the driver
+has read only its last message, or no server of the address takes writes."""
 CONNECT_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 30.0
 """How often a quiet link is tried, so that one that died without a word is found out."""

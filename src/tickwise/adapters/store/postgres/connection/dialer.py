@@ -107,5 +107,6 @@ async def _is_shared(first: asyncpg.Connection, second: asyncpg.Connection) -> b
 
 async def check_sessions(dsn: str) -> None:
     """Raises `SharedSessions` if sessions at this address are shared with others; nothing if nobody answers there."""
-    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+    away = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+    with contextlib.suppress(*away):
         await Dialer().check(dsn)
