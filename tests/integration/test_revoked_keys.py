@@ -14,7 +14,7 @@ from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.api import create_app
+from tickwise.api.app import create_app
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting

@@ -18,7 +18,7 @@ from aiohttp import web
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import output
-from tickwise.adapters.runner.http import runner as http
+from tickwise.adapters.runner.http import client
 from tickwise.adapters.runner.http.circuit_breakers import Breakers
 from tickwise.adapters.runner.http.runner import HttpRunner, retry_after_seconds
 from tickwise.adapters.runner.output import OutputSink
@@ -256,7 +256,7 @@ async def test_an_answer_is_read_no_faster_than_it_is_stored(shop: Shop, monkeyp
     """Nothing of it is lost, and only a little is in memory at once."""
     monkeypatch.setattr(output, "MAX_PENDING_BYTES", 10_000)
     monkeypatch.setattr(output, "FLUSH_SECONDS", 0.01)
-    monkeypatch.setattr(http, "READ_BYTES", 1_000)
+    monkeypatch.setattr(client, "READ_BYTES", 1_000)
     waited: list[int] = []
     write = OutputSink.write
 

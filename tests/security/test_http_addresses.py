@@ -19,7 +19,8 @@ from tests.security.probes import probe
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.http.access import AddressRefused, HttpAccess
-from tickwise.adapters.runner.http.runner import HttpRunner, _redirected, _Request
+from tickwise.adapters.runner.http.exchange import Request
+from tickwise.adapters.runner.http.runner import HttpRunner, _redirected
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.ports.runner import Ending, Verdict
@@ -371,7 +372,7 @@ async def test_an_unreadable_entry_is_named(entry: str) -> None:
 def test_a_redirect_gives_up_no_encryption() -> None:
     """A redirect that leads from https to http, of the same host and of another one."""
     access = HttpAccess()
-    request = _Request("GET", access.vet("https://example.com/"), {}, None)
+    request = Request("GET", access.vet("https://example.com/"), {}, None)
     for target in ("http://example.com/", "//example.com/", "http://example.org/"):
         if target.startswith("//"):
             assert "https" == _redirected(request, 302, target, access).url.scheme

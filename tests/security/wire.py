@@ -12,7 +12,8 @@ from typing import Any, Final, Self, cast
 from tests.support.app import ADMIN_KEY, World, world
 from tickwise.api.connections import ConnectionLimits
 from tickwise.api.role_health import create_health_app
-from tickwise.wiring.serving import listen, serving
+from tickwise.wiring.listening import listen
+from tickwise.wiring.serving import serving
 
 AUTHORIZED: Final = f"Authorization: Bearer {ADMIN_KEY}"
 

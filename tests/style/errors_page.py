@@ -108,7 +108,7 @@ def classes() -> list[type[TickwiseError]]:
     found = [TickwiseError]
     for kind in found:
         found += sorted(kind.__subclasses__(), key=lambda below: below.__name__)
-    assert {health.NotReady, problems.BatchRefused, errors.Busy} <= set(found)
+    assert {health.LateWork, problems.BatchRefused, errors.Busy} <= set(found)
     return [kind for kind in found if kind.__module__.startswith("tickwise.")]
 
 

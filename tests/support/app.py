@@ -18,7 +18,7 @@ from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.store.memory.store import MemoryStore
-from tickwise.api import create_app
+from tickwise.api.app import create_app
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest

@@ -10,24 +10,22 @@ and `/metrics` say how long the oldest has waited.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer
+from tickwise.api.problems import NotReady
 from tickwise.api.wire import Health
 from tickwise.control.control import Control
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.permissions import Permission
+from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
-
-Value = TypeVar("Value")
 
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0
 """Anybody may ask for readiness, so asking often must not load the store."""
-METRICS_FRESH_SECONDS: Final = 1.0
-"""A rendering takes some milliseconds in which nobody else is served; Prometheus asks every few seconds."""
 MAX_STATS_SECONDS: Final = 5.0
 """A load balancer gives up soon, and a frozen store gives no answer at all."""
 
@@ -41,47 +39,10 @@ _READY: Final = (
 )
 
 
-class NotReady(Unavailable):
-    """This server should get no requests for now."""
-
-    code = "not_ready"
-
-
 class LateWork(NotReady):
     """Due runs wait too long."""
 
     code = "work_is_late"
-
-
-class Fresh(Generic[Value]):
-    """A value that is made when somebody asks for it, at most once in `seconds`, for all that ask."""
-
-    def __init__(self, make: Callable[[], Awaitable[Value]], clock: Clock, seconds: float) -> None:
-        self._make = make
-        self._clock = clock
-        self._seconds = seconds
-        self._until = float("-inf")
-        self._value: Value | None = None
-        self._making: asyncio.Task[Value] | None = None
-        """Under way: all that ask meanwhile wait for this one, so a slow store is not asked by all at once."""
-
-    async def get(self) -> Value:
-        """No older than `seconds`. Raises what making it raises, which the next caller tries again."""
-        if self._value is not None and self._clock.monotonic() < self._until:
-            return self._value
-        if self._making is None:
-            self._making = asyncio.create_task(self._made(), name="look at the store")
-            self._making.add_done_callback(self._over)
-        return await asyncio.shield(self._making)
-
-    async def _made(self) -> Value:
-        return await self._make()
-
-    def _over(self, making: asyncio.Task[Value]) -> None:
-        failed = making.cancelled() or making.exception() is not None
-        self._making = None
-        self._value = None if failed else making.result()
-        self._until = self._clock.monotonic() + self._seconds
 
 
 class HealthRoutes:

@@ -69,6 +69,12 @@ class MethodNotAllowed(Refused):
         self.allow = allow
 
 
+class NotReady(Unavailable):
+    """This server should get no requests for now."""
+
+    code = "not_ready"
+
+
 class JobPending(Unavailable):
     """The job is accepted and not stored yet; what needs it there can be asked for a moment later."""
 

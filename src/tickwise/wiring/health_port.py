@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tickwise.api.health import METRICS_FRESH_SECONDS, Fresh, NotReady
-from tickwise.api.role_health import create_health_app
+from tickwise.api.problems import NotReady
 from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
+from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
+from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.runtime import Runtime
-from tickwise.wiring.serving import address_of, limits_of, listen, serving
 from tickwise.wiring.startup_wait import StartupWait
 
 HEALTH_CONNECTIONS: Final = 64
@@ -67,6 +67,10 @@ async def health_port(settings: Settings, startup_wait: StartupWait) -> AsyncIte
     if settings.health_port is None:
         yield health
         return
+    # The web server: a process without a health port, which serves nothing, does not load it.
+    from tickwise.api.role_health import create_health_app
+    from tickwise.wiring.serving import limits_of, serving
+
     with listen(settings.host, settings.health_port) as sock:
         health.url = address_of(sock)
         limits = replace(limits_of(settings), connections=HEALTH_CONNECTIONS)

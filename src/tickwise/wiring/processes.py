@@ -21,18 +21,14 @@ from typing import Any, Final
 import structlog
 
 from tickwise.adapters.seclusion import seclude
-from tickwise.api.app import create_app
-from tickwise.api.endpoint import ApiService
 from tickwise.config import Settings
-from tickwise.control.control import Control
 from tickwise.observability import logs
-from tickwise.observability.metrics import CONTENT_TYPE
-from tickwise.ports.store import StoreStats
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
-from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
+from tickwise.wiring.health_port import HealthPort, check_of, health_port
 from tickwise.wiring.link import given_broker
+from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.membership import membership
 from tickwise.wiring.overdue import bound_end
 from tickwise.wiring.runtime import (
@@ -46,7 +42,6 @@ from tickwise.wiring.runtime import (
     running,
     start_control,
 )
-from tickwise.wiring.serving import address_of, limits_of, listen, serving
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
@@ -153,22 +148,22 @@ def _stopper(stop: asyncio.Event, drain_seconds: float) -> Callable[[], None]:
 
 
 async def _up(settings: Settings, stop: asyncio.Event) -> None:
+    from tickwise.wiring.api_port import api_needs_broker, api_port  # the web server: only a process with the API
+
     check_bootstrap_key(settings)
-    startup_wait = StartupWait(stop, most_seconds=PERSON_SECONDS)
+    startup_wait, buffered = StartupWait(stop, most_seconds=PERSON_SECONDS), api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
         health = await stack.enter_async_context(health_port(settings, startup_wait))
         url = await stack.enter_async_context(open_database(settings, startup_wait))
-        runtime = await stack.enter_async_context(
-            open_runtime(settings, url, startup_wait, needs_broker=_api_needs_broker(settings))
-        )
+        runtime = await stack.enter_async_context(open_runtime(settings, url, startup_wait, needs_broker=buffered))
         control = await stack.enter_async_context(start_control(runtime))
         key, admitted = await let_in_up(runtime)
         # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
         roles = [make_scheduler(runtime), *make_recorders(runtime), make_executor(runtime)]
         for role in roles:
             await stack.enter_async_context(running(runtime, role))
-        await stack.enter_async_context(serving(_app(runtime, control), [sock], limits_of(settings)))
+        await stack.enter_async_context(api_port(runtime, control, sock))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), admitted)
         health.at_work(runtime, check_of(runtime, blobs=True))
@@ -177,8 +172,10 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _api(settings: Settings, stop: asyncio.Event) -> None:
+    from tickwise.wiring.api_port import api_needs_broker, api_port  # the web server: only a process with the API
+
     check_bootstrap_key(settings)
-    startup_wait, buffered = StartupWait(stop), _api_needs_broker(settings)
+    startup_wait, buffered = StartupWait(stop), api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
         health = await stack.enter_async_context(health_port(settings, startup_wait))
@@ -187,16 +184,11 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         )
         control = await stack.enter_async_context(start_control(runtime))
         admitted = await startup_wait.until("store", partial(let_in_api, runtime))
-        await stack.enter_async_context(serving(_app(runtime, control), [sock], limits_of(settings)))
+        await stack.enter_async_context(api_port(runtime, control, sock))
         banner(address_of(sock), admitted)
         health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered))
         await stack.enter_async_context(membership(runtime, [], health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)
-
-
-def _api_needs_broker(settings: Settings) -> bool:
-    """Whether what is submitted goes to the broker: then that is what the API cannot do without, and not the store."""
-    return settings.ingest == "buffered" and ApiService.JOBS in settings.api_serve
 
 
 async def _scheduler(settings: Settings, stop: asyncio.Event) -> None:
@@ -233,30 +225,6 @@ async def _alone(
         health.at_work(runtime, check_of(runtime, broker=needs_broker, blobs=stores_output))
         await stack.enter_async_context(membership(runtime, roles, health.url))
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
-
-
-def _app(runtime: Runtime, control: Control) -> Any:
-    """The API as it is shipped."""
-    metrics, settings, broker = runtime.metrics, runtime.settings, runtime.broker
-
-    def render(stats: StoreStats | None) -> bytes:
-        metrics.observe_stats(stats)
-        return metrics.render()
-
-    return create_app(
-        control,
-        clock=runtime.clock,
-        metrics=metrics,
-        render_metrics=render,
-        metrics_media=CONTENT_TYPE,
-        serves=[ApiService(name) for name in settings.api_serve],
-        accepts=partial(reachable, broker) if broker is not None and _api_needs_broker(settings) else None,
-        body_limit_bytes=settings.body_limit_bytes,
-        batch_body_limit_bytes=settings.batch_body_limit_bytes,
-        wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
-        log_requests_per_second=settings.log_requests_per_second,
-        limits=runtime.coordination.limits,
-    )
 
 
 async def _work(

@@ -1,4 +1,4 @@
-"""The port that the world sees."""
+"""The server behind a port. It loads the web server, so a process without a port does not import it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tickwise.api.connections import ConnectionLimits, Connections
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.roles.shared.service import wait_for
+from tickwise.wiring.listening import address_of
 
 DESCRIPTORS_KEPT: Final = 256
 """File descriptors that are not for clients: the store's connections, tasks, files."""
@@ -51,28 +52,6 @@ class _Server(uvicorn.Server):
         """Take nothing new; what is under way is answered first."""
         self.should_exit = True
         self._ending.set()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Bound before anything else starts, so that a port in use costs nothing."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((host, port))
-    except OSError as failure:
-        sock.close()
-        raise Misconfigured(
-            f"port {port} of {host} cannot be opened: {failure.strerror}. Is another tickwise running? "
-            "Choose a free port with --port, or stop the process that uses it."
-        ) from failure
-    return sock
-
-
-def address_of(sock: socket.socket) -> str:
-    """The URL of a bound socket."""
-    host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def limits_of(settings: Settings) -> ConnectionLimits:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tickwise.adapters.blobs import open_blobs
-from tickwise.api.health import NotReady
+from tickwise.api.problems import NotReady
 from tickwise.config import Settings
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.blob_watch import BlobWatch

@@ -11,7 +11,8 @@ import pytest
 from tickwise.api.connections import ConnectionLimits
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.wiring.serving import address_of, limits_of, listen, serving
+from tickwise.wiring.listening import address_of, listen
+from tickwise.wiring.serving import limits_of, serving
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:

@@ -12,7 +12,6 @@ later. A host whose addresses are not all allowed is refused as a whole. (docs/d
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import (
@@ -25,7 +24,6 @@ from ipaddress import (
 )
 from typing import Final
 
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from tickwise.domain.errors import Misconfigured
@@ -198,24 +196,3 @@ def _literal(host: str) -> Address | None:
         return ip_address(host)
     except ValueError:
         return None
-
-
-class VettedResolver(AbstractResolver):
-    """Resolves a name for one connection, and gives its addresses only if each of them may be reached."""
-
-    def __init__(self, access: HttpAccess, inner: AbstractResolver) -> None:
-        self._access = access
-        self._inner = inner
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """The addresses that aiohttp connects to. Raises `AddressRefused`."""
-        found = await self._inner.resolve(host, port, family)
-        name = host.lower().removesuffix(".")
-        for result in found:
-            self._access.check(ip_address(result["host"].partition("%")[0]), name, port)
-        return found
-
-    async def close(self) -> None:
-        await self._inner.close()

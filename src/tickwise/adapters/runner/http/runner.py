@@ -4,32 +4,29 @@
 other 4xx                      the request is wrong: no retry, except for 408, 409, 425 and 429
 anything else                  a failure that may be tried again, no earlier than `Retry-After` says
 
-Where a task may call is settled in `http_access`, for every hop of a chain of redirects. A redirect to another origin
+Where a task may call is settled in `access`, for every hop of a chain of redirects. A redirect to another origin
 receives nothing of the task: no headers, no context, no body.
 
-A host that keeps failing is left alone for a while (`breaker`): its tasks are given back as if they had not been
-offered, which counts no attempt.
+A host that keeps failing is left alone for a while (`circuit_breakers`): its tasks are given back as if they had not
+been offered, which counts no attempt.
 """
 
 from __future__ import annotations
 
 import asyncio
 import email.utils
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-import aiohttp
 import msgspec
-from aiohttp.abc import AbstractResolver
-from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.context import context_headers
-from tickwise.adapters.runner.http.access import AddressRefused, HttpAccess, VettedResolver, plain_host
+from tickwise.adapters.runner.http.access import AddressRefused, HttpAccess, plain_host
 from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard
+from tickwise.adapters.runner.http.exchange import Answer, NoAnswer, Request, UnusableAddress
 from tickwise.adapters.runner.kinds import HttpKind, check_url
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
@@ -39,9 +36,12 @@ from tickwise.domain.masking import masked_url
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
+
+    from tickwise.adapters.runner.http.client import HttpClient
+
 MAX_REDIRECTS = 5
-CONNECT_SECONDS = 30.0
-READ_BYTES = 1 << 16
 ERROR_BYTES = 500
 """How much of an unexpected answer an error quotes."""
 BEGAN_SECONDS = 0.2
@@ -55,23 +55,6 @@ _CUT_SHORT = {"timeout": Heard.FAILED, "output_limit": Heard.WELL}
 """The knowledge that a request which we ended gives of its host."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    url: URL
-    """Vetted."""
-    headers: Mapping[str, str]
-    body: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    """Its beginning, at most one byte more than a result may have."""
-
-
 class HttpRunner(SlotRunner):
     """The runner of kind `http`."""
 
@@ -83,23 +66,17 @@ class HttpRunner(SlotRunner):
         self._access = HttpAccess.of(settings.http_allow)
         self._resolver = resolver
         self._breakers = breakers or Breakers()
-        self._session: aiohttp.ClientSession | None = None
+        self._client: HttpClient | None = None
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
+        from tickwise.adapters.runner.http.client import HttpClient  # aiohttp: only a runner that is started needs it
+
         await super().start(reports, now)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=self._settings.slots,
-                resolver=VettedResolver(self._access, self._resolver or ThreadedResolver()),
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),  # attempts share nothing
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            trust_env=False,  # a proxy would connect to addresses that nobody has judged
-        )
+        self._client = HttpClient(self._access, connections=self._settings.slots, resolver=self._resolver)
 
     async def release_resources(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._client is not None:
+            await self._client.close()
 
     async def perform(self, attempt: Attempt) -> Ending:
         host = host_of(attempt.assignment.task["url"])
@@ -138,16 +115,15 @@ class HttpRunner(SlotRunner):
     async def _exchange(self, attempt: Attempt) -> Ending:
         try:
             answer = await self._answer(attempt)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            message = f"no answer: {type(error).__name__}: {error}"
-            return Ending(Verdict.FAILED, attempt.started, self._now(), "http_error", message)
+        except NoAnswer as error:
+            return Ending(Verdict.FAILED, attempt.started, self._now(), "http_error", f"no answer: {error}")
         except AddressRefused as error:
             return Ending(Verdict.INVALID, attempt.started, self._now(), "address_refused", str(error))
         except Invalid as error:
             return Ending(Verdict.INVALID, attempt.started, self._now(), "invalid", error.detail)
         return self._judge(attempt, answer)
 
-    async def _answer(self, attempt: Attempt) -> _Answer:
+    async def _answer(self, attempt: Attempt) -> Answer:
         """The last answer of the chain of redirects. Raises `Invalid` if that leads nowhere."""
         request = _first_request(attempt.assignment, self._access)
         expect = attempt.assignment.task["expect"]
@@ -159,14 +135,14 @@ class HttpRunner(SlotRunner):
             request = _redirected(request, answer.status, target, self._access)
         raise Invalid(f"more than {MAX_REDIRECTS} redirects, the last one to {masked_url(str(request.url))}")
 
-    async def _ask(self, attempt: Attempt, request: _Request) -> _Answer:
+    async def _ask(self, attempt: Attempt, request: Request) -> Answer:
         """Send it, and tell the breaker what that says of the host."""
         host = host_of(str(request.url))
         try:
             answer = await self._send(attempt, request)
-        except aiohttp.InvalidURL:
+        except UnusableAddress:
             raise  # the task's fault
-        except (aiohttp.ClientError, OSError, TimeoutError):
+        except NoAnswer:
             self._heard(host, attempt, Heard.FAILED)
             raise
         except asyncio.CancelledError:
@@ -177,24 +153,20 @@ class HttpRunner(SlotRunner):
         self._heard(host, attempt, Heard.FAILED if failed else Heard.WELL)
         return answer
 
-    async def _send(self, attempt: Attempt, request: _Request) -> _Answer:
-        assert self._session is not None
+    async def _send(self, attempt: Attempt, request: Request) -> Answer:
+        assert self._client is not None
         kept = bytearray()
-        async with self._session.request(
-            request.method,
-            request.url,
-            headers=request.headers,
-            data=request.body,
-            allow_redirects=False,
-        ) as response:
-            async for piece in response.content.iter_chunked(READ_BYTES):
-                attempt.write(piece, grace_seconds=0.0)
-                await attempt.sink.room()
-                if len(kept) <= self._settings.result_limit_bytes:
-                    kept += piece
-            return _Answer(response.status, response.headers, bytes(kept))
 
-    def _judge(self, attempt: Attempt, answer: _Answer) -> Ending:
+        async def take(piece: bytes) -> None:
+            attempt.write(piece, grace_seconds=0.0)
+            await attempt.sink.room()
+            if len(kept) <= self._settings.result_limit_bytes:
+                kept.extend(piece)
+
+        status, headers = await self._client.send(request, take)
+        return Answer(status, headers, bytes(kept))
+
+    def _judge(self, attempt: Attempt, answer: Answer) -> Ending:
         started, now = attempt.started, self._now()
         status = answer.status
         if _expected(status, attempt.assignment.task["expect"]):
@@ -206,7 +178,7 @@ class HttpRunner(SlotRunner):
         pause = retry_after_seconds(answer.headers.get("Retry-After"), self._settings.clock.now())
         return Ending(Verdict.FAILED, started, now, "http_status", message, None, pause, (str(status),))
 
-    def _result(self, answer: _Answer) -> str:
+    def _result(self, answer: Answer) -> str:
         """The status, and the body if it is JSON and small enough to be stored with the run."""
         plain = msgspec.json.encode({"status": answer.status}).decode()
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -219,7 +191,7 @@ class HttpRunner(SlotRunner):
         return whole.decode() if len(whole) <= self._settings.result_limit_bytes else plain
 
 
-def _first_request(assignment: Assignment, access: HttpAccess) -> _Request:
+def _first_request(assignment: Assignment, access: HttpAccess) -> Request:
     task = assignment.task
     url = access.vet(task["url"])
     method = task["method"]
@@ -233,10 +205,10 @@ def _first_request(assignment: Assignment, access: HttpAccess) -> _Request:
         body, is_json = assignment.payload, True
     if is_json and not any(name.lower() == "content-type" for name in headers):
         headers["Content-Type"] = "application/json"
-    return _Request(method, url, headers, body)
+    return Request(method, url, headers, body)
 
 
-def _redirected(request: _Request, status: int, target: str, access: HttpAccess) -> _Request:
+def _redirected(request: Request, status: int, target: str, access: HttpAccess) -> Request:
     """The request to the new address, as RFC 9110 section 15.4 says. The task's headers and body stay with its origin:
     another one gets a bare request, and also what leads back from there."""
     url = access.vet(check_url(urljoin(str(request.url), target)))
@@ -251,7 +223,7 @@ def _redirected(request: _Request, status: int, target: str, access: HttpAccess)
         body = None
     if _origin(url) != _origin(request.url):
         headers, body = {}, None
-    return _Request(method, url, headers, body)
+    return Request(method, url, headers, body)
 
 
 def _origin(url: URL) -> tuple[str, str, int | None]:

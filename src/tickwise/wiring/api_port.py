@@ -1,0 +1,55 @@
+"""The port of the API: the API as it is shipped, behind the web server. Only a process that serves it loads both."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+from tickwise.api.app import create_app
+from tickwise.api.endpoint import ApiService
+from tickwise.config import Settings
+from tickwise.control.control import Control
+from tickwise.observability.metrics import CONTENT_TYPE
+from tickwise.ports.store import StoreStats
+from tickwise.wiring.health_port import reachable
+from tickwise.wiring.runtime import Runtime
+from tickwise.wiring.serving import limits_of, serving
+
+
+def api_needs_broker(settings: Settings) -> bool:
+    """Whether what is submitted goes to the broker: then that is what the API cannot do without, and not the store."""
+    return settings.ingest == "buffered" and ApiService.JOBS in settings.api_serve
+
+
+@contextlib.asynccontextmanager
+async def api_port(runtime: Runtime, control: Control, sock: socket.socket) -> AsyncIterator[None]:
+    """Served while the block lasts."""
+    async with serving(_app(runtime, control), [sock], limits_of(runtime.settings)):
+        yield
+
+
+def _app(runtime: Runtime, control: Control) -> Any:
+    """The API as it is shipped."""
+    metrics, settings, broker = runtime.metrics, runtime.settings, runtime.broker
+
+    def render(stats: StoreStats | None) -> bytes:
+        metrics.observe_stats(stats)
+        return metrics.render()
+
+    return create_app(
+        control,
+        clock=runtime.clock,
+        metrics=metrics,
+        render_metrics=render,
+        metrics_media=CONTENT_TYPE,
+        serves=[ApiService(name) for name in settings.api_serve],
+        accepts=partial(reachable, broker) if broker is not None and api_needs_broker(settings) else None,
+        body_limit_bytes=settings.body_limit_bytes,
+        batch_body_limit_bytes=settings.batch_body_limit_bytes,
+        wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
+        log_requests_per_second=settings.log_requests_per_second,
+        limits=runtime.coordination.limits,
+    )
