@@ -47,7 +47,7 @@ async def through(rig: Rig, kafka: Kafka, *, results: str) -> AsyncIterator[Thro
     url = f"{kafka.url}?prefix=bench{next(_prefixes)}"
     broker = KafkaBroker(url, rig.clock)
     async with store(rig) as opened:
-        await broker.open(await opened.cluster_id())
+        await broker.open(opened.upkeep.cluster_id)
     try:
         yield Through(
             HintPublisher(broker),

@@ -71,7 +71,7 @@ async def test_jobs_are_accepted_while_the_database_is_dead_and_are_all_there_on
         store = PostgresStore(url, clock=clock)
         broker = KafkaBroker(kafka_prefix_url, clock)
         await store.open()
-        await broker.open(await store.upkeep.cluster_id())
+        await broker.open(store.upkeep.cluster_id)
         recorder = new_recorder(store, broker, clock, Metrics())
         await recorder.start()
         try:

@@ -44,13 +44,13 @@ async def test_topics_are_looked_at_and_not_made(kafka_prefix_url: str) -> None:
     assert 4 == len(inspect_topics(settings.broker_url).missing)
     broker = KafkaBroker(settings.broker_url, clock)
     try:
-        await broker.open(await store.upkeep.cluster_id())
+        await broker.open(store.upkeep.cluster_id)
     finally:
         await broker.close()
     assert ("ok", "it answers, and the topics are this store's") == (await found(settings, store))["broker"][1:3]
     strange = (await found(settings, other))["broker"]
     assert "error" == strange.level
-    assert await store.upkeep.cluster_id() in strange.detail
+    assert store.upkeep.cluster_id in strange.detail
 
 
 async def test_recorders_that_keep_up_are_told_from_those_that_do_not(kafka_prefix_url: str) -> None:

@@ -71,7 +71,7 @@ class Stage:
         store = PostgresStore(self.database_url, clock=SystemClock())
         await store.open()
         try:
-            await broker.open(await store.upkeep.cluster_id())
+            await broker.open(store.upkeep.cluster_id)
             yield broker
         finally:
             await broker.close()

@@ -76,7 +76,6 @@ QUESTIONS: dict[str, Question] = {
     "operations": lambda store: store.searches.operations("default", None, 10),
     "queues": lambda store: store.queues.all("default"),
     "executors": lambda store: store.executors.all(),
-    "the name of the store": lambda store: store.upkeep.cluster_id(),
 }
 
 
@@ -98,6 +97,12 @@ async def stores(servers: Pair) -> AsyncIterator[tuple[PostgresStore, PostgresSt
     yield working, searching
     await searching.close()
     await working.close()
+
+
+async def test_a_copy_has_the_name_of_its_primary(stores: tuple[PostgresStore, PostgresStore]) -> None:
+    """Both learn it as they open."""
+    working, searching = stores
+    assert working.upkeep.cluster_id == searching.upkeep.cluster_id
 
 
 async def test_the_standby_of_these_tests_is_one(servers: Pair) -> None:

@@ -123,7 +123,7 @@ async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_proc
     store = Gated(PostgresStore(database_url, clock=clock))
     broker = watched(KafkaBroker(f"{kafka_prefix_url}&partitions=2&lanes=1", clock), metrics)
     async with world(store=store, broker=broker) as made:
-        await broker.open(await store.upkeep.cluster_id())
+        await broker.open(store.upkeep.cluster_id)
         before = {row.job_id for row in await store.searches.jobs(EVERYTHING)}
         recorder = new_recorder(store, broker, clock, metrics)
         metrics.watch_buffers(recorder.buffers)

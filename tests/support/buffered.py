@@ -147,7 +147,7 @@ async def buffered(
     ) as here:
         check = RequestCheck(
             SharedSecrets(recorder_keys) if recorder_keys else None,
-            cluster=cluster or await link.store.upkeep.cluster_id(),
+            cluster=cluster or link.store.upkeep.cluster_id,
             unsigned=unsigned,
             kept_seconds=RUNS_KEPT_SECONDS,
         )

@@ -36,7 +36,7 @@ async def _prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
     store = PostgresStore(given_database(settings), clock=clock)
     try:
         await store.open()
-        cluster = await store.upkeep.cluster_id()
+        cluster = store.upkeep.cluster_id
         await broker.open(cluster)
         rights = await asyncio.to_thread(allow, url, users) if users else 0
     finally:

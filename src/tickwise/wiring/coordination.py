@@ -18,7 +18,6 @@ from tickwise.ports.limits import Pace, RateLimits
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
-from tickwise.wiring.startup_wait import StartupWait
 
 BURST_SECONDS: Final = 2.0
 """How much of what a key may do in the long run may come at once: clients work in bursts."""
@@ -49,14 +48,12 @@ class Coordination:
 
 
 @contextlib.asynccontextmanager
-async def open_coordination(
-    settings: Settings, url: str, *, store: Store, clock: Clock, startup_wait: StartupWait
-) -> AsyncIterator[Coordination]:
+async def open_coordination(settings: Settings, url: str, *, store: Store, clock: Clock) -> AsyncIterator[Coordination]:
     """All of them, begun; `url` is that of the store, which is open. Raises `Misconfigured`."""
     address, rate = settings.signals_url or url, settings.requests_per_second_most
     pace = Pace(rate, max(1, math.ceil(BURST_SECONDS * rate))) if rate else None
     if address.startswith(("redis:", "rediss:")):
-        opened = _through_redis(address, await startup_wait.until("store", store.upkeep.cluster_id), pace, clock)
+        opened = _through_redis(address, store.upkeep.cluster_id, pace, clock)
     elif address.startswith("memory:"):
         opened = _in_this_process(pace, clock)
     else:

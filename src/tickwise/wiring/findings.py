@@ -56,7 +56,7 @@ async def _broker(url: str, store: Any) -> DoctorFinding:
         found = await asyncio.to_thread(inspect_topics, url)
     except TickwiseError as failure:
         return DoctorFinding("broker", "error", failure.detail, "check TICKWISE_BROKER_URL, and that Kafka runs")
-    cluster = await store.upkeep.cluster_id()
+    cluster = store.upkeep.cluster_id
     if found.owner not in (None, cluster):
         return DoctorFinding(
             "broker", "error", f"its topics belong to the store {found.owner}, and this one is {cluster}",
@@ -104,7 +104,7 @@ async def _signals(url: str, store: Any) -> DoctorFinding:
             "signals", "error", "the client of Redis is not installed", "pip install 'tickwise[redis]'"
         )
     try:
-        link = RedisLink(url, await store.upkeep.cluster_id(), SystemClock())
+        link = RedisLink(url, store.upkeep.cluster_id, SystemClock())
     except TickwiseError as wrong:
         return DoctorFinding("signals", "error", wrong.detail)
     try:
@@ -160,7 +160,7 @@ async def _active_roles(url: str, store: Any) -> list[RoleFacts]:
             from tickwise.adapters.signals.redis import RedisLink, RedisSharedState
         except ImportError:
             return []  # the finding of the signals says what is missing
-        link = RedisLink(url, await store.upkeep.cluster_id(), clock)
+        link = RedisLink(url, store.upkeep.cluster_id, clock)
         try:
             return await active_roles(RedisSharedState(link))
         finally:

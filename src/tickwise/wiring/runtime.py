@@ -158,14 +158,12 @@ async def open_runtime(
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
-        cluster = "" if broker is None else await startup_wait.until("store", store.upkeep.cluster_id)
+        cluster = "" if broker is None else store.upkeep.cluster_id
         await stack.enter_async_context(
             open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
         )
         blobs = watched_blobs(open_blobs(settings.blobs_url or _local_blobs(settings)), clock.monotonic)
-        coordination = await stack.enter_async_context(
-            open_coordination(settings, url, store=store, clock=clock, startup_wait=startup_wait)
-        )
+        coordination = await stack.enter_async_context(open_coordination(settings, url, store=store, clock=clock))
         runtime = Runtime(
             settings=settings,
             clock=clock,

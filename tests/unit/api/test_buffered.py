@@ -53,7 +53,7 @@ async def stored(here: Buffered) -> list[JobRow]:
 def share(here: Buffered, other: Buffered) -> None:
     """Make the other server one of the same store, which remembers nothing of what the first has taken in."""
     context: Any = other.world.control.context
-    context.store, other.ingest._cluster = here.link, None
+    context.store, other.ingest._cluster = here.link, here.ingest._cluster
 
 
 async def test_a_job_is_pending_until_a_recorder_applies_it(here: Buffered) -> None:

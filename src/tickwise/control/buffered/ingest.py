@@ -88,7 +88,7 @@ class BufferedIngest:
         self._sender = sender
         self._broker = broker
         self._signer = signer
-        self._cluster: str | None = None
+        self._cluster = context.store.upkeep.cluster_id
         self.pendings = Pendings(context.clock, shared_state)
         self._tasks_seen = Remembered[tuple[str, str], StoredTask](context.clock)
         self._calendars_seen = Remembered[tuple[str, str], str](context.clock)
@@ -99,7 +99,6 @@ class BufferedIngest:
         await self._sender.start()
         await self.pendings.start()
         with contextlib.suppress(StoreUnavailable):  # else with the first that needs it
-            await self._cluster_name()
             await self._breaker.ask(self._context.time.now)
 
     async def stop(self) -> None:
@@ -121,7 +120,7 @@ class BufferedIngest:
         """
         name = None
         if once is not None:
-            name = await self._name_of(who, once)
+            name = self._name_of(who, once)
             if self._is_repeat(name, once):
                 known = self.pendings.own(who.namespace, body.job_id or _job_id_of(name, 0), "create")
                 if known is not None:
@@ -143,7 +142,7 @@ class BufferedIngest:
     ) -> Sequence[PendingRequest | Refused] | None:
         """The same for each job of a batch. None: one of them is too large. Raises as `accept`, if nothing was taken in
         or nobody knows."""
-        name = None if once is None else await self._name_of(who, once)
+        name = None if once is None else self._name_of(who, once)
         if name is not None and once is not None:
             self._is_repeat(name, once)
         scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
@@ -189,7 +188,7 @@ class BufferedIngest:
                 raise id_taken(job.job_id)
         request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
         pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
-        return pending, self._message(request) if self._cluster is not None else await self._first_message(request)
+        return pending, self._message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed (`JobComposer.as_it_was`). Raises the refusal,
@@ -218,12 +217,10 @@ class BufferedIngest:
             return False
         return row is not None and row.status is OperationStatus.FAILED
 
-    async def _name_of(self, who: Principal, once: Once) -> bytes:
+    def _name_of(self, who: Principal, once: Once) -> bytes:
         """Of what is asked for under an Idempotency-Key: the same wherever and whenever it is asked for again. Nobody
         who does not know the name of the store can guess it, and take its ids first."""
-        return hashlib.sha256(
-            _pack((await self._cluster_name(), who.namespace, who.name, once.route, once.key))
-        ).digest()
+        return hashlib.sha256(_pack((self._cluster, who.namespace, who.name, once.route, once.key))).digest()
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
         """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
@@ -258,7 +255,7 @@ class BufferedIngest:
         now = self._context.time.at_best()
         operation = time_id(int(now * 1000), self._context.clock.random_bytes(10))
         request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
-        message = self._message(request) if self._cluster is not None else await self._first_message(request)
+        message = self._message(request)
         if not fits(message):
             return None
         pending = PendingRequest(operation, job_id, kind, who.namespace)
@@ -355,22 +352,10 @@ class BufferedIngest:
             serving=self._context.executors.serving(),
         )
 
-    async def _cluster_name(self) -> str:
-        """The name of the store. Raises `StoreUnavailable` if it was never heard."""
-        if self._cluster is None:
-            self._cluster = await self._breaker.ask(self._context.store.upkeep.cluster_id)
-        return self._cluster
-
-    async def _first_message(self, request: Request) -> Message:
-        """`_message`, before the name of the store was heard. Raises `StoreUnavailable`."""
-        if self._signer is not None:
-            await self._cluster_name()
-        return self._message(request)
-
     def _message(self, request: Request) -> Message:
         """As it is sent: signed, where there is a secret."""
         message = Message(encode(request), request.job_id.bytes)
-        if self._signer is None or self._cluster is None:
+        if self._signer is None:
             return message
         return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=self._cluster)
 

@@ -219,9 +219,11 @@ class MarkStore(Protocol):
 class UpkeepStore(Protocol):
     """The store's name, its counts, and its upkeep."""
 
-    async def cluster_id(self) -> str:
-        """The name of this store, made with it and never changed: no two have the same, but for a copy of one.
-        Objects elsewhere that belong to one store (channels of a broker, keys in a cache) are marked with it."""
+    @property
+    def cluster_id(self) -> str:
+        """The name of this store, made with it and never changed: no two have the same, but for a copy of one. `open`
+        learns it. Objects elsewhere that belong to one store (channels of a broker, keys in a cache) are marked with
+        it."""
         ...
 
     async def maintain(self, retention: Retention) -> Maintained:

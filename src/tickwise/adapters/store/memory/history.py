@@ -105,7 +105,8 @@ class Marks(Duty):
 class Upkeep(Duty):
     """`UpkeepStore` of the port."""
 
-    async def cluster_id(self) -> str:
+    @property
+    def cluster_id(self) -> str:
         if self._state.cluster_id is None:
             self._state.cluster_id = str(UUID(bytes=self._state.clock.random_bytes(16), version=4))
         return self._state.cluster_id

@@ -33,6 +33,8 @@ class Shared:
         self.links = Links(dsn, changed=self._store_changed, reads_only=reads_only, pool_connections=pool_connections)
         self.clock = clock
         self.near_seconds = near_seconds
+        self.cluster_id: str | None = None
+        """None: not opened yet."""
         self.lanes = Lanes(self.links, clock)
         self.reached: dict[int, dict[int, float]] = {}
         """By executor and lane, the last instant of readiness that was claimed."""

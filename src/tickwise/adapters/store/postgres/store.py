@@ -124,6 +124,7 @@ class PostgresStore:
                 if version < VERSION_LEAST:
                     raise Misconfigured(f"PostgreSQL {version // 10_000} is too old: Tickwise needs 15 or later")
                 _check_schema(await current(connection), follows=self._links.reads_only)
+                self._shared.cluster_id = await connection.fetchval(statement("cluster_id"))
                 found = await settings_findings(connection)
             for finding in [*found, *self._link_findings()]:
                 log.warning(finding)

@@ -14,6 +14,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, searched
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, HELD, STATES
 from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
 from tickwise.ports.store import (
@@ -130,11 +131,12 @@ class Marks(Part):
 class Figures(Part):
     """The store's name and its counts."""
 
-    async def cluster_id(self) -> str:
+    @property
+    def cluster_id(self) -> str:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            name: str = await connection.fetchval(statement("cluster_id"))
-        return name
+        if self._shared.cluster_id is None:
+            raise Bug("the store has not been opened, so its name is not known")
+        return self._shared.cluster_id
 
     async def stats(self) -> StoreStats:
         """See the port."""

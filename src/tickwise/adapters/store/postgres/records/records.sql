@@ -1,7 +1,3 @@
--- name: cluster_id
--- The name of this store.
-SELECT cluster_id::text FROM tickwise.cluster
-
 -- name: requests_mark
 -- Record the times up to which requests are applied. $1 partitions, $2 times.
 INSERT INTO tickwise.requests_applied (partition, until)
