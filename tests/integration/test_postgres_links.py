@@ -104,6 +104,16 @@ def test_a_statement_that_a_new_schema_made_invalid_is_prepared_anew() -> None:
         raise asyncpg.InvalidCachedStatementError("cached statement plan is invalid")
 
 
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("answer", [asyncpg.ProtocolError, asyncpg.OutdatedSchemaCacheError])
+def test_a_write_with_an_answer_that_cannot_be_read_is_in_doubt(
+    answer: type[asyncpg.InternalClientError], writes: bool
+) -> None:
+    """The server got the statement, and may have carried it out."""
+    with pytest.raises(InDoubt if writes else StoreUnavailable), translated(writes=writes):
+        raise answer("as in the test")
+
+
 @pytest.mark.parametrize(
     ("address", "expected"),
     [

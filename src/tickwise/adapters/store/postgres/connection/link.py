@@ -167,6 +167,9 @@ def translated(*, writes: bool) -> Iterator[None]:
     except asyncpg.TargetServerAttributeNotMatched as error:
         raise _unavailable("no server that takes writes could be reached", error) from error
     except asyncpg.InternalClientError as error:
+        if writes and type(error) is not asyncpg.InternalClientError:
+            # An answer that the driver cannot read: the statement was sent.
+            raise _in_doubt(error) from error
         # The server's farewell lies unread in an idle connection; the driver notices before it sends anything.
         raise _unavailable("the link to the database was cut", error) from error
     except asyncpg.PostgresError as error:
