@@ -93,13 +93,13 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "keys": CommandEntry("keys", "keys", "Make, list and revoke API keys."),
     },
     "Parts, one process each": {
-        "api": CommandEntry("roles", "api", "Serve the REST API, or a part of it."),
-        "scheduler": CommandEntry("roles", "scheduler", "Turn due schedules into runs."),
-        "executor": CommandEntry("roles", "executor", "Run due jobs."),
+        "api": CommandEntry("start", "api", "Serve the REST API, or a part of it."),
+        "scheduler": CommandEntry("start", "scheduler", "Turn due schedules into runs."),
+        "executor": CommandEntry("start", "executor", "Run due jobs."),
         "recorder": CommandEntry(
-            "roles", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
+            "start", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
-        "roles": CommandEntry("roll", "roles", "Look at which processes are alive."),
+        "roles": CommandEntry("roles", "roles", "Look at which processes are alive."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },

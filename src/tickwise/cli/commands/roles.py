@@ -1,4 +1,4 @@
-"""`tickwise api`, `scheduler`, `executor`, `recorder`: one role in this process, any number of them, anywhere."""
+"""`tickwise roles …`: which processes are alive."""
 
 from __future__ import annotations
 
@@ -6,102 +6,37 @@ from typing import Any
 
 import click
 
-from tickwise.cli.arguments import secret_option
-from tickwise.cli.session import Decorated, Session
+from tickwise.cli import output
+from tickwise.cli.session import Session, view_options
 
 
-def _database_option(command: Decorated) -> Decorated:
-    return click.option(
-        "--database",
-        "database_url",
-        metavar="URL",
-        callback=secret_option,
-        help="The store.  [TICKWISE_DATABASE_URL or the settings files]",
-    )(command)
+@click.group()
+def roles() -> None:
+    """Look at which processes are alive."""
 
 
-def _health_option(command: Decorated) -> Decorated:
-    return click.option(
-        "--health-port", type=click.IntRange(0, 65535), help="Serve /livez, /readyz and /metrics there.  [no port]"
-    )(command)
-
-
-def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
-    from tickwise import config
-    from tickwise.wiring import processes
-
-    start = {
-        "api": processes.run_api,
-        "scheduler": processes.run_scheduler,
-        "executor": processes.run_executor,
-        "recorder": processes.run_recorder,
-    }[role]
-    return start(config.load(session.environ, flags))
-
-
-@click.command()
-@click.option("--port", type=click.IntRange(0, 65535), help="Its port; 0 takes a free one.  [8470]")
-@click.option("--host", help="Address that it listens on.  [127.0.0.1]")
-@click.option(
-    "--serve",
-    "api_serve",
-    metavar="PARTS",
-    help="The parts that it serves: jobs (requests that change something), search.  [jobs,search]",
-)
-@_health_option
-@_database_option
+@roles.command("list")
+@view_options
 @click.pass_obj
-def api(session: Session, /, **flags: Any) -> int:
-    """Serve the REST API, or a part of it.
+def list_roles(session: Session) -> None:
+    """List what said within the last ten seconds that it is alive.
 
-    Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer. `search` is every GET and what ends in
-    `:preview`, `jobs` all the rest; who asks for a part that is not served gets a 421.
+    A role that cannot reach Redis, or the database where there is none, is missing here and may work all the same.
     """
-    return _run(session, "api", flags)
-
-
-@click.command()
-@_health_option
-@_database_option
-@click.pass_obj
-def scheduler(session: Session, /, **flags: Any) -> int:
-    """Turn due schedules into runs.
-
-    Until SIGTERM or Ctrl-C. Any number may run at once; none leads.
-    """
-    return _run(session, "scheduler", flags)
-
-
-@click.command()
-@_health_option
-@_database_option
-@click.option("--queues", metavar="NAMES", help="The queues that it serves, with commas between.  [default]")
-@click.option(
-    "--labels", metavar="LABELS", help="The labels that it offers to jobs that require them, such as gpu,zone=a."
-)
-@click.option("--slots", type=click.IntRange(1), help="How many processes of tasks run at once.  [16]")
-@click.pass_obj
-def executor(session: Session, /, **flags: Any) -> int:
-    """Run due jobs.
-
-    Until SIGTERM or Ctrl-C; then running tasks are waited for. Any number may run, on any machine.
-    """
-    return _run(session, "executor", flags)
-
-
-@click.command()
-@click.option(
-    "--serve",
-    "recorder_serve",
-    metavar="PARTS",
-    help="The messages that it applies: requests, results.  [requests,results]",
-)
-@_health_option
-@_database_option
-@click.pass_obj
-def recorder(session: Session, /, **flags: Any) -> int:
-    """Write the broker's messages to the database: buffered requests, ends of runs.
-
-    Until SIGTERM or Ctrl-C. Any number may run at once; they share the work. Needs TICKWISE_BROKER_URL.
-    """
-    return _run(session, "recorder", flags)
+    found: list[dict[str, Any]] = session.client.roles_list()
+    if session.as_json:
+        session.show_json(found)
+        return
+    rows = [
+        (
+            " ".join([each["role"], *([f"({', '.join(each['serves'])})"] if each["serves"] else [])]),
+            each["name"],
+            each["version"],
+            session.time(each["since"]),
+            session.time(each["last_scan_at"]) if each["last_scan_at"] else "",
+            each["health_url"] or "",
+        )
+        for each in found
+    ]
+    head = ("ROLE", "PROCESS", "VERSION", "SINCE", "LAST SCAN", "HEALTH")
+    output.table(session, head, rows, empty="Nobody has said so: this server itself may be starting.")

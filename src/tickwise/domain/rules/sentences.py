@@ -1,6 +1,7 @@
 """The reasons and sentences that a store itself puts on record.
 
-A reason is for programs, and is never renamed. A sentence is for people. Every store writes the same ones.
+A reason is for programs, and is never renamed. A sentence is for people. Every store writes the same ones: the memory
+store takes them from here; `starts_settle.sql` and the database function `free` of PostgreSQL repeat their words.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 CANCELLED: Final = "cancelled"
-"""SkipReason of a run that the store ended by request."""
+"""The reason of a run that the store ended by request."""
 LEASE_LOST: Final = "lease_lost"
-"""SkipReason of an attempt whose executor died or went silent."""
+"""The reason of an attempt whose executor crashed or stopped sending heartbeats."""
 EXECUTOR_LEFT: Final = "executor_left"
-"""SkipReason of an attempt whose executor left in order while the attempt went on."""
+"""The reason of an attempt whose executor left in order while the attempt went on."""
 POISON: Final = "poison"
-"""SkipReason of a run that was lost with its executor too often."""
+"""The reason of a run that was lost with its executor too often."""
 
 SEQUENCE_PAUSED_SENTENCE: Final = "the job was paused when a sequence came to it"
 """Why a run was skipped that a sequence would have started."""

@@ -2,8 +2,7 @@
 -- Settle the starts of attempts whose overlap is open, one of each job at most: each starts, waits, or ends skipped, by the unfinished runs
 -- before it. $1 executor, $2 runs, $3 tokens, $4 instants, $5 their `on_unknown`. Returns the runs that this executor still holds, the
 -- verdict on each ('start', 'wait', 'skip'), whether it was requested back meanwhile (then it waits, for `settle_requests`), and the runs
--- that were requested to stop in favour of it (NULL: none).
---
+-- that were requested to stop in favour of it (NULL: none). Its reasons and sentences are those of `domain/rules/sentences.py`.
 --
 -- This transaction has locked the lines of these runs (`lines_lock`): no other run starts there. Rows that end meanwhile are waited for and
 -- drop out, so the runs that are found are unfinished, and a marked one (`watched`) wakes others at its end. They are found by ids alone:
