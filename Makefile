@@ -14,8 +14,9 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 PYTEST  := $(BIN)/python -m pytest
 # One file's tests stay in one process (`loadfile`): databases and servers are fixtures of a module, so a file that
-# is torn apart would start them twice. Two processes: most of the waiting is for commits and timers, not for a core.
-WORKERS ?= 2
+# is torn apart would start them twice. Two processes for `make check`, whose tests compute. Four for `make test`: the
+# files of minutes wait for leases and timers and use 0.2 to 0.6 of a core each; one more process costs 6 s to collect.
+WORKERS ?=
 DATA    ?= C2
 CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
@@ -67,10 +68,10 @@ check: setup  ## the quick gate: format, lint, types, imports, dead code, unit t
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
-	$(PYTEST) -n $(WORKERS) --dist loadfile tests/style tests/unit tests/conformance
+	$(PYTEST) -n $(or $(WORKERS),2) --dist loadfile tests/style tests/unit tests/conformance
 
 test: setup  ## everything, on a PostgreSQL, a Kafka and a Redis of its own, all from packages (TESTS=path for a part)
-	$(PYTEST) -n $(WORKERS) --dist loadfile $(TESTS)
+	$(PYTEST) -n $(or $(WORKERS),4) --dist loadfile $(TESTS)
 
 services-up: setup  ## PostgreSQL, Kafka, Redis and nginx in the background; prints their addresses as TICKWISE_… lines (DATA_DIR=)
 	@$(BIN)/python -m tests.services up $(AT)
