@@ -133,7 +133,7 @@ class Submissions:
         atomic: bool = False,
         receipt_for: ReceiptFor[Sequence[Verdict]] | None = None,
     ) -> Sequence[Verdict] | Replay:
-        """Store all that can be stored in one transaction; with `atomic`, all or none.
+        """Store all that can be stored in one transaction, for they are of one namespace; with `atomic`, all or none.
 
         Bodies that could not even be read are handed in as their refusals, so that the answer keeps their places.
         An atomic batch with a refusal in it stores nothing; its answer tells what is wrong with which.
@@ -205,7 +205,7 @@ class Submissions:
 
     async def store_accepted(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
         """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if
-        one of them cannot be stored in any way, and then none is."""
+        one of them cannot be stored in any way, and then no job of its namespace is stored."""
         await self._context.time.now()  # what follows the commit goes by it, and asks nobody
         added = await self._context.surely(lambda: self._context.store.jobs.add(jobs))
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer

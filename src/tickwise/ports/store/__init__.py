@@ -11,9 +11,13 @@
 
 Rules of every method:
 
-- It is atomic: all of its effect or none, and durable when it returns. A batch method says which of the
-  batch were refused; nothing is promised across two calls.
-- It may be repeated with the same ids: twice is once. So after `InDoubt` the caller repeats it.
+- One transaction means one for each namespace. The part of a call that concerns one namespace is atomic: all of its
+  effect or none, and durable when the call returns. A call that names a namespace, a job or a run has one part. A call
+  that raises may have recorded the parts of some namespaces and not those of others. Nothing is promised across two
+  namespaces, nor across two calls.
+- A batch method says which items of the batch were refused. Its docstring says what is atomic.
+- A call may be repeated with the same ids: twice is once. So after `InDoubt` the caller repeats it, and after any other
+  error the caller may divide the batch and repeat each half.
 - "now" is the store's clock, read inside the statement. No caller's clock decides anything.
 - It raises `StoreUnavailable` or `InDoubt` when the store is away, `Refused` kinds as stated, and nothing else.
 - Listings are keyset pages: stable while rows are added, never OFFSET.
@@ -56,6 +60,7 @@ from tickwise.ports.store.definitions import (
     StoredTask,
     TaskStore,
     check_newest,
+    check_one_namespace,
     is_default_lane,
     no_lane,
 )
@@ -243,6 +248,7 @@ __all__ = [
     "UpkeepStore",
     "Violation",
     "check_newest",
+    "check_one_namespace",
     "check_room",
     "check_seen",
     "earliest_mark",

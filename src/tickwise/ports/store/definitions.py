@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import Overlap, SkipReason, TimerState
-from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 
@@ -367,13 +367,20 @@ def check_newest(newest: StoredTask | None, task: StoredTask, expected_version: 
         raise VersionConflict(f"the task {task.task_id} is at version {found}, not {expected_version}")
 
 
+def check_one_namespace(jobs: Sequence[NewJob], receipt: Receipt | None, *, whole: bool) -> None:
+    """Raise `Bug` if a batch that is stored as one, with a receipt or `whole`, has jobs of several namespaces."""
+    if len(jobs) > 1 and (whole or receipt is not None) and len({job.namespace for job in jobs}) > 1:
+        raise Bug("a batch with a receipt, and one that is stored as a whole, has jobs of one namespace")
+
+
 class JobStore(Protocol):
     """Jobs: what runs, and when."""
 
     async def add(
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
-        """Store all that can be stored, each with its first run or timer, in one transaction; in the order given.
+        """Store all that can be stored, each with its first run or timer; in the order given, those of one namespace in
+        one transaction.
 
         The due time of a one-time job within the store's horizon (`near_seconds`) becomes a run at once, a later one,
         and every one of a recurring job, a timer. With a receipt whose key was used before, nothing is stored and the
@@ -381,6 +388,8 @@ class JobStore(Protocol):
         at all if one was refused (its answer is then for `ReceiptStore.keep`).
 
         With `whole`, nothing is stored unless every one is CREATED or REPEATED.
+
+        With `whole` or a receipt, all jobs are of one namespace (`check_one_namespace`).
         """
         ...
 

@@ -123,8 +123,8 @@ class CompletionStore(Protocol):
         ...
 
     async def commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
-        """Make what follows from the ends of runs, and forget that it was to do, in one transaction; how many runs
-        were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
+        """Make what follows from the ends of runs of one namespace, and forget that it was to do, in one transaction;
+        how many runs were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
         is PAUSED goes on record as SKIPPED, reason `paused`. A repeat, also of some of them, changes nothing. Ends that
         another call has in hand are left to it, without waiting."""
         ...

@@ -164,7 +164,8 @@ class LetterStore(Protocol):
     async def settle(
         self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
     ) -> Sequence[Settled] | Replay:
-        """Settle letters, each for itself, and make the runs that they become, in one transaction. The receipt is kept
+        """Settle letters of one namespace, each for itself, and make the runs that they become, in one transaction. The
+        receipt is kept
         if every one is SETTLED or REPEATED. No letter is settled twice, however many ask at the same time."""
         ...
 
@@ -177,7 +178,7 @@ class OperationStore(Protocol):
         ...
 
     async def record(self, operations: Sequence[EndedOperation]) -> None:
-        """Put on record what is over already; one of the same id stays as it is."""
+        """Put on record what is over already, each operation for itself; one of the same id stays as it is."""
         ...
 
     async def get(self, namespace: str, operation_id: UUID) -> OperationRow | None:

@@ -268,7 +268,8 @@ class TimerStore(Protocol):
 
     async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
         """One-time jobs due within the horizon become runs, the earliest first, at most `limit`. No two schedulers fire
-        the same timer. With `named` the answer names the runs, for a scheduler that sends hints."""
+        the same timer. With `named` the answer names the runs, for a scheduler that sends hints. The timers of one
+        namespace fire in one transaction."""
         ...
 
     async def take(self, request: FireRequest) -> FireBatch:
@@ -280,15 +281,17 @@ class TimerStore(Protocol):
         ...
 
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
-        """Make the runs, record the skips, move the timers and park jobs, all in one transaction; the number of runs
-        made. The batch is over afterwards, also if this call fails.
+        """Make the runs, record the skips, move the timers and park jobs: all fires of one namespace in one transaction.
+        Returns the number of runs made. The batch is over afterwards, also if this call fails.
 
         A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
         and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
         `fuse` and without an end; its timer stands as the fire says, and its runs stay. A one-time job's timer that is
         given a `hold` needs a decision from then on.
 
-        Raises `StoreUnavailable` if the batch is over: nothing was fired, and the scheduler takes the timers again.
+        Raises `StoreUnavailable` if the batch is over: nothing was fired, and the scheduler takes the timers again. A
+        fire that cannot be recorded keeps the other fires of its namespace from it, and the call raises. Fires of
+        other namespaces may be recorded then; their timers are not taken again.
         """
         ...
 
@@ -298,7 +301,7 @@ class TimerStore(Protocol):
 
     async def count(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         """Add to the number of fires of namespaces in the current minute of the store's clock (they begin at whole
-        minutes); what the numbers of these namespaces are then."""
+        minutes); what the numbers of these namespaces are then. Each number is added for itself."""
         ...
 
     async def restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
@@ -356,7 +359,8 @@ class RunStore(Protocol):
     async def add(
         self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
     ) -> bool | Replay:
-        """Make runs that a person asked for; a due time earlier than the store's now becomes that.
+        """Make runs of one job that a person asked for, all or none; a due time earlier than the store's now becomes
+        that.
 
         False: the job is CANCELLED, nothing is made or kept. Raises `NotFound`. A run of an id that exists or ended
         already is left as it is. The receipt as in `JobStore.add`.
@@ -384,7 +388,7 @@ class RunStore(Protocol):
 
     async def unblock(self) -> int:
         """Make claimable what waits for a run that is no longer there, or for a slot that is free; how many. Any
-        scheduler, at any time."""
+        scheduler, at any time. Each job and each key is treated for itself."""
         ...
 
     async def get(self, namespace: str, run_id: UUID) -> RunRow | None:
@@ -403,7 +407,8 @@ class AttemptStore(Protocol):
     async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """Take up to `limit` runs that are ready by `ahead_seconds` from now: QUEUED, or RETRYING after its backoff.
 
-        Each goes to one executor only, with a new token, its attempt number one higher. Higher priority first, but no
+        Each goes to one executor only, with a new token, its attempt number one higher. Each claim is atomic for itself:
+        the lost answer of a call leaves claims that `ExecutorStore.release_unknown` gives back. Higher priority first, but no
         lane with waiting runs is passed over for ever: at least every tenth claim begins with the run that has waited
         longest, whatever its priority. Lanes of one priority go by their longest-waiting run; within a lane the
         earliest ready first. One executor may claim with several sets of labels in turn, each at its own pace (it names
@@ -418,8 +423,9 @@ class AttemptStore(Protocol):
         ...
 
     async def start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
-        """Record that attempts began (RUNNING). Returns the refused: their task must not run, or must be killed. The
-        first recorded start stays.
+        """Record that attempts began (RUNNING), each start for itself. Returns the refused: their task must not run, or
+        must be killed. The first recorded start stays. After an error some starts may be on record; the caller repeats
+        all of them.
 
         For guarded runs this comes before the task, and a crash after it counts. A run whose overlap is still open is
         settled here first, then its `gate`; a gate is not asked again about what is RUNNING.
@@ -427,7 +433,8 @@ class AttemptStore(Protocol):
         ...
 
     async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
-        """Record how attempts ended, in one transaction. Returns the refused, which changed nothing.
+        """Record how attempts ended, those of one namespace in one transaction. Returns the refused, which changed
+        nothing.
 
         Final states leave a history row and no run. FAILED counts a failure. RETRYING does too, keeps the attempt on
         record, and is claimable from `retry_at`. QUEUED (given back unstarted) is claimable at once, or from
@@ -440,7 +447,8 @@ class AttemptStore(Protocol):
         surrogates) it replaces.
 
         An outcome that is no legal move from where the run is, or that cannot be stored, is the caller's bug: that one
-        is refused, or the call raises `Bug` and records nothing.
+        is refused, or the call raises `Bug` and records nothing of that outcome's namespace. Outcomes of other
+        namespaces may be recorded then, and are accepted again.
         """
         ...
 
@@ -464,7 +472,7 @@ class ExecutorStore(Protocol):
         ...
 
     async def leave(self, executor: int) -> None:
-        """The orderly end: what it still holds is free at once, with no crash counted. A recorded start stays on
+        """The orderly end: what it still holds is free at once, each run for itself, with no crash counted. A recorded start stays on
         record as a lost attempt; what was merely held is as if it had been given back."""
         ...
 
@@ -480,7 +488,8 @@ class ExecutorStore(Protocol):
         ...
 
     async def expire(self, crashes_max: int) -> Expired:
-        """Expire executors whose lease ran out and free what they held, by any scheduler, at any time.
+        """Expire executors whose lease ran out and free what they held, each run for itself, by any scheduler, at any
+        time.
 
         A run whose start was recorded counts a crash, keeps the lost attempt on record (reason `lease_lost`), and at
         `crashes_max` crashes ends FAILED with reason `poison`. One that was merely held goes back free; its attempt

@@ -28,6 +28,7 @@ from tickwise.ports.store import (
     Replay,
     StoredTask,
     check_newest,
+    check_one_namespace,
     no_lane,
 )
 
@@ -42,6 +43,7 @@ class Jobs(Duty):
     async def add(
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
+        check_one_namespace(jobs, receipt, whole=whole)
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         answers = list(self._judge(jobs))

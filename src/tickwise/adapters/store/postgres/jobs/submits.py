@@ -19,7 +19,7 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.model import Lane
-from tickwise.ports.store import Added, NewJob, Receipt, Replay
+from tickwise.ports.store import Added, NewJob, Receipt, Replay, check_one_namespace
 
 NEVER: Final = float("inf")
 
@@ -46,6 +46,7 @@ class Submits(Part):
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
         """See the port."""
+        check_one_namespace(jobs, receipt, whole=whole)
         if not jobs and receipt is None:
             return []
         numbers, refused = await self._lanes.find(set(map(_place, jobs)))

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane
 from tickwise.ports.store import Added, JobAction, JobQuery, RunCancel, RunQuery, Store
@@ -87,3 +87,49 @@ class WallsContract(StoreContract):
         await self.add(store, make.recurring(make.now, namespace="elsewhere"))
         async with self.near(store, 1.0, 10) as batch:
             assert [timer.namespace for timer in batch.timers] == ["elsewhere"]
+
+    async def test_jobs_of_one_namespace_are_stored_without_those_of_another(self, store: Store, make: Factory) -> None:
+        """A key that is taken here refuses the job here alone. The batch may be repeated."""
+        await self.add(store, make.job(make.now + HOUR, key="k"))
+        refused, sibling = make.job(make.now + HOUR, key="k"), make.job(make.now + HOUR)
+        theirs = make.job(make.now + HOUR, key="k", namespace="elsewhere")
+        batch = [refused, theirs, sibling]
+        assert list(added(await store.jobs.add(batch))) == [Added.KEY_TAKEN, Added.CREATED, Added.CREATED]
+        assert list(added(await store.jobs.add(batch)))[1:] == [Added.REPEATED, Added.REPEATED]
+        assert await store.jobs.get("default", refused.job_id) is None
+        assert (await self.job_row(store, theirs.job_id, "elsewhere")).key == "k"
+        assert (await self.job_row(store, sibling.job_id)).key is None
+
+    async def test_a_batch_that_is_stored_as_one_has_one_namespace(self, store: Store, make: Factory) -> None:
+        """With a receipt, or as a whole. A mixed batch is refused as a bug, and leaves neither a job nor a receipt."""
+        batch = [make.job(make.now + HOUR), make.job(make.now + HOUR, namespace="elsewhere")]
+        receipt = make.receipt()
+        for add in (partial(store.jobs.add, whole=True), partial(store.jobs.add, receipt=receipt)):
+            with pytest.raises(Bug, match="one namespace"):
+                await add(batch)
+        assert await store.receipts.find(receipt.principal, receipt.route, receipt.key) is None
+        for job in batch:
+            assert await store.jobs.get(job.namespace, job.job_id) is None
+        assert list(added(await store.jobs.add(batch[1:], receipt, whole=True))) == [Added.CREATED]
+
+    async def test_outcomes_of_one_namespace_are_recorded_without_those_of_another(
+        self, store: Store, make: Factory
+    ) -> None:
+        """A refused outcome leaves the others of its batch on record. After an impossible one, which is a bug, the
+        others can be reported again: each ends once, whether the first report recorded it or not."""
+        executor = await self.register(store, lease_seconds=HOUR)
+        await self.add(store, *(make.job(namespace=name) for name in ("default", "elsewhere") for _ in range(2)))
+        claims = await self.claim(store, executor)
+        first, second = (each for each in claims if each.namespace == "default")
+        stale, odd = (each for each in claims if each.namespace == "elsewhere")
+        late = outcome(stale, token=stale.token + 1_000_000)
+        assert await self.finish(store, executor, late, outcome(first)) == [stale.run_id]
+        with pytest.raises(Bug):
+            await store.attempts.finish(executor, [outcome(second), outcome(odd, ended=float("inf"))])
+        assert await self.finish(store, executor, outcome(second), outcome(first)) == []
+        for claimed in (first, second):
+            assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
+            assert len(await store.runs.attempts(claimed.run_id)) == 1
+        held = [await store.runs.get("elsewhere", each.run_id) for each in (stale, odd)]
+        assert [row and row.state for row in held] == [RunState.DISPATCHED] * 2
+        assert await self.finish(store, executor, outcome(stale), outcome(odd)) == []
