@@ -117,7 +117,9 @@ class Stream:
         """As control tells executors of what it has stored."""
         if self.hint_publisher is not None:
             now = self.rig.clock.now()
-            self.hint_publisher.publish([Ready(job.run_id, now, job.lane) for job in batch if job.run_id is not None])
+            self.hint_publisher.publish(
+                [Ready(job.run_id, now, job.lane, job.namespace) for job in batch if job.run_id is not None]
+            )
 
     async def _paced(self) -> None:
         """Wait for the turn of the next batch, if there is a rate."""

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Began, Check, ClaimRequest
+from tickwise.ports.store import Began, Check, ClaimRequest, Violation
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.factories import Factory, executor
 
@@ -131,7 +131,7 @@ async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_f
     await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
     await operator.execute(SLOW)
     await operator.execute("SELECT pg_advisory_lock(1)")
-    healing = asyncio.ensure_future(store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
+    healing = asyncio.ensure_future(store.checks.heal(Check.HELD_BY_ACTIVE, [Violation(claimed.run_id, "", "default")]))
     await eventually(lambda: sessions_waiting(operator), within_seconds=60)
     born = await operator.fetchval(
         "INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions) "
@@ -159,7 +159,7 @@ async def test_a_cancel_that_came_while_its_run_was_looked_at_is_carried_out(
     await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
     await operator.execute(SLOW)
     await operator.execute("SELECT pg_advisory_lock(1)")
-    healing = asyncio.ensure_future(store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
+    healing = asyncio.ensure_future(store.checks.heal(Check.HELD_BY_ACTIVE, [Violation(claimed.run_id, "", "default")]))
     await eventually(lambda: sessions_waiting(operator), within_seconds=60)
     await operator.execute(CANCEL, claimed.run_id)
     await operator.execute("SELECT pg_advisory_unlock(1)")
@@ -188,3 +188,15 @@ async def test_a_run_that_somebody_has_in_hand_is_freed_by_the_next_call(
     assert (await store.executors.expire(crashes_max=3)).freed == 1
     rows = [await store.runs.get("default", claimed.run_id) for claimed in (first, second)]
     assert [RunState.QUEUED] * 2 == [row.state for row in rows if row is not None]
+
+
+async def test_a_timer_without_a_job_is_found_with_its_namespace(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """Its lane says the namespace: the job's row is gone."""
+    make = Factory(await store.now(), seed="timer")
+    job = make.recurring(make.now + 3_600.0, namespace="elsewhere")
+    await store.jobs.add([job])
+    await operator.execute("DELETE FROM tickwise.jobs WHERE job_id = $1", job.job_id)
+    [found] = (await store.checks.violations(Check.HAS_A_JOB, after=None, limit=10)).found
+    assert (found.subject, found.namespace) == (job.job_id, "elsewhere")

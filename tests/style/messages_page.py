@@ -15,6 +15,7 @@ from tests.style import source
 from tests.style.tree import ROOT
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Lane, Outcome
+from tickwise.ports.store import Ready
 from tickwise.roles.shared.messages import VERSION, Hints, NewJobPart, Request, Results, decode, encode
 
 PLACE = "docs/reference/messages.md"
@@ -25,6 +26,7 @@ MESSAGES = "src/tickwise/roles/shared/messages.py"
 
 JOB = UUID("019a2b3c-4d5e-8f60-9123-456789abcdef")
 RUN = UUID("019a2b3c-4d5f-8a01-8123-0123456789ab")
+LANE = Lane("default", 5, ("function:report", "task:function"))
 OPERATION = UUID("019a2b3c-4d60-8b02-9123-0123456789ab")
 
 
@@ -42,7 +44,7 @@ PAGES = (
     Page(
         Hints, "`runs.p0` … `runs.p9`, by priority", "none: spread over the partitions",
         "Claim hints for executors, published after a commit of runs. Sent without waiting: a lost hint costs latency.",
-        Hints.of(Lane("default", 5, ("function:report", "task:function")), [RUN], 1_800_000_000.0),
+        Hints.of(LANE, [Ready(RUN, 1_800_000_000.0, LANE, "default")]),
     ),
     Page(
         Results, "`results`", "the executor's number, as text",

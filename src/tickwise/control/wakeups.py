@@ -46,7 +46,7 @@ def wake_for(context: ControlContext, jobs: Sequence[NewJob]) -> None:
         if hint_publisher is not None:
             hint_publisher.publish(
                 [
-                    Ready(job.run_id, now if job.due is None else job.due, job.lane)
+                    Ready(job.run_id, now if job.due is None else job.due, job.lane, job.namespace)
                     for job in jobs
                     if job.run_id is not None and not job.never and (job.due is None or job.due <= run_until)
                 ]
@@ -71,4 +71,4 @@ async def wake_for_runs(context: ControlContext, namespace: str, job_id: UUID, r
     except Unavailable:
         return
     if row is not None:
-        context.hint_publisher.publish([Ready(run.run_id, run.due, row.lane) for run in runs])
+        context.hint_publisher.publish([Ready(run.run_id, run.due, row.lane, namespace) for run in runs])

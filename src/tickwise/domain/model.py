@@ -181,7 +181,11 @@ class Claimed(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The report of an executor on an attempt: one of the moves out of DISPATCHED or RUNNING."""
+    """The report of an executor on an attempt: one of the moves out of DISPATCHED or RUNNING.
+
+    It names no namespace: a report goes where its token was drawn. It travels as an array in `Results`, so a field that
+    is added here is a new version of that message.
+    """
 
     run_id: UUID
     token: int

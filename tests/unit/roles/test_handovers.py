@@ -37,7 +37,7 @@ def test_what_is_claimable_is_rung_and_hinted() -> None:
     """All executors hear the bell, and those with a broker the names."""
     signals, hints = LocalSignals(), Hints()
     runs, cancels = signals.listen(Topic.RUNS), signals.listen(Topic.CANCELS)
-    ready = Ready(ONE, 1.0, Lane())
+    ready = Ready(ONE, 1.0, Lane(), "default")
     handover_bell(signals, cast(Any, hints))(Handover((ready,)))
     assert (runs.is_set(), cancels.is_set(), hints.told) == (True, False, [ready])
 

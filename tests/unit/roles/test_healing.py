@@ -59,15 +59,15 @@ class Sick(WrappedStore):
         begin = 1 if after is None else after.int + 1
         page = range(begin, min(begin + limit, self.subjects + 1))
         self.asked.append((check, begin))
-        found = [Violation(UUID(int=n), f"{n} is wrong") for n in page if n in self.wrong.get(check, ())]
+        found = [Violation(UUID(int=n), f"{n} is wrong", "default") for n in page if n in self.wrong.get(check, ())]
         return Examined(last=UUID(int=page[-1]) if len(page) == limit else None, found=found)
 
-    async def _heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+    async def _heal(self, check: Check, found: Sequence[Violation]) -> int:
         if "heal" in self.trouble:
             raise self.trouble["heal"]
         if not self.curable:
             return 0
-        cured = {subject.int for subject in subjects}
+        cured = {violation.subject.int for violation in found}
         self.wrong[check] = [number for number in self.wrong[check] if number not in cured]
         return len(cured)
 

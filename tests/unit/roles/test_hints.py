@@ -57,7 +57,7 @@ def announce(rig: Rig, *jobs: NewJob) -> None:
 def ready(rig: Rig, job: NewJob) -> Ready:
     """Its first run, as a hint names it."""
     assert job.run_id is not None
-    return Ready(job.run_id, rig.clock.now() if job.due is None else job.due, job.lane)
+    return Ready(job.run_id, rig.clock.now() if job.due is None else job.due, job.lane, job.namespace)
 
 
 async def taken(rig: Rig, channel: Channel) -> Sequence[Delivery]:
@@ -314,9 +314,9 @@ async def test_what_an_executor_that_ends_has_not_claimed_goes_to_others() -> No
 async def test_runs_are_packed_by_lane_as_many_as_one_executor_can_start() -> None:
     """Quick ones by the hundred, others few; none waits for a run that is ready much later."""
     make = Rig().make
-    quick = [Ready(make.identifier(), 100.0, QUICK) for _ in range(PACK_QUICK + 1)]
-    slow = [Ready(make.identifier(), 100.0, LANE) for _ in range(PACK_SLOTS + 1)]
-    apart = [Ready(make.identifier(), 100.0 + number * 2 * SPREAD_SECONDS, QUICK) for number in (1, 0)]
+    quick = [Ready(make.identifier(), 100.0, QUICK, "default") for _ in range(PACK_QUICK + 1)]
+    slow = [Ready(make.identifier(), 100.0, LANE, "default") for _ in range(PACK_SLOTS + 1)]
+    apart = [Ready(make.identifier(), 100.0 + number * 2 * SPREAD_SECONDS, QUICK, "default") for number in (1, 0)]
     assert [PACK_QUICK, 1] == [len(hints.ids()) for hints in packs(QUICK, quick)]
     assert [PACK_SLOTS, 1] == [len(hints.ids()) for hints in packs(LANE, slow)]
     assert [(100.0, 1), (100.5, 1)] == [(hints.ready, len(hints.ids())) for hints in packs(QUICK, apart)]

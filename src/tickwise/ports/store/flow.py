@@ -99,8 +99,9 @@ class Violation(NamedTuple):
     id."""
     detail: str
     """For people."""
-    namespace: str | None = None
-    """Whose it is; always given with PLANNED, so that the job's plan can be read."""
+    namespace: str | None
+    """The subject's; always given with PLANNED, so that the job's plan can be read. None: the subject is an executor,
+    or nothing that is left of it says its namespace."""
     lane: Lane | None = None
     """With CLAIMED_IN_TIME: where the run waits, so that it can be judged whether anybody serves it."""
 
@@ -124,9 +125,9 @@ class CompletionStore(Protocol):
 
     async def commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """Make what follows from the ends of runs of one namespace, and forget that it was to do, in one transaction;
-        how many runs were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
-        is PAUSED goes on record as SKIPPED, reason `paused`. A repeat, also of some of them, changes nothing. Ends that
-        another call has in hand are left to it, without waiting."""
+        how many runs were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run
+        of a job that is PAUSED goes on record as SKIPPED, reason `paused`. A repeat, also of some of them, changes
+        nothing. Ends that another call has in hand are left to it, without waiting."""
         ...
 
 
@@ -154,8 +155,9 @@ class CheckStore(Protocol):
         """Look at up to `limit` subjects of one invariant, in the order of their ids."""
         ...
 
-    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
-        """Put right what the store itself can, each subject for itself; how many are right now.
+    async def heal(self, check: Check, found: Sequence[Violation]) -> int:
+        """Put right what the store itself can, each subject for itself; how many are right now. A violation is given as
+        it was found: its namespace says where the subject is.
 
         ENDED_ONCE: the active one goes. HELD_BY_ACTIVE: freed as if its lease had been lost. WAITS_FOR_SOMETHING:
         claimable. HEARD_IN_TIME: a request whose run is gone goes. HELD_AS_TOLD: the executor's lease ends, so that it

@@ -101,6 +101,7 @@ class Ready(NamedTuple):
     ready: float
     """From when on."""
     lane: Lane
+    namespace: str
 
 
 class Handover(NamedTuple):
@@ -109,7 +110,7 @@ class Handover(NamedTuple):
     claimable: Sequence[Ready] = ()
     """These waited for an earlier run or for a slot, and can be claimed now."""
     stopping: Sequence[UUID] = ()
-    """The holders of these are asked to stop them (`CancelKind.CANCEL`)."""
+    """The holders of these are asked to stop them (`CancelKind.CANCEL`). A holder knows the namespace: `Claimed`."""
 
 
 class Timer(NamedTuple):
@@ -240,7 +241,7 @@ class Gate(NamedTuple):
 
 
 class Began(NamedTuple):
-    """The recorded start of an attempt."""
+    """The recorded start of an attempt. It names no namespace, as `Outcome`."""
 
     run_id: UUID
     token: int
@@ -281,8 +282,8 @@ class TimerStore(Protocol):
         ...
 
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
-        """Make the runs, record the skips, move the timers and park jobs: all fires of one namespace in one transaction.
-        Returns the number of runs made. The batch is over afterwards, also if this call fails.
+        """Make the runs, record the skips, move the timers and park jobs, the fires of one namespace in one
+        transaction. Returns the number of runs made. The batch is over afterwards, also if this call fails.
 
         A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
         and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
@@ -407,14 +408,14 @@ class AttemptStore(Protocol):
     async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """Take up to `limit` runs that are ready by `ahead_seconds` from now: QUEUED, or RETRYING after its backoff.
 
-        Each goes to one executor only, with a new token, its attempt number one higher. Each claim is atomic for itself:
-        the lost answer of a call leaves claims that `ExecutorStore.release_unknown` gives back. Higher priority first, but no
-        lane with waiting runs is passed over for ever: at least every tenth claim begins with the run that has waited
-        longest, whatever its priority. Lanes of one priority go by their longest-waiting run; within a lane the
-        earliest ready first. One executor may claim with several sets of labels in turn, each at its own pace (it names
-        kinds of tasks as labels, so that what it has no room for stays for others). An expired executor, or one whose
-        lease ran out, gets nothing. A run may stay unseen for up to 2 s after it became claimable in the past (freed,
-        late commit), and one that is ready only in the future until 50 ms before it is.
+        Each goes to one executor only, with a new token, its attempt number one higher. Each claim is atomic for
+        itself: the lost answer of a call leaves claims that `ExecutorStore.release_unknown` gives back. Higher priority
+        first, but no lane with waiting runs is passed over for ever: at least every tenth claim begins with the run
+        that has waited longest, whatever its priority. Lanes of one priority go by their longest-waiting run; within a
+        lane the earliest ready first. One executor may claim with several sets of labels in turn, each at its own pace
+        (it names kinds of tasks as labels, so that what it has no room for stays for others). An expired executor, or
+        one whose lease ran out, gets nothing. A run may stay unseen for up to 2 s after it became claimable in the past
+        (freed, late commit), and one that is ready only in the future until 50 ms before it is.
 
         With `request.runs`, of those runs the ones that it could claim now, in the order in which they are named. All
         others (gone, held, not ready within `ahead_seconds`, in a lane that is not served, of a queue on hold, never
@@ -472,8 +473,8 @@ class ExecutorStore(Protocol):
         ...
 
     async def leave(self, executor: int) -> None:
-        """The orderly end: what it still holds is free at once, each run for itself, with no crash counted. A recorded start stays on
-        record as a lost attempt; what was merely held is as if it had been given back."""
+        """The orderly end: what it still holds is free at once, each run for itself, with no crash counted. A recorded
+        start stays on record as a lost attempt; what was merely held is as if it had been given back."""
         ...
 
     async def release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:

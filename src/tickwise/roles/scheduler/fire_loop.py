@@ -176,7 +176,11 @@ class FireLoop:
         if self._hint_publisher is not None:
             # Those of a timer that was changed meanwhile were not made. A claim of them finds nothing.
             self._hint_publisher.publish(
-                [Ready(run.run_id, run.due, each.timer.lane) for each in decided for run in each.fire.runs]
+                [
+                    Ready(run.run_id, run.due, each.timer.lane, each.timer.namespace)
+                    for each in decided
+                    for run in each.fire.runs
+                ]
             )
         self._tell(decided)
         return made

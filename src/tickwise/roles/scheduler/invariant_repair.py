@@ -197,7 +197,7 @@ class Healing:
             if check is Check.PLANNED:
                 wrong, mended = await self._plan_anew(found)
             elif check in CURED_BY_STORE:
-                mended = await self._store.checks.heal(check, [violation.subject for violation in found])
+                mended = await self._store.checks.heal(check, found)
         except Unavailable:
             raise
         except Exception:

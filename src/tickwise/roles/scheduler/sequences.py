@@ -155,7 +155,11 @@ class Sequences:
         if self._hint_publisher is not None:
             found = [(jobs.get(start.job_id), start.run) for starts in ends.values() for start in starts]
             self._hint_publisher.publish(
-                [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
+                [
+                    Ready(new.run_id, new.due, row.lane, row.namespace)
+                    for row, new in found
+                    if row is not None and new is not None
+                ]
             )
 
     async def _starts(self, follow: Completion, page: SequencePage) -> Sequence[Successor]:

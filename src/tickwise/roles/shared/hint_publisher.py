@@ -58,7 +58,7 @@ def packs(lane: Lane, runs: list[Ready]) -> Iterator[Hints]:
     for end in range(1, len(runs) + 1):
         if end < len(runs) and end - begin < most and runs[end].ready - runs[begin].ready <= SPREAD_SECONDS:
             continue
-        yield Hints.of(lane, [run.run_id for run in runs[begin:end]], runs[end - 1].ready)
+        yield Hints.of(lane, runs[begin:end])
         begin = end
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.domain.model import Lane, Outcome
-from tickwise.ports.store import NewJob
+from tickwise.ports.store import NewJob, Ready
 
 VERSION: Final = 1
 ID_BYTES: Final = 16
@@ -37,12 +37,19 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
     """Their ids, 16 bytes each."""
     ready: float = 0.0
     """When the last of them becomes due, by the store's clock; an executor that claims ahead may claim them before."""
+    namespaces: tuple[str, ...] = ()
+    """The namespace of each run, in the order of `runs`; one alone is that of all runs. Empty: the sender does not say,
+    as programs before 0.2."""
     v: int = VERSION
 
     @classmethod
-    def of(cls, lane: Lane, runs: Sequence[UUID], ready: float = 0.0) -> Hints:
-        """Those of one lane."""
-        return cls(lane.queue, lane.priority, lane.requires, b"".join([run.bytes for run in runs]), ready)
+    def of(cls, lane: Lane, runs: Sequence[Ready]) -> Hints:
+        """Those of one lane, the earliest first; one at least."""
+        namespaces = tuple([run.namespace for run in runs])
+        if namespaces.count(namespaces[0]) == len(namespaces):
+            namespaces = namespaces[:1]
+        text = b"".join([run.run_id.bytes for run in runs])
+        return cls(lane.queue, lane.priority, lane.requires, text, runs[-1].ready, namespaces)
 
     @property
     def lane(self) -> Lane:
@@ -194,6 +201,8 @@ def decode(kind: type[T], value: bytes) -> T:
         raise UnreadableMessage("its list of runs does not end with a whole id")
     if isinstance(message, Hints) and len(message.runs) > MAX_HINTED * ID_BYTES:
         raise UnreadableMessage(f"it names {len(message.runs) // ID_BYTES} runs, and a hint names {MAX_HINTED} at most")
+    if isinstance(message, Hints) and len(message.namespaces) not in (0, 1, len(message.runs) // ID_BYTES):
+        raise UnreadableMessage("its namespaces are neither one for all of its runs nor one for each")
     return message
 
 

@@ -150,7 +150,7 @@ class RunCommands(Duty):
     async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
         now = self._state.now()
         waiting = [
-            Ready(run.run_id, run.ready, run.lane)
+            Ready(run.run_id, run.ready, run.lane, run.job.namespace)
             for run in self._state.runs.values()
             if self._state.is_claimable(run) and now - ready_from <= run.ready < now - ready_to
         ]

@@ -42,7 +42,8 @@ class Checks(Duty):
     def _lane(self, check: Check, subject: UUID) -> Lane | None:
         return self._state.runs[subject].lane if check is Check.CLAIMED_IN_TIME else None
 
-    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+    async def heal(self, check: Check, found: Sequence[Violation]) -> int:
+        subjects = [violation.subject for violation in found]
         cure = CURES.get(check)
         _, judge = CHECKS[check]
         if check is Check.HELD_AS_TOLD:

@@ -442,7 +442,7 @@ class State:
     def tell_handover(self, woken: Sequence[RunRecord] = (), stopping: Sequence[UUID] = ()) -> None:
         """Tell the listener what a call did for runs other than those that it names."""
         if self.on_handover is not None and (woken or stopping):
-            claimable = [Ready(run.run_id, run.ready, run.lane) for run in woken]
+            claimable = [Ready(run.run_id, run.ready, run.lane, run.job.namespace) for run in woken]
             self.on_handover(Handover(claimable, stopping))
 
     def stop_waiting(self, run: RunRecord) -> None:

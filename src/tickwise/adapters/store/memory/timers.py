@@ -38,7 +38,7 @@ class TimerCommands(Duty):
         fired = self._near(self._state.one_time, horizon_seconds, limit)
         made = [timer.run_id for timer in fired if self._fire(timer) and timer.run_id is not None]
         runs = [self._state.runs[run_id] for run_id in made] if named else []
-        return Fired(len(fired), [Ready(run.run_id, run.ready, run.lane) for run in runs])
+        return Fired(len(fired), [Ready(run.run_id, run.ready, run.lane, run.job.namespace) for run in runs])
 
     def _fire(self, timer: TimerRecord) -> bool:
         """A timer of a one-time job becomes its run, unless that is there."""

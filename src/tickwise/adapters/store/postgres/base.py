@@ -53,7 +53,7 @@ class Shared:
         claimable: Sequence[Ready] = ()
         with contextlib.suppress(Unavailable):
             places = await self.lanes.places({each.lane for each in woken})
-            claimable = [Ready(each.run_id, each.ready, places[each.lane].lane) for each in woken]
+            claimable = [places[each.lane].ready_run(each.run_id, each.ready) for each in woken]
         self.on_handover(Handover(claimable, stopping))
 
     def hear(self, store_now: float) -> None:

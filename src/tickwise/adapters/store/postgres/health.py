@@ -50,14 +50,14 @@ class Checks(Part):
             ],
         )
 
-    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+    async def heal(self, check: Check, found: Sequence[Violation]) -> int:
         """See the port."""
         mend = MENDS.get(check)
         if mend is None:
             return 0
         count = 0
         async with self._links.pooled(writes=True) as connection:
-            for subject in subjects:
+            for subject in [violation.subject for violation in found]:
                 try:
                     with translated(writes=True):
                         await mend(connection, subject)

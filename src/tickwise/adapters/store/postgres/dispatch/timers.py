@@ -19,7 +19,7 @@ from tickwise.adapters.store.postgres.queue.new_runs import run_columns, skip_co
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Overlap, TimerState
 from tickwise.domain.errors import StoreUnavailable, Unavailable
-from tickwise.ports.store import Fire, FireBatch, Fired, FireRequest, Ready, Timer
+from tickwise.ports.store import Fire, FireBatch, Fired, FireRequest, Timer
 
 SWEEP_SECONDS: Final = 1.0
 """How often timers are read from the very first: one that was written late is found in time, since it is due no sooner
@@ -141,7 +141,7 @@ class TimerCommands(Part):
             lanes = await self._lanes.places({row[2] for row in made})
         except Unavailable:
             return Fired(count)  # the runs are there, and `RunStore.waiting` finds them
-        return Fired(count, [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane, *_ in made])
+        return Fired(count, [lanes[lane].ready_run(run_id, ready) for run_id, ready, lane, *_ in made])
 
     async def _fire(self, name: str, horizon_seconds: float, limit: int) -> Sequence[asyncpg.Record]:
         """The rows of a statement that fires; each ends with the last due time (NULL: none was) and the clock."""

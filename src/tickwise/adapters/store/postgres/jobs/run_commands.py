@@ -106,7 +106,7 @@ class RunCommands(Part):
         async with self._links.line("waiting").use(writes=False) as connection:
             rows = await connection.fetch(statement("runs_waiting"), ready_from, ready_to, limit)
         lanes = await self._lanes.places({lane for _, _, lane in rows})
-        return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane in rows]
+        return [lanes[lane].ready_run(run_id, ready) for run_id, ready, lane in rows]
 
 
 async def cancel_runs(

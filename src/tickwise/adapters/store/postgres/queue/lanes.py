@@ -15,12 +15,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.link import Links
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.model import Lane
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import LANES_RESERVED, MAX_LANES, MAX_LANES_OF_NAMESPACE, is_default_lane, no_lane
+from tickwise.ports.store import LANES_RESERVED, MAX_LANES, MAX_LANES_OF_NAMESPACE, Ready, is_default_lane, no_lane
 
 FRESH_SECONDS: Final = 60.0
 """A lane that is about to be freed is found out so soon."""
@@ -37,6 +38,10 @@ class NamespaceLane(NamedTuple):
 
     namespace: str
     lane: Lane
+
+    def ready_run(self, run_id: UUID, ready: float) -> Ready:
+        """A run that waits here, as a hint names it."""
+        return Ready(run_id, ready, self.lane, self.namespace)
 
 
 class Lanes:

@@ -13,7 +13,7 @@ from tickwise.domain.fencing import digest_of, epoch_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Check, ClaimRequest, EpochCause, Store
+from tickwise.ports.store import Check, ClaimRequest, EpochCause, Store, Violation
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -209,7 +209,7 @@ class DiffersContract(StoreContract):
         await self.shift(store, 20.0)
         [found] = (await store.checks.violations(Check.HELD_AS_TOLD, after=None, limit=10)).found
         assert executor == found.subject.int
-        assert 1 == await store.checks.heal(Check.HELD_AS_TOLD, [found.subject])
+        assert 1 == await store.checks.heal(Check.HELD_AS_TOLD, [found])
         assert not (await store.executors.beat(executor, 600.0)).alive
         await store.executors.expire(CRASHES_MAX)
         assert RunState.QUEUED == await self.run_state(store, claimed.run_id)
@@ -220,7 +220,7 @@ class DiffersContract(StoreContract):
         await store.executors.beat(executor, 600.0, differs=1)
         await self.shift(store, 90.0)
         await store.executors.beat(executor, 600.0, differs=0)
-        assert 1 == await store.checks.heal(Check.HELD_AS_TOLD, [UUID(int=executor)])
+        assert 1 == await store.checks.heal(Check.HELD_AS_TOLD, [Violation(UUID(int=executor), "", None)])
         assert (await store.executors.beat(executor, 600.0)).alive
 
 

@@ -97,10 +97,11 @@ class HandoverContract(CrowdContract):
         [again] = await claim_by_name(store, executor, ear.claimable())
         assert await self.starts(store, executor, again) == [True]
 
-    async def test_it_is_told_with_its_lane(self, store: Store, make: Factory) -> None:
+    async def test_it_is_told_with_its_lane_and_namespace(self, store: Store, make: Factory) -> None:
         """The executors that serve the lane can be told."""
         executor = await self.register(store, queues=("default", "heavy"), lease_seconds=HOUR)
-        jobs = [make.job(make.now - ago, lane=lane(7, queue="heavy")) for ago in (2.0, 1.0)]
+        heavy = lane(7, queue="heavy")
+        jobs = [make.job(make.now - ago, lane=heavy, namespace="elsewhere") for ago in (2.0, 1.0)]
         await self.add(store, *jobs)
         first, second = await self.claim(store, executor, queues=("heavy",))
         await self.starts_in_turn(store, executor, first, second, gate=limit(1))
@@ -108,7 +109,7 @@ class HandoverContract(CrowdContract):
         store.on_handover(told.append)
         await self.finish(store, executor, outcome(first))
         [[ready]] = [handover.claimable for handover in told]
-        assert (ready.run_id, ready.lane) == (second.run_id, lane(7, queue="heavy"))
+        assert (ready.run_id, ready.lane, ready.namespace) == (second.run_id, heavy, "elsewhere")
         assert ready.ready <= await store.now()
 
     async def test_an_end_that_nobody_waits_for_tells_nothing(self, store: Store, make: Factory) -> None:

@@ -37,6 +37,14 @@ class FiredNamesContract(StoreContract):
         assert claimed.run_id == jobs[0].run_id
         assert (await store.upkeep.stats()).timers == 1
 
+    async def test_a_fire_says_the_namespace_of_each_run(self, store: Store, other: Store, make: Factory) -> None:
+        """Lanes that are alike in two namespaces are two lanes, also to a client that has met neither."""
+        jobs = [make.job(make.now + 100.0, namespace=name) for name in ("default", "elsewhere")]
+        await self.add(store, *jobs)
+        await self.shift(store, 99.0)
+        made = {ready.run_id: ready.namespace for ready in (await other.timers.fire(5.0, 100, named=True)).ready}
+        assert made == {name_of(job): job.namespace for job in jobs}
+
     async def test_a_fire_of_nothing_names_nothing(self, store: Store, make: Factory) -> None:
         """Timers beyond the horizon stay, and so do timers that need a decision."""
         await self.add(store, make.job(make.now + HOUR), make.recurring(make.now - 60.0))
@@ -108,6 +116,14 @@ class WaitingNamesContract(StoreContract):
         [ready] = await self.waiting(store, 60.0, 1.0)
         assert (ready.run_id, ready.lane) == (job.run_id, job.lane)
         assert microseconds(ready.ready) == microseconds((await self.run_row(store, ready.run_id)).ready_at)
+
+    async def test_what_nobody_took_is_told_with_its_namespace(self, store: Store, other: Store, make: Factory) -> None:
+        """Runs of several namespaces come in one answer."""
+        jobs = [make.job(namespace=name) for name in ("default", "elsewhere")]
+        await self.add(store, *jobs)
+        await self.shift(store, 5.0)
+        told = {ready.run_id: ready.namespace for ready in await self.waiting(other, 60.0, 1.0)}
+        assert told == {name_of(job): job.namespace for job in jobs}
 
     async def test_only_what_waits_for_that_long_is_told(self, store: Store, make: Factory) -> None:
         """Neither what has just come nor what was told in the span before: each run is in one of two that meet."""

@@ -10,7 +10,7 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Check, Gate, JobAction, OperationRow, OperationStep, RunCancel, Store
+from tickwise.ports.store import Check, Gate, JobAction, OperationRow, OperationStep, RunCancel, Store, Violation
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, instants
 from tickwise.testing.factories import Factory, held, outcome
 
@@ -25,6 +25,11 @@ HEALED = {
     Check.HEARD_IN_TIME,
     Check.HELD_AS_TOLD,
 }
+
+
+def wrong(subject: UUID) -> Violation:
+    """A violation as a check finds it."""
+    return Violation(subject, "it is wrong", "default")
 
 
 class HealthContract(StoreContract):
@@ -249,7 +254,7 @@ class HealsContract(HealthContract):
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.ENDED_ONCE, run_id)
         assert await self.found(store, Check.ENDED_ONCE) == [run_id]
-        assert await store.checks.heal(Check.ENDED_ONCE, [run_id]) == 1
+        assert await store.checks.heal(Check.ENDED_ONCE, [wrong(run_id)]) == 1
         assert await self.found(store, Check.ENDED_ONCE) == []
         assert (await self.run_row(store, run_id)).ended_at is not None
         assert list(await self.claim_freed(store, await self.register(store))) == []
@@ -258,7 +263,7 @@ class HealsContract(HealthContract):
         """As if its holder's lease had been lost: guarded, its number used up."""
         claimed = await self.orphan(store, make, begun=False)
         assert await self.found(store, Check.HELD_BY_ACTIVE) == [claimed.run_id]
-        assert await store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]) == 1
+        assert await store.checks.heal(Check.HELD_BY_ACTIVE, [wrong(claimed.run_id)]) == 1
         assert await self.found(store, Check.HELD_BY_ACTIVE) == []
         [again] = await self.claim_freed(store, await self.register(store, "two"))
         assert (again.run_id, again.attempt, again.crashes, again.guarded) == (claimed.run_id, 2, 0, True)
@@ -266,7 +271,7 @@ class HealsContract(HealthContract):
     async def test_what_had_begun_counts_a_crash(self, store: Store, make: Factory) -> None:
         """And keeps its lost attempt on record."""
         claimed = await self.orphan(store, make, begun=True)
-        assert await store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]) == 1
+        assert await store.checks.heal(Check.HELD_BY_ACTIVE, [wrong(claimed.run_id)]) == 1
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.crashes, row.executor) == (RunState.QUEUED, 1, None)
         [attempt] = await store.runs.attempts(claimed.run_id)
@@ -275,7 +280,7 @@ class HealsContract(HealthContract):
     async def test_what_must_not_run_twice_fails(self, store: Store, make: Factory) -> None:
         """As its recorded start says."""
         claimed = await self.orphan(store, make, begun=True, on_unknown=OnUnknown.HOLD)
-        assert await store.checks.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]) == 1
+        assert await store.checks.heal(Check.HELD_BY_ACTIVE, [wrong(claimed.run_id)]) == 1
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.reason) == (RunState.FAILED, "unknown_outcome")
 
@@ -284,7 +289,7 @@ class HealsContract(HealthContract):
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.WAITS_FOR_SOMETHING, run_id)
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == [run_id]
-        assert await store.checks.heal(Check.WAITS_FOR_SOMETHING, [run_id]) == 1
+        assert await store.checks.heal(Check.WAITS_FOR_SOMETHING, [wrong(run_id)]) == 1
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == []
         [claimed] = await self.claim_freed(store, await self.register(store))
         assert claimed.run_id == run_id
@@ -296,7 +301,7 @@ class HealsContract(HealthContract):
         one, two = await self.claim(store, executor)
         assert await self.starts_in_turn(store, executor, one, two, gate=Gate("job:x", 1)) == [True, False]
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == []
-        assert await store.checks.heal(Check.WAITS_FOR_SOMETHING, [two.run_id]) == 1
+        assert await store.checks.heal(Check.WAITS_FOR_SOMETHING, [wrong(two.run_id)]) == 1
         assert await self.waits(store, two.run_id)
 
     async def test_what_is_right_by_now_stays_as_it_is(self, store: Store, make: Factory) -> None:
@@ -304,7 +309,7 @@ class HealsContract(HealthContract):
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for check in (Check.HELD_BY_ACTIVE, Check.ENDED_ONCE, Check.WAITS_FOR_SOMETHING):
-            assert await store.checks.heal(check, [claimed.run_id]) == 1
+            assert await store.checks.heal(check, [wrong(claimed.run_id)]) == 1
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.executor, row.crashes) == (RunState.DISPATCHED, executor, 0)
         assert await self.finish(store, executor, outcome(claimed)) == []
@@ -313,7 +318,9 @@ class HealsContract(HealthContract):
         """Nobody will ever hear it."""
         gone = make.identifier()
         await self.damage(store, Check.HEARD_IN_TIME, gone)
-        await store.checks.heal(Check.HEARD_IN_TIME, await self.found(store, Check.HEARD_IN_TIME))
+        await store.checks.heal(
+            Check.HEARD_IN_TIME, [wrong(each) for each in await self.found(store, Check.HEARD_IN_TIME)]
+        )
         assert await self.found(store, Check.HEARD_IN_TIME) == []
 
     async def test_a_run_without_a_job_is_found(self, store: Store, make: Factory) -> None:
@@ -321,7 +328,7 @@ class HealsContract(HealthContract):
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.HAS_A_JOB, run_id)
         assert await self.found(store, Check.HAS_A_JOB) == [run_id]
-        assert await store.checks.heal(Check.HAS_A_JOB, [run_id]) == 0
+        assert await store.checks.heal(Check.HAS_A_JOB, [wrong(run_id)]) == 0
 
     async def test_what_others_have_to_do_the_store_does_not(self, store: Store, make: Factory) -> None:
         """It puts right nothing of it, and changes nothing."""
@@ -329,16 +336,17 @@ class HealsContract(HealthContract):
         await self.late(store, 2 * HOUR)
         for check in set(Check) - HEALED:
             before = await self.found(store, check)
-            assert await store.checks.heal(check, [*before, make.identifier()]) == 0, check
+            assert await store.checks.heal(check, [wrong(each) for each in (*before, make.identifier())]) == 0, check
             assert await self.found(store, check) == before, check
 
     async def test_each_is_healed_for_itself(self, store: Store, make: Factory) -> None:
         """Two are wrong, one is right, and one is not there."""
-        wrong = [await self.free_run(store, make) for _ in range(2)]
+        damaged = [await self.free_run(store, make) for _ in range(2)]
         right = await self.free_run(store, make)
-        for run_id in wrong:
+        for run_id in damaged:
             await self.damage(store, Check.WAITS_FOR_SOMETHING, run_id)
-        assert await store.checks.heal(Check.WAITS_FOR_SOMETHING, [*wrong, right]) == 3
+        found = [wrong(each) for each in (*damaged, right)]
+        assert await store.checks.heal(Check.WAITS_FOR_SOMETHING, found) == 3
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == []
 
     async def test_a_lost_timer_is_restored(self, store: Store, make: Factory) -> None:
