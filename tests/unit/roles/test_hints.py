@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.roles.rig import LANE, Rig, drive
@@ -17,7 +18,7 @@ from tickwise.ports.broker import DEAD, Channel, ChannelKind, Delivery, Message,
 from tickwise.ports.store import ClaimRequest, NewJob, Ready
 from tickwise.roles.executor.claim_hints import REACHABLE_SECONDS
 from tickwise.roles.shared.hint_publisher import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, HintPublisher, packs
-from tickwise.roles.shared.messages import ID_BYTES, MAX_HINTED, Hints, encode
+from tickwise.roles.shared.messages import ID_BYTES, MAX_HINTED, Hints, UnreadableMessage, decode, encode
 
 QUICK = Lane(requires=("task:function",))
 
@@ -333,3 +334,26 @@ async def test_what_counts_parked_hints_begins_at_0() -> None:
         for lane in range(2)
     ]
     assert [0.0, 0.0] == values
+
+
+def test_a_hint_says_the_namespace_of_each_run() -> None:
+    """One that all runs share is said once."""
+    rig = Rig()
+    one, two, three = (rig.make.identifier() for _ in range(3))
+    shared = Hints.of(LANE, [Ready(run_id, 1.0, LANE, "one") for run_id in (one, two)])
+    mixed = Hints.of(LANE, [Ready(one, 1.0, LANE, "one"), Ready(two, 1.0, LANE, "two"), Ready(three, 1.0, LANE, "one")])
+    assert decode(Hints, encode(shared)).namespaces == ("one",)
+    assert decode(Hints, encode(mixed)).namespaces == ("one", "two", "one")
+
+
+def test_a_hint_of_the_release_before_is_read() -> None:
+    """It says no namespaces."""
+    before = {"queue": "default", "priority": 5, "requires": [], "runs": bytes(2 * ID_BYTES), "ready": 1.0}
+    assert decode(Hints, msgspec.msgpack.encode(before)).namespaces == ()
+
+
+def test_a_hint_whose_namespaces_fit_no_run_is_unreadable() -> None:
+    """Two for three runs."""
+    wrong = Hints("default", 5, (), bytes(3 * ID_BYTES), namespaces=("one", "two"))
+    with pytest.raises(UnreadableMessage, match="namespaces"):
+        decode(Hints, encode(wrong))
