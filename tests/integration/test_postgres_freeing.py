@@ -188,15 +188,3 @@ async def test_a_run_that_somebody_has_in_hand_is_freed_by_the_next_call(
     assert (await store.executors.expire(crashes_max=3)).freed == 1
     rows = [await store.runs.get("default", claimed.run_id) for claimed in (first, second)]
     assert [RunState.QUEUED] * 2 == [row.state for row in rows if row is not None]
-
-
-async def test_a_timer_without_a_job_is_found_with_its_namespace(
-    store: PostgresStore, operator: asyncpg.Connection
-) -> None:
-    """Its lane says the namespace: the job's row is gone."""
-    make = Factory(await store.now(), seed="timer")
-    job = make.recurring(make.now + 3_600.0, namespace="elsewhere")
-    await store.jobs.add([job])
-    await operator.execute("DELETE FROM tickwise.jobs WHERE job_id = $1", job.job_id)
-    [found] = (await store.checks.violations(Check.HAS_A_JOB, after=None, limit=10)).found
-    assert (found.subject, found.namespace) == (job.job_id, "elsewhere")

@@ -1,6 +1,8 @@
-"""Asks a program for its job field `cool_down_seconds`: `python -m tests.support.added_field FILE`.
+"""Asks a program for the job fields `cool_down_seconds` and `offset_seconds`.
 
-A test runs it against a copy of the source to which it has added that field. The findings go to FILE as JSON.
+    python -m tests.support.added_field FILE
+
+A test runs it against a copy of the source to which it has added these fields. The findings go to FILE as JSON.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from tickwise.cli.main import main
 from tickwise.roles.shared.definition import decode_work
 
 FIELD = "cool_down_seconds"
+POLICY = "offset_seconds"
+HOURLY = {"interval_seconds": 3_600, "anchor": "2031-01-01T00:00:00Z"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
 PROBLEM = {
     "type": "about:blank", "title": "Invalid", "status": 422, "code": "invalid", "detail": "Expected `float` <= 3600",
@@ -50,6 +54,42 @@ async def asked_of_the_api() -> dict[str, Any]:
             answer = await here.client.patch(f"{API}/jobs/{own}", content=json.dumps(patch), headers=MERGE)
             found[name] = answer.json()[FIELD]
         return found
+
+
+async def policy_of_the_api() -> dict[str, Any]:
+    """The policy in bodies, answers, changes, the store and previews."""
+    async with world() as here:
+        usual, own = await create(here, **HOURLY), await create(here, **HOURLY, **{POLICY: 90})
+        look = {"from": HOURLY["anchor"], "count": 2}
+        found: dict[str, Any] = {
+            "default": (await get(here, f"/jobs/{usual}"))[POLICY],
+            "sent": (await get(here, f"/jobs/{own}"))[POLICY],
+            "stored": json.loads((await stored(here, own)).definition)[POLICY],
+            "preview_of_job": fires(await get(here, f"/jobs/{own}/preview?from={look['from']}&count=2")),
+        }
+        for name, more in (("preview_without", {}), ("preview", {POLICY: 90}), ("refused", {POLICY: 3_601})):
+            answer = (await here.client.post(f"{API}/jobs:preview", json={**HOURLY, **look, **more})).json()
+            found[name] = answer if name == "refused" else fires(answer)
+        patched = await here.client.patch(f"{API}/jobs/{own}", content=json.dumps({POLICY: 30}), headers=MERGE)
+        return {**found, "changed": patched.json()[POLICY]}
+
+
+def fires(preview: dict[str, Any]) -> list[str]:
+    """The times of a preview."""
+    return [fire["utc"] for fire in preview["fires"]]
+
+
+def policy_of_the_command_line() -> dict[str, Any]:
+    """The body that a command sends."""
+    created = {"job_id": "0" * 8, "warnings": []}
+    shown = {"explanation": "", "timezone": "UTC", "viewer_timezone": "UTC", "warnings": [], "fires": []}
+    option = ["--every", "1h", "--offset", "1m", "--json"]
+    with serving(Reply(201, created)) as server:
+        main(["run", "--shell", "date", *option, "--url", server.url, "--key", "k"])
+        run = server.received[-1].body[POLICY]
+    with serving(Reply(200, shown)) as server:
+        main(["jobs", "preview", *option, "--url", server.url, "--key", "k"])
+        return {"run_option": run, "preview_option": server.received[-1].body[POLICY]}
 
 
 async def refusal(here: World, value: object) -> dict[str, Any]:
@@ -81,14 +121,23 @@ def asked_of_the_command_line() -> dict[str, Any]:
 def findings() -> dict[str, Any]:
     described = api_page.description()["components"]["schemas"]
     with redirect_stdout(StringIO()):
-        command_line = asked_of_the_command_line()
+        command_line, policy = asked_of_the_command_line(), policy_of_the_command_line()
+    bodies = ("JobBody", "JobChangeBody", "PreviewBody", "JobView")
+    api_lines, cli_lines = api_page.page().splitlines(), reference.render().splitlines()
     return {
         "source": str(Path(tickwise.__file__).parent),
         "api": asyncio.run(asked_of_the_api()),
         "cli": command_line,
         "schema": {name: described[name]["properties"].get(FIELD) for name in ("JobBody", "JobChangeBody", "JobView")},
-        "api_page": [line for line in api_page.page().splitlines() if FIELD in line],
-        "cli_page": [line for line in reference.render().splitlines() if "--cool-down" in line],
+        "api_page": [line for line in api_lines if FIELD in line],
+        "cli_page": [line for line in cli_lines if "--cool-down" in line],
+        "policy": {
+            **asyncio.run(policy_of_the_api()),
+            **policy,
+            "schema": {name: described[name]["properties"].get(POLICY) for name in bodies},
+            "api_page": [line for line in api_lines if POLICY in line],
+            "cli_page": [line for line in cli_lines if "--offset" in line],
+        },
     }
 
 

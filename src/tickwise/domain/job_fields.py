@@ -1,4 +1,4 @@
-"""The plain fields of a job. Each one is declared here once; bodies, answers and options are drawn from it.
+"""The fields of a job. A plain one is declared here once; bodies, answers and options are drawn from it.
 
     JobField ──┬─► request bodies: JobBody, JobChangeBody; PreviewBody if it is a policy of the schedule
                ├─► the answer: JobView
@@ -7,8 +7,9 @@
                └─► JSON Schema, docs/reference/api.md, docs/reference/cli.md
 
 A plain field is sent, stored and answered as the same value, and no other field decides whether the value is valid. A
-field with a rule across fields (the times of a schedule, a task, a lane, a limit by key) is written out in
-`control/bodies.py` and has its rule in control. docs/how-to/add-a-job-field.md shows the steps.
+field that is not plain is written out in `control/bodies.py` and `api/wire.py`; `WRITTEN_FIELDS` names it with the
+reason (`ByHand`), its options, and whether previews take it. A test compares bodies, answers, options, reference pages
+and JSON Schema with all names here, in both directions. docs/how-to/add-a-job-field.md shows the steps.
 
 This module is light, because the command line loads it to know its options.
 """
@@ -119,3 +120,81 @@ JOB_FIELDS: Final = (
 )
 SCHEDULE_FIELDS: Final = tuple(field for field in JOB_FIELDS if field.is_schedule_policy)
 OTHER_FIELDS: Final = tuple(field for field in JOB_FIELDS if not field.is_schedule_policy)
+
+
+class ByHand(StrEnum):
+    """The reason why a field is written out by hand."""
+
+    SHORT_FORM = "another spelling of a field: it is sent, and neither stored nor answered under this name"
+    COLUMN = "stores search, sort or claim by it, so it is a column and no part of the definition"
+    TIMES = "the fields of a schedule are valid or not together, and its type may follow from them"
+    SPREAD = "a job has one of the two, so each takes the other away"
+    TASK = "the kind of task decides what is valid, or the field decides where the task comes from"
+    OBJECT = "its members stand once in the struct of the object, which body, answer and definition share"
+    JOBS = "it names other jobs, which control looks up, and a sequence must end"
+    LIST = "it names stored calendars, which control looks up"
+    LOADING = "its values are an enum in a module that takes the command line too long to load"
+    ONE_VALUE = "it has one valid value, and a message of its own for all others"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenField:
+    """A field that is written out by hand. It is in the body and in PATCH; in the answer, unless it is a short form."""
+
+    name: str
+    """As it is sent."""
+    reason: ByHand
+    options: tuple[str, ...] = ()
+    """The options that send it."""
+    is_previewed: bool = False
+    """Previews take it."""
+
+
+WRITTEN_FIELDS: Final = (
+    WrittenField("name", ByHand.COLUMN, ("--name",)),
+    WrittenField("job_id", ByHand.COLUMN),
+    WrittenField("key", ByHand.COLUMN, ("--job-key",)),
+    WrittenField("labels", ByHand.COLUMN, is_previewed=True),
+    WrittenField("owner", ByHand.COLUMN),
+    WrittenField("queue", ByHand.COLUMN, ("--queue",)),
+    WrittenField("requires", ByHand.COLUMN),
+    WrittenField("priority", ByHand.COLUMN, ("--priority",)),
+    WrittenField("schedule_type", ByHand.TIMES, ("--now", "--on-demand"), is_previewed=True),
+    WrittenField("schedule_time", ByHand.TIMES, ("--at", "--in"), is_previewed=True),
+    WrittenField("cron_expression", ByHand.TIMES, ("--cron",), is_previewed=True),
+    WrittenField("interval_seconds", ByHand.TIMES, ("--every",), is_previewed=True),
+    WrittenField("anchor", ByHand.TIMES, is_previewed=True),
+    WrittenField("timezone", ByHand.TIMES, ("--timezone",), is_previewed=True),
+    WrittenField("start_at", ByHand.TIMES, ("--start-at",), is_previewed=True),
+    WrittenField("end_at", ByHand.TIMES, ("--end-at",), is_previewed=True),
+    WrittenField("max_runs", ByHand.TIMES, ("--max-runs",), is_previewed=True),
+    WrittenField("dst", ByHand.OBJECT, ("--dst-gap", "--dst-overlap"), is_previewed=True),
+    WrittenField("at", ByHand.SHORT_FORM, is_previewed=True),
+    WrittenField("cron", ByHand.SHORT_FORM, is_previewed=True),
+    WrittenField("every", ByHand.SHORT_FORM, is_previewed=True),
+    WrittenField("params", ByHand.SHORT_FORM),
+    WrittenField("jitter_seconds", ByHand.SPREAD, ("--jitter",), is_previewed=True),
+    WrittenField("window_seconds", ByHand.SPREAD, ("--window",), is_previewed=True),
+    WrittenField("misfire", ByHand.OBJECT, ("--misfire", "--grace", "--max-catchup"), is_previewed=True),
+    WrittenField("overlap", ByHand.LOADING, ("--overlap",), is_previewed=True),
+    WrittenField("calendars", ByHand.LIST, ("--calendar",), is_previewed=True),
+    WrittenField(
+        "task",
+        ByHand.TASK,
+        ("--shell", "--http", "--function", "--method", "--header", "--data", "--expect"),
+    ),
+    WrittenField("taskId", ByHand.TASK),
+    WrittenField("payload", ByHand.TASK, ("--payload", "--param")),
+    WrittenField("isolation", ByHand.ONE_VALUE),
+    WrittenField("limits", ByHand.OBJECT, ("--cpu-limit", "--memory-limit", "--process-limit")),
+    WrittenField("retry", ByHand.OBJECT),
+    WrittenField("concurrency", ByHand.OBJECT, ("--concurrency",)),
+    WrittenField("rate", ByHand.OBJECT, ("--rate",)),
+    WrittenField("then", ByHand.JOBS, ("--then",)),
+    WrittenField("on_failure", ByHand.JOBS, ("--on-failure",)),
+)
+SERVER_FIELDS: Final = (
+    "namespace", "task_version", "planned_at", "status", "pause_reason", "pause_until", "paused_at", "paused_by",
+    "next_run_at", "created_at", "updated_at", "created_by", "version", "warnings", "pending",
+)  # fmt: skip
+"""Fields of the answer that only the server sets."""

@@ -95,18 +95,16 @@ ORDER BY bad.subject
 -- that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
-  SELECT id, job_id, what, namespace, lane FROM (
-    (SELECT run_id AS id, job_id, 'run' AS what, namespace, lane FROM tickwise.runs
+  SELECT id, job_id, what, namespace FROM (
+    (SELECT run_id AS id, job_id, 'run' AS what, namespace FROM tickwise.runs
      WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2)
     UNION ALL
-    (SELECT job_id, job_id, 'timer', NULL, lane FROM tickwise.timers
+    (SELECT job_id, job_id, 'timer', NULL FROM tickwise.timers
      WHERE job_id > coalesce($1, '00000000-0000-0000-0000-000000000000') ORDER BY job_id LIMIT $2)) u
   ORDER BY id LIMIT $2
 ),
 bad AS MATERIALIZED (
-  SELECT id AS subject, 'there is a ' || what || ' of the job ' || job_id || ', which is not there' AS detail,
-         coalesce(namespace, (SELECT l.namespace FROM tickwise.lanes l WHERE l.lane = p.lane)) AS namespace
-  FROM p
+  SELECT id AS subject, 'there is a ' || what || ' of the job ' || job_id || ', which is not there' AS detail, namespace FROM p
   WHERE (SELECT true FROM tickwise.jobs j WHERE j.job_id = p.job_id LIMIT 1) IS NULL
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
