@@ -139,7 +139,7 @@ class Settings:
     port: int = _setting(8470, "The port of the API; 0 takes a free one.", least=0, most=65_535)
     health_port: int | None = _setting(
         None,
-        "Port of `/livez`, `/readyz` and `/metrics` for those who look after the process, on `host`, without a key. "
+        "Port of `/livez`, `/readyz` and `/metrics` for monitoring, on `host`, without a key. "
         "Unset: none is opened, so that any number of roles run on one host. (The API has the three on its own port, "
         "too.)",
         least=0,

@@ -53,7 +53,7 @@ def client(local: Local) -> Iterator[httpx2.Client]:
         ),
         pytest.param(
             {"name": "a", "schedule_time": "2020-01-01T00:00:00Z"},
-            "/schedule_time", None, "in the past.*give a time to come, or IMMEDIATE", id="date in the past",
+            "/schedule_time", None, "in the past.*give a later time, or IMMEDIATE", id="date in the past",
         ),
         pytest.param(
             {"name": "a", "schedule_type": "FUTURE", "cron_expression": "* * * * *"},

@@ -56,7 +56,7 @@ TAGS: Final[dict[str, str]] = {
     "operations": "Requests about many jobs or runs, carried out in the background.",
     "queues": "What waits and runs in each; hold, drain and resume them.",
     "executors": "Processes that run tasks, and the other roles that are alive.",
-    "keys": "API keys: who may do what.",
+    "keys": "API keys and their permissions.",
     "tasks": "Scripts and task definitions that many jobs share.",
     "health": "Is it alive, can it work, what does it count. For load balancers and Prometheus.",
     "docs": "This description.",

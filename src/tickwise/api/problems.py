@@ -249,10 +249,10 @@ TITLES: Final = {status: title for _, status, title in reversed(_STATUS)} | {
 
 _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
     StoreUnavailable: "the store cannot be reached, so nothing was done; send the same again a little later",
-    InDoubt: "the link to the store broke while this was written, so it is done or not, nobody knows; send the same "
-    "again: with the same job_id or Idempotency-Key, twice is once",
-    BrokerUnavailable: "the broker cannot be reached, or did not confirm this in time, so it is taken or not, nobody "
-    "knows; send the same again: with the same job_id or Idempotency-Key, twice is once",
+    InDoubt: "the link to the store broke during the write: whether this is stored is unknown; send the same again: "
+    "with the same job_id or Idempotency-Key, twice is once",
+    BrokerUnavailable: "the broker cannot be reached, or did not confirm this in time: whether it is taken is "
+    "unknown; send the same again: with the same job_id or Idempotency-Key, twice is once",
     Unavailable: "something that this server needs is away for now; send the same again a little later",
 }
 """Said instead of what an adapter wrote: it quotes drivers and systems, with addresses that are nobody's business."""

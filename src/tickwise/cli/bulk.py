@@ -121,7 +121,7 @@ def job_filters(command: Decorated) -> Decorated:
             ),
             click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND."),
             click.option("--kind", "task_kind", help="python, shell, http, function, …"),
-            click.option("--owner", help="Whose job it is."),
+            click.option("--owner", help="The owner of the job."),
         ],
     )
 
@@ -205,7 +205,9 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
         return _tell_matches(session, bulk, bulk.send({**bulk.body, "dry_run": True}))
     if not said["yes"]:
         if session.as_json or not sys.stdin.isatty():
-            raise click.UsageError("this concerns many at once; say --yes where nobody can be asked, or --dry-run.")
+            raise click.UsageError(
+                "this changes many at once: add --yes to skip the question, or --dry-run to see what it would do."
+            )
         found = bulk.send({**bulk.body, "dry_run": True})
         if not found["matches"]:
             session.say(f"No {bulk.noun} match; nothing is done.")

@@ -99,7 +99,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "recorder": CommandEntry(
             "start", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
-        "roles": CommandEntry("roles", "roles", "Look at which processes are alive."),
+        "roles": CommandEntry("roles", "roles", "Look at the active roles."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
@@ -210,7 +210,7 @@ def _advice(status: int) -> list[str]:
     if status == 401:
         return ["  Give a key that this server knows: --key, or TICKWISE_API_KEY."]
     if status == 412:
-        return ["  Somebody changed it in the meantime: look at it again, then repeat your change."]
+        return ["  It was changed in the meantime: look at it again, then repeat your change."]
     return []
 
 

@@ -60,7 +60,7 @@ def time_options(command: Decorated) -> Decorated:
         click.option("--to", "end", metavar="TIME", help="With --from: to before this one."),
         click.option("--holidays", metavar="COUNTRY[-PART]", help="Public holidays: DE, DE-BY, US-CA."),
         click.option("--ics", metavar="FILE", help="An iCalendar file (`-`: stdin)."),
-        click.option("--timezone", metavar="ZONE", help="Whose wall clock it is, an IANA name.  [UTC]"),
+        click.option("--timezone", metavar="ZONE", help="The time zone, an IANA name.  [UTC]"),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)

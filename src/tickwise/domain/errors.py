@@ -149,7 +149,7 @@ class StoreUnavailable(Unavailable):
 
 
 class InDoubt(Unavailable):
-    """The link broke while a commit was under way: the write is whole or absent, nobody knows which.
+    """The link broke while a commit was under way: the write is whole or absent; which of the two is unknown.
 
     Every write of the store ports may be repeated with the same ids: twice is once.
     """

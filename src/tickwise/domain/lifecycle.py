@@ -42,7 +42,7 @@ class RunEvent(Enum):
     FAILED = "its task failed for good"
     RETRIED = "its task failed and will be tried again"
     CANCELLED = "a person ended it"
-    RELEASED = "its executor gave it back, and nobody is to blame"
+    RELEASED = "its executor gave it back, without a failure of the run"
     LEASE_LOST = "its executor died or went silent"
     QUARANTINED = "it took too many executors down with it"
     UNKNOWN = "its executor was lost, and its job says not to run it again without a person"

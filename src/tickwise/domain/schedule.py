@@ -254,7 +254,7 @@ def _check_future(schedule: Schedule, now: float | None) -> None:
     _check_instant(schedule.at, "schedule_time")
     if now is not None and schedule.at < now - schedule.misfire.grace_seconds:
         raise Invalid(
-            f"schedule_time {_written(schedule.at)} is in the past (now {_written(now)}); give a time to come, "
+            f"schedule_time {_written(schedule.at)} is in the past (now {_written(now)}); give a later time, "
             "or IMMEDIATE to run at once",
             pointer="/schedule_time",
         )

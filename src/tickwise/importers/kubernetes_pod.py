@@ -174,7 +174,7 @@ def _names_of_sources(given: Mapping, kinds: Mappings[str, str]) -> list[str]:
 
 
 def _filled(text: str, values: _Values, *, from_elsewhere: bool) -> Words:
-    """`$(NAME)` filled in: a name that nobody knows stays as it is, `$$` is a dollar sign."""
+    """`$(NAME)` filled in: an unknown name stays as it is, `$$` is a dollar sign."""
     parts: list[str | Reference] = []
     position = size = 0
     while (sign := text.find("$", position)) >= 0:

@@ -383,7 +383,7 @@ class Metrics:
         self._parked_messages.labels(channel).inc()
 
     def unverified(self, channel: str, reason: str) -> None:
-        """A message that was refused because nobody knows who made it."""
+        """A message that was refused because its sender is unknown."""
         self._unverified.labels(channel, reason).inc()
 
     def unsigned(self, channel: str, count: int) -> None:

@@ -100,7 +100,7 @@ def _tasks(settings: Settings) -> DoctorFinding:
         "tasks", "warning",
         "they run as the executor's own user: a key with jobs:write may do what that user may, and read what it keeps, "
         "such as the admin key in client.json and the embedded database",
-        "give jobs:write to those alone who may have all that, or start executors as root: tasks are other users then",
+        "give jobs:write only to those that may have all that, or start executors as root: then tasks are other users",
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def _left(left: Left, data_dir: Path) -> DoctorFinding:
     again = f"start it again: tickwise up --data-dir {data_dir}"
     if _answers(address.hostname or "", address.port or 0):
         return DoctorFinding(
-            "port", "warning", f"{left.path} names {left.url}: {gone}, and somebody else answers", again
+            "port", "warning", f"{left.path} names {left.url}: {gone}, and another program answers", again
         )
     return DoctorFinding("port", "error", f"{left.path} names {left.url}, which does not answer: {gone}", again)
 
@@ -136,7 +136,7 @@ def _answers(host: str, port: int) -> bool:
 def _port(settings: Settings) -> DoctorFinding:
     where = f"{settings.host}:{settings.port}"
     if _answers(settings.host, settings.port):
-        return DoctorFinding("port", "ok", f"{where} is answered by somebody (a running tickwise, one hopes)")
+        return DoctorFinding("port", "ok", f"{where} has an answering program (perhaps a running tickwise)")
     return DoctorFinding("port", "ok", f"{where} is free")
 
 

@@ -44,7 +44,7 @@ def request_check(settings: Settings, cluster: str) -> RequestCheck:
             "set TICKWISE_REQUESTS_KEYS as for the APIs, or leave unsigned_messages at older"
         )
     else:
-        _warn("this recorder accepts requests that nobody signed")
+        _warn("this recorder accepts unsigned requests")
     kept = min(settings.retention_runs_days, settings.retention_failed_days) * _DAY_SECONDS
     return RequestCheck(verifier, cluster=cluster, unsigned=unsigned, kept_seconds=kept)
 

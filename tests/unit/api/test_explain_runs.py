@@ -343,7 +343,7 @@ async def test_a_run_that_somebody_moved_out_of_a_closed_time(here: Scene) -> No
     await here.work(number)
     found = await here.explain(job_id, "09:00:00")
     assert "snoozed" == found["code"]
-    assert "somebody snoozed it from 2027-01-15 09:00 (UTC) to 2027-01-15 09:45 (UTC)" in found["sentence"]
+    assert "it was snoozed from 2027-01-15 09:00 (UTC) to 2027-01-15 09:45 (UTC)" in found["sentence"]
 
 
 async def test_a_held_back_run_that_somebody_moved(here: Scene) -> None:

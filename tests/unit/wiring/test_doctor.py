@@ -62,7 +62,7 @@ def test_somebody_else_at_its_address_is_worth_a_word(tmp_path: Path, taken: soc
     taken.listen()
     code, port = doctor()
     assert (0, "warning") == (code, port["level"])
-    assert "somebody else answers" in port["detail"]
+    assert "another program answers" in port["detail"]
 
 
 def test_where_nothing_was_left_behind_nothing_is_said_of_it(doctor: Doctor) -> None:

@@ -207,7 +207,7 @@ LETTERS: Final = (
     Endpoint(
         method="POST", path=f"{API}/dead-letters/{{run_id}}/decide", control=LetterService.decide,
         name="decideDeadLetter",
-        tag="dead letters", summary="Say what became of a run whose outcome nobody could know (status `held`).",
+        tag="dead letters", summary="Decide a run whose outcome is unknown (status `held`).",
         description="The run stays on record as FAILED, with reason `unknown_outcome`. A sequence goes on from what "
         "is said here. To run it again instead, redrive it.",
         handler=letter_decide, body=DecideBody, answers=(LetterView,), refuses=(404, 409),

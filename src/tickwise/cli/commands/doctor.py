@@ -70,7 +70,7 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
     "--from", "begin", metavar="TIME", default="1d", show_default=True, help="Runs since then: a time, or 2h (ago)."
 )
 @click.option("--to", "end", metavar="TIME", help="Runs until then: a time, or 2h (ago).  [now]")
-@click.option("--namespace", metavar="NAME", default="default", show_default=True, help="Whose records.")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True, help="The namespace to look at.")
 @_database
 @data_dir_option
 @json_option

@@ -252,7 +252,7 @@ def backfill(
 def _is_wanted(session: Session, identifier: str, body: dict[str, Any]) -> bool:
     """Say how many runs it would be, and ask. Raises `click.UsageError` where there is nobody to ask."""
     if session.as_json or not sys.stdin.isatty():
-        raise click.UsageError("this runs jobs for times of the past; say --yes where nobody can be asked.")
+        raise click.UsageError("this runs jobs for times in the past: add --yes to skip the question.")
     begin, end = (datetime.fromisoformat(body[name]).astimezone(UTC) for name in ("from", "to"))
     # The server tells what comes after a time, and the first time counts.
     after = (begin - timedelta(microseconds=1)).isoformat()

@@ -63,7 +63,7 @@ def _import_options(command: Decorated) -> Decorated:
 
 
 @import_.command("crontab")
-@click.option("--user", metavar="NAME", help="Whom executors run as: entries of this user are the same.")
+@click.option("--user", metavar="NAME", help="The user of the executors: entries of this user keep their meaning.")
 @click.option(
     "--system/--no-system", "names_users", default=None,
     help="Whether entries name a user before the command, as in /etc/crontab.  [found out]",

@@ -98,7 +98,7 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 )
 @click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND.")
 @click.option("--kind", "task_kind", help="python, shell, http, function, …")
-@click.option("--owner", help="Whose job it is.")
+@click.option("--owner", help="The owner of the job.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
 @click.option("--all", "everything", is_flag=True, help="All of them, however many.")
 @view_options

@@ -119,7 +119,7 @@ def discard(session: Session, /, letter: str | None, **said: Any) -> int:
 @view_options
 @click.pass_obj
 def decide(session: Session, letter: str, outcome: str, note: str | None) -> int:
-    """Say what became of a run whose outcome nobody could know; a sequence goes on from there."""
+    """Decide a run whose outcome is unknown; a sequence goes on from there."""
     body = {"outcome": outcome, **({"note": note} if note else {})}
     return _settled(session, session.client.letter_decide(run_id(letter), body), f"is decided as {outcome}")
 

@@ -1,4 +1,4 @@
-"""`tickwise roles …`: which processes are alive."""
+"""`tickwise roles …`: the active roles."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tickwise.cli.session import Session, view_options
 
 @click.group()
 def roles() -> None:
-    """Look at which processes are alive."""
+    """Look at the active roles."""
 
 
 @roles.command("list")
 @view_options
 @click.pass_obj
 def list_roles(session: Session) -> None:
-    """List what said within the last ten seconds that it is alive.
+    """List the roles that reported within the last ten seconds.
 
     A role that cannot reach Redis, or the database where there is none, is missing here and may work all the same.
     """
@@ -39,4 +39,4 @@ def list_roles(session: Session) -> None:
         for each in found
     ]
     head = ("ROLE", "PROCESS", "VERSION", "SINCE", "LAST SCAN", "HEALTH")
-    output.table(session, head, rows, empty="Nobody has said so: this server itself may be starting.")
+    output.table(session, head, rows, empty="No role has reported itself yet: this server may still be starting.")

@@ -165,7 +165,7 @@ def _tell(session: Session, created: dict[str, Any], body: dict[str, Any]) -> No
     elif body["schedule_type"] == "IMMEDIATE":
         session.say("It runs now.")
     elif body["schedule_type"] == "ON_DEMAND":
-        session.say(f"It runs when somebody asks for it: tickwise jobs run-now {job_id}")
+        session.say(f"It runs on request: tickwise jobs run-now {job_id}")
     else:
         session.say(f"Next run: {session.time(session.client.job_get(job_id)['next_run_at'])}")
     for warning in created.get("warnings") or []:

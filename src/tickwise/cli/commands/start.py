@@ -55,7 +55,7 @@ def api(session: Session, /, **flags: Any) -> int:
     """Serve the REST API, or a part of it.
 
     Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer. `search` is every GET and what ends in
-    `:preview`, `jobs` all the rest; who asks for a part that is not served gets a 421.
+    `:preview`, `jobs` all the rest; a request for a part that is not served gets a 421.
     """
     return _run(session, "api", flags)
 

@@ -125,7 +125,7 @@ class OperationService:
             kind = OperationKind.JOBS_PAUSE
             reason = None if body.reason is None else clean_text(body.reason, "/reason")
             if body.until is not None and instant_within(body.until, "/until") <= await self._context.time.now():
-                raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
+                raise Invalid("until is in the past; give a later time, or leave it out", pointer="/until")
             request = StoredRequest(filter=_raw(said), reason=reason, until=body.until)
         elif isinstance(body, JobsResumeBody):
             kind = OperationKind.JOBS_RESUME

@@ -368,7 +368,7 @@ def _moved(facts: RunFacts) -> Cause | None:
     to = f"from {facts.said(run.nominal_at)} to {facts.said(run.due_at)}"
     closed = _closed(facts, run.nominal_at) or _closed(facts, run.nominal_at + own)
     if _is_snoozed(run, own, closed):
-        return Cause(Because.SNOOZED, f"somebody snoozed it {to}")
+        return Cause(Because.SNOOZED, f"it was snoozed {to}")
     if closed is not None:
         data = {"closed_by": closed.name, "reason": closed.reason.value}
         return Cause(Because.DEFERRED, f"it was deferred {to}: {closed.sentence}", data)
@@ -399,7 +399,7 @@ def _asked(facts: RunFacts) -> list[Cause]:
         return [Cause(Because.ASKED_FOR, "it has nothing to do with the schedule")]
     if run.trigger == Trigger.RETRY:
         data = {"retry_of": None if run.origin is None else str(run.origin)}
-        return [Cause(Because.RETRY_OF, f"somebody asked for the run {run.origin} again", data)]
+        return [Cause(Because.RETRY_OF, f"a person asked for the run {run.origin} again", data)]
     if run.trigger == Trigger.BACKFILL:
         data = {"backfill_id": None if run.origin is None else str(run.origin)}
         return [Cause(Because.BACKFILL, "it was asked for by a backfill", data)]

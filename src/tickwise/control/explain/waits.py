@@ -171,7 +171,7 @@ def _letter(letter: LetterRow) -> Cause:
         LetterStatus.OPEN: "its dead letter waits for a person: redrive it, or discard it",
         LetterStatus.REDRIVEN: f"its dead letter was redriven as {letter.redriven_as}{by}",
         LetterStatus.DISCARDED: f"its dead letter was discarded{by}",
-        LetterStatus.EXPIRED: "its dead letter expired before anybody acted",
+        LetterStatus.EXPIRED: "its dead letter expired without a decision",
     }
     data = {
         "dead_letter": letter.status.value,
@@ -187,7 +187,7 @@ def cause_in_words(error: str | None) -> str:
 
 def _unknown(facts: RunFacts) -> Cause:
     """Its executor was lost, and its job wants a person to say what is true."""
-    words = "its executor was lost after it had begun, so nobody knows what it has done (on_unknown: hold)"
+    words = "its executor was lost after it had begun, so what it has done is unknown (on_unknown: hold)"
     letter = facts.letter
     if letter is None:
         return Cause(Because.UNKNOWN_OUTCOME, words)
@@ -202,7 +202,7 @@ def _unknown(facts: RunFacts) -> Cause:
         LetterStatus.RESOLVED: f"; it was decided as {letter.resolution}{by}",
         LetterStatus.REDRIVEN: f"; it was run again as {letter.redriven_as}{by}",
         LetterStatus.DISCARDED: f"; its dead letter was discarded{by}",
-        LetterStatus.EXPIRED: "; nobody decided in time, and nobody needs to any more",
+        LetterStatus.EXPIRED: "; the time for a decision is over, and none is needed any more",
     }
     return Cause(Because.UNKNOWN_OUTCOME, words + said.get(letter.status, ""), data)
 

@@ -180,7 +180,7 @@ def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobM
     check_lasting(row, plan, "paused")
     until = None if body.until is None else instant_within(body.until, "/until")
     if until is not None and until <= now:
-        raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
+        raise Invalid("until is in the past; give a later time, or leave it out", pointer="/until")
     return JobMove(
         namespace=row.namespace,
         job_id=row.job_id,

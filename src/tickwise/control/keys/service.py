@@ -109,7 +109,7 @@ class KeyService:
 
     @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
-        """From now on it lets nobody in. Raises `NotFound`."""
+        """From now on it is refused. Raises `NotFound`."""
         row = await self._context.surely(lambda: self._keys.revoke(who.namespace, key_id))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
@@ -130,7 +130,7 @@ class KeyService:
             return who.expires_at
         expires_at = None if wanted is None else instant_within(wanted, "/expires_at")
         if expires_at is not None and expires_at <= now:
-            raise Invalid("a key that has expired lets nobody in; give a time to come", pointer="/expires_at")
+            raise Invalid("expires_at is in the past; give a later time", pointer="/expires_at")
         if who.expires_at is not None and (expires_at is None or expires_at > who.expires_at):
             raise Forbidden(
                 f"the key that asks expires at {written(who.expires_at)}, and makes none that is good for longer",

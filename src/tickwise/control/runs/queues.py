@@ -39,7 +39,7 @@ class QueueService:
 
     @requires(Permission.QUEUES_READ)
     async def get(self, who: Principal, queue: str) -> QueueRow:
-        """One queue. Raises `NotFound` for one that no job has used and nobody holds."""
+        """One queue. Raises `NotFound` for one that no job has used and that is not on hold."""
         return await self._get(who, queue)
 
     @requires(Permission.QUEUES_WRITE)
@@ -56,7 +56,7 @@ class QueueService:
 
     @requires(Permission.QUEUES_WRITE)
     async def resume(self, who: Principal, queue: str) -> QueueRow:
-        """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
+        """Let it go on. One that is not on hold goes on anyway. Raises `NotFound`."""
         resumed = await self._context.surely(lambda: self._context.store.queues.resume(who.namespace, queue))
         if resumed:
             # Before anything else is looked at: executors may claim from it now.
@@ -73,7 +73,7 @@ class QueueService:
         for row in await self._context.store.queues.all(who.namespace):
             if row.queue == queue:
                 return row
-        raise NotFound(f"no job of the namespace {who.namespace} has used a queue {queue[:100]!r}, and nobody holds it")
+        raise NotFound(f"no job of the namespace {who.namespace} has used a queue {queue[:100]!r}; it is not on hold")
 
     async def _hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
         if _NAME.fullmatch(queue) is None:

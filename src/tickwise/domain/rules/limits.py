@@ -19,8 +19,8 @@ class Reservation(Enum):
     """Whether a woken run has a slot."""
 
     TAKES = "it reserves a slot"
-    LATE = "nobody claimed it in time: others may go on, at each sweep as many more as there are such runs"
-    NONE = "it reserves no slot, and lets nobody else go on"
+    LATE = "no executor claimed it in time: others may go on, at each sweep as many more as there are such runs"
+    NONE = "it reserves no slot, and no other run may go on"
 
 
 def has_slot(limit: int, running: int) -> bool:

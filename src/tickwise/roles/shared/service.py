@@ -116,7 +116,7 @@ class Telemetry(Protocol):
         ...
 
     def unverified(self, channel: str, reason: str) -> None:
-        """A message was refused because nobody knows who made it, or because it is sent again."""
+        """A message was refused because its sender is unknown, or because it is sent again."""
         ...
 
     def unsigned(self, channel: str, count: int) -> None:

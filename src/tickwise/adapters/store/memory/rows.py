@@ -82,7 +82,7 @@ def cancel_row(request: StopRequest | None) -> CancelRow | None:
 def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
     """The attempt that is under way, as it is put on record in `state`."""
     if run.executor is None:
-        raise Bug(f"nobody holds the run {run.run_id}, so no attempt of it can end")
+        raise Bug(f"no executor holds the run {run.run_id}, so no attempt of it can end")
     return AttemptRow(
         attempt=run.attempt,
         token=run.token,

@@ -97,11 +97,11 @@ def of_pin(row: Row) -> str:
         )
     if row["kind"] == "prepared":
         return (
-            f"the transaction {row['name']!r} of {row['who']} has been prepared{since}{reach}, and nobody ended it: "
+            f"the transaction {row['name']!r} of {row['who']} has been prepared{since}{reach}, and was not ended: "
             f"{keeps}; commit it, or roll it back"
         )
     return (
-        f"nobody reads the replication slot {row['name']} ({row['who']}){since}{reach}: it keeps "
+        f"no program reads the replication slot {row['name']} ({row['who']}){since}{reach}: it keeps "
         f"{row['bytes'] / 1e6:,.0f} MB of log on the disk, and dead rows if it has a snapshot; connect its reader, or "
         f"call pg_drop_replication_slot('{row['name']}')"
     )
