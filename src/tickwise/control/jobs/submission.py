@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, assert_never
 from uuid import UUID
 
 import msgspec
@@ -243,11 +243,15 @@ def _tell(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tu
 
 def refusal_of(added: Added, job: NewJob) -> Conflict | None:
     """Why the store did not take a job; None: it did."""
+    if added is Added.CREATED or added is Added.REPEATED:
+        return None
     if added is Added.ID_TAKEN:
         return id_taken(job.job_id)
     if added is Added.NO_LANE:
         return no_lane(job.namespace)
-    return key_taken(str(job.key)) if added is Added.KEY_TAKEN else None
+    if added is Added.KEY_TAKEN:
+        return key_taken(str(job.key))
+    assert_never(added)
 
 
 def id_taken(job_id: UUID) -> Conflict:
