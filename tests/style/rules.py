@@ -238,7 +238,7 @@ BANNED_WORDS = re.compile(
     re.IGNORECASE,
 )
 SQL_COMMENT = re.compile(r"\s*--(?! name:)")
-_RIDDLES = re.compile(r"\s*(?:What|Who|Whoever|Whatever)\b")
+_RIDDLES = re.compile(r"\s*(?:What|Which|Who|Whom|Whose|Whoever|Whatever)\b")
 
 
 def banned_words(place: str, source: str) -> list[str]:

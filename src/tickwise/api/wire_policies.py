@@ -37,7 +37,7 @@ class LimitsView(Limits, frozen=True, omit_defaults=False, forbid_unknown_fields
 
 
 class RetryOnView(RetryOn, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
-    """Which failures are worth another attempt, and which are not."""
+    """The failures that are worth another attempt, and those that are not."""
 
 
 class RetryView(Retry, frozen=True, omit_defaults=False, forbid_unknown_fields=False):

@@ -58,7 +58,7 @@ def how_options(command: Decorated) -> Decorated:
 
 
 def run_filters(command: Decorated) -> Decorated:
-    """Which runs."""
+    """The filter of runs."""
     return _applied(
         command,
         [
@@ -107,7 +107,7 @@ def _labels(said: Json) -> dict[str, str] | None:
 
 
 def job_filters(command: Decorated) -> Decorated:
-    """Which jobs."""
+    """The filter of jobs."""
     return _applied(
         command,
         [
@@ -142,7 +142,7 @@ def job_filter(session: Session, said: Json) -> Json:
 
 
 def letter_filters(command: Decorated) -> Decorated:
-    """Which dead letters."""
+    """The filter of dead letters."""
     return _applied(
         command,
         [

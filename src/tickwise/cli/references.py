@@ -1,4 +1,4 @@
-"""Which job is meant: its id, its key, or its name if only one job has it."""
+"""The job of an argument: by its id, its key, or its name if only one job has it."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     deadline_seconds: Annotated[
         float | None, Meta(description="So long after the run was due no further attempt begins.")
     ] = None
-    on: Annotated[RetryOn, Meta(description="Which failures are worth another attempt, and which are not.")] = RetryOn()
+    on: Annotated[RetryOn, Meta(description="The failures that are tried again, and those that are not.")] = RetryOn()
 
 
 @with_sent_fields(JOB_FIELDS)

@@ -91,7 +91,7 @@ class ActiveExecutors:
         return self._names
 
     def serving(self) -> Serving:
-        """Which lanes they serve, however old that is."""
+        """The lanes that they serve, however old that is."""
         return self._serving
 
     async def rows(self) -> tuple[ExecutorRow, ...]:

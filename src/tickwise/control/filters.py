@@ -50,7 +50,7 @@ class TriggerName(StrEnum):
 
 
 class RunsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Which runs; everything given must match."""
+    """The runs; everything given must match."""
 
     all: Everything = False
     job_id: UUID | UnsetType = UNSET
@@ -72,7 +72,7 @@ class RunsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
 
 
 class JobsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Which jobs; everything given must match."""
+    """The jobs; everything given must match."""
 
     all: Everything = False
     name: Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="A part of the name, in any case.")] | (
@@ -89,7 +89,7 @@ class JobsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
 
 
 class LettersFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Which dead letters; everything given must match."""
+    """The dead letters; everything given must match."""
 
     all: Everything = False
     status: Annotated[list[LetterStatus], Meta(max_length=6, description="If not sent: open.")] = []

@@ -52,7 +52,7 @@ class NewKey:
     digest: bytes
     """The SHA-256 of its secret."""
     principal: Principal
-    """Whom it stands for. `principal.expires_at` is when the key expires."""
+    """Its principal. `principal.expires_at` is when the key expires."""
     origin: KeyOrigin = KeyOrigin.MADE
     prefix: str | None = None
     """The beginning of the secret, which may be shown; None: nothing of it may be."""

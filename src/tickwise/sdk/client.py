@@ -510,13 +510,13 @@ class Client:
     def calendar_covers(
         self, name: str, *, start: str | None = None, end: str | None = None, limit: int | None = None
     ) -> Json:
-        """Which times it covers between two of RFC 3339, else in the next 30 days."""
+        """The times that it covers between two of RFC 3339, else in the next 30 days."""
         query = {"from": start, "to": end, "limit": limit}
         answer: Json = self.request("GET", f"/calendars/{_safe(name)}/covers", query=query).body
         return answer
 
     def calendar_preview(self, body: Json) -> Json:
-        """Which times a calendar would cover that is not stored; `body` has it as `calendar`, and `from` and `to`."""
+        """The times that a calendar would cover; `body` has it as `calendar`, and `from` and `to`."""
         answer: Json = self.request("POST", "/calendars:preview", body=body).body
         return answer
 
@@ -538,7 +538,7 @@ class Client:
     def window_covers(
         self, name: str, *, start: str | None = None, end: str | None = None, limit: int | None = None
     ) -> Json:
-        """Which times it covers between two of RFC 3339, else in the next 30 days."""
+        """The times that it covers between two of RFC 3339, else in the next 30 days."""
         query = {"from": start, "to": end, "limit": limit}
         answer: Json = self.request("GET", f"/windows/{_safe(name)}/covers", query=query).body
         return answer

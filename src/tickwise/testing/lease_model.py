@@ -50,7 +50,7 @@ class Fence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """Which guards are there. All of them: what Tickwise does."""
+    """The guards of a protocol. With all of them it is that of Tickwise."""
 
     fence: Fence = Fence.TOKEN
     leases_expire: bool = True

@@ -83,7 +83,7 @@ def _folder(data_dir: Path) -> DoctorFinding:
 
 
 def _tasks(settings: Settings) -> DoctorFinding:
-    """Whom a job with a script owns, if an executor is started here by this user with these settings."""
+    """The user of a job with a script, if this user starts an executor here with these settings."""
     try:
         users = task_users(settings.run_tasks_as, settings.data_dir / "work")
     except Misconfigured as wrong:

@@ -44,7 +44,7 @@ UNSEEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPeriod:
-    """Which records are judged: runs with a nominal time from `begin` on and before `end`, Unix seconds."""
+    """The judged records: runs with a nominal time from `begin` on and before `end`, Unix seconds."""
 
     begin: float
     end: float

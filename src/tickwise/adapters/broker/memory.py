@@ -79,7 +79,7 @@ class Exchange:
         self.lanes = lanes
         self.partitions = partitions
         self.cluster: str | None = None
-        """Whose channels these are; the first client to open them says it."""
+        """The owner of these channels; the first client to open them says it."""
         self.carry: Callable[[Channel, Sequence[Message]], Sequence[Message]] = lambda _, messages: messages
         """The treatment of messages on their way: a test may drop some, repeat some, or keep some and `append` them
         later."""

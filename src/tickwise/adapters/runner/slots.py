@@ -74,7 +74,7 @@ class Attempt:
 
 
 def _over(reason: str, assignment: Assignment) -> str:
-    """Which limit it passed, for people."""
+    """The limit that it passed, for people."""
     limits = assignment.limits
     match reason:
         case "timeout":

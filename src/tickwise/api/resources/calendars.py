@@ -43,7 +43,7 @@ View = Callable[[RuleRow], Any]
 
 
 class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which part of the list."""
+    """The part of the list."""
 
     limit: Annotated[int, Meta(ge=1, le=100, description="How many.")] = 50
     cursor: (
@@ -58,7 +58,7 @@ class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CoversQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which times are looked at."""
+    """The times that are looked at."""
 
     start: Annotated[datetime, Meta(tz=True, description="Now if not sent.")] | UnsetType = msgspec.field(
         name="from", default=UNSET
@@ -150,7 +150,7 @@ class StretchView(msgspec.Struct, kw_only=True):
 
 
 class CoversView(msgspec.Struct, kw_only=True):
-    """Which times are covered."""
+    """The covered times."""
 
     begin: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
@@ -197,13 +197,13 @@ async def calendars_list(call: Call) -> Reply:
 
 
 async def calendar_covers(call: Call) -> Reply:
-    """Which times a calendar covers."""
+    """The times that a calendar covers."""
     found = call.control.calendars.covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
 
 
 async def calendar_preview(call: Call) -> Reply:
-    """Which times a calendar that is not stored would cover."""
+    """The times that a calendar would cover that is not stored."""
     body = decode(_preview, call.body, field_names(CalendarPreviewBody))
     return answer(200, _covers_view(await call.control.calendars.preview(call.principal, body.calendar, _range(body))))
 
@@ -384,7 +384,7 @@ CALENDARS: Final = (
     Endpoint(
         method="GET", path=f"{_NAMED}/covers", control=CalendarService.covers,
         name="getCalendarCovers", tag="calendars",
-        summary="Which times a calendar covers.",
+        summary="The times that a calendar covers.",
         handler=calendar_covers, answers=(CoversView,), query=CoversQuery, refuses=(404,),
     ),
     Endpoint(

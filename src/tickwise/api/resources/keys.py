@@ -19,7 +19,7 @@ _key: Final = msgspec.json.Decoder(KeyBody)
 
 
 class KeysQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which page."""
+    """The page of the list."""
 
     limit: Limit = 50
     cursor: Cursor | UnsetType = UNSET

@@ -18,7 +18,7 @@ from tickwise.domain.model import Trigger
 
 
 class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which part of the time line."""
+    """The part of the time line."""
 
     start: Annotated[datetime, Meta(tz=True, description="A day ago if not sent.")] | UnsetType = msgspec.field(
         name="from", default=UNSET

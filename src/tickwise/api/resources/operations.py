@@ -41,7 +41,7 @@ _problems: Final = msgspec.json.Decoder(list[BulkProblem])
 
 
 class OperationsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which page."""
+    """The page of the list."""
 
     limit: Limit = 50
     cursor: Cursor | UnsetType = UNSET

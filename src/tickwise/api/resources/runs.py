@@ -97,14 +97,14 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
 
 
 class RunCountsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which hours; the last day if none are named."""
+    """The hours; the last day if none are named."""
 
     since: Time | UnsetType = UNSET
     until: Time | UnsetType = UNSET
 
 
 class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which part of which log."""
+    """The log, and the part of it."""
 
     attempt: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
     offset: Annotated[int, Meta(ge=0, le=OFFSET_MAX)] = 0

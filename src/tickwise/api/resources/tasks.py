@@ -24,7 +24,7 @@ _task: Final = msgspec.json.Decoder(TaskBody)
 
 
 class TasksQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which part of the list."""
+    """The part of the list."""
 
     limit: Annotated[int, Meta(ge=1, le=500, description="How many.")] = 50
     cursor: (
@@ -39,7 +39,7 @@ class TasksQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class TaskQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which version."""
+    """The version."""
 
     version: Annotated[int, Meta(ge=1, le=1_000_000_000, description="The newest if it is not given.")] | UnsetType = (
         UNSET

@@ -75,7 +75,7 @@ def list_tasks(session: Session, limit: int) -> None:
 
 @tasks.command()
 @click.argument("task")
-@click.option("--version", type=click.IntRange(1), help="Which version.  [the newest]")
+@click.option("--version", type=click.IntRange(1), help="The version.  [the newest]")
 @view_options
 @click.pass_obj
 def show(session: Session, task: str, version: int | None) -> None:
@@ -123,7 +123,7 @@ def versions(session: Session, task: str, limit: int) -> None:
 
 @tasks.command()
 @click.argument("task")
-@click.option("--version", type=click.IntRange(1), help="Which version.  [the newest]")
+@click.option("--version", type=click.IntRange(1), help="The version.  [the newest]")
 @click.option("--output", "-o", "file", metavar="FILE", help="Write it there.  [standard output]")
 @server_options
 @click.pass_obj

@@ -116,7 +116,7 @@ STATUSES: Final[dict[str, Sequence[JobStatus]]] = {
     OperationKind.JOBS_RESUME: (JobStatus.PAUSED,),
     OperationKind.JOBS_CANCEL: (JobStatus.SCHEDULED, JobStatus.PAUSED, JobStatus.COMPLETED, JobStatus.FAILED),
 }
-"""Which jobs are meant if the filter does not say."""
+"""The jobs of a filter that names no status."""
 STATES: Final[dict[str, Sequence[RunState]]] = {
     OperationKind.RUNS_CANCEL: UNFINISHED,
     OperationKind.RUNS_RETRY: (RunState.FAILED,),

@@ -520,7 +520,7 @@ def _skipped(facts: RunFacts) -> Explanation:
 
 
 def _overlapped(facts: RunFacts, said: str) -> tuple[str, dict[str, Any]]:
-    """Which run was in the way: one that went on, or one that came after it and took its place."""
+    """The run that was in the way: one that went on, or one that came after it and took its place."""
     run = facts.run
     ended = facts.now if run.ended_at is None else run.ended_at
     if run.error == REPLACED_SENTENCE:

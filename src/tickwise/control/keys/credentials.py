@@ -50,7 +50,7 @@ class Credentials:
 
 
 class KeyUses:
-    """Which keys were used, written together every `USES_SECONDS`. A crash loses a minute of a column."""
+    """The used keys, written together every `USES_SECONDS`. A crash loses a minute of a column."""
 
     def __init__(self, keys: Keys, clock: Clock) -> None:
         self._keys = keys

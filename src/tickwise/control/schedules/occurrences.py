@@ -64,7 +64,7 @@ class OccurrenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Which part of the time line."""
+    """The part of the time line."""
 
     start: float | None = None
     """None: a day ago."""

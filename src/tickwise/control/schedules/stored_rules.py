@@ -67,7 +67,7 @@ class WrittenCalendar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Which times are looked at."""
+    """The times that are looked at."""
 
     start: float | None = None
     """None: now."""
@@ -87,7 +87,7 @@ class CoveredStretch(NamedTuple):
 
 
 class Covers(NamedTuple):
-    """Which times of a range are covered."""
+    """The covered times of a range."""
 
     start: float
     end: float

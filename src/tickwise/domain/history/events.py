@@ -132,7 +132,7 @@ class Run(NamedTuple):
     attempts_most: int | None = None
     """How many failures its job allows in all (`max_retries` + 1); None: not checked."""
     limit_key: str | None = None
-    """Whose concurrency limit it is under (see `History.limits`)."""
+    """The key of the concurrency limit that it is under (see `History.limits`)."""
     witnessed: bool = True
     """Its task writes `Execution`s, begin and end. False for tasks that cannot (HTTP to a stranger, a bad program)."""
 

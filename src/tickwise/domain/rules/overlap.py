@@ -89,7 +89,7 @@ def settle(policy: Overlap, earlier: int, asked: CancelKind | None) -> StartVerd
 
 
 def next_in_line(waiting: Sequence[LinedRun]) -> LinedRun:
-    """Which of the waiting runs of a line (at least one) asks next whether it may start.
+    """The waiting run of a line (of at least one) that asks next whether it may start.
 
     The first by time. Of several in a row that would replace each other, the last: at its start the others end.
     """

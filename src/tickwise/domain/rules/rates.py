@@ -1,4 +1,4 @@
-"""Which slot does a start get under a rate?
+"""The slot of a start under a rate.
 
 Slots of one rate are a gap apart. The next slot follows the last start and the last slot that an active run has;
 the slot of a run that ended before it started is free again. Nothing is saved up in quiet times.

@@ -441,7 +441,7 @@ class TaskStore(Protocol):
         ...
 
     async def scripts(self) -> Sequence[tuple[str, str]]:
-        """Which namespace has stored which script, by the SHA-256 in hex: of all versions of all tasks."""
+        """The namespaces and the scripts that they have stored, by the SHA-256 in hex: of all versions of all tasks."""
         ...
 
 

@@ -146,7 +146,7 @@ class Fire(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireRequest:
-    """Which timers a scheduler takes for a decision."""
+    """The timers that a scheduler takes for a decision."""
 
     horizon_seconds: float
     limit: int

@@ -283,7 +283,7 @@ class Hinting:
             heapq.heappush(self._early, (ripe_at, number, buffer, lane.priority, Pack(hints.runs, number, None)))
 
     def _buffer_of(self, lane: Lane) -> HintBuffer | None:
-        """Whose runs these are; None: nobody's here."""
+        """The buffer for runs of this lane; None: no runner of this process serves it."""
         if lane.queue not in self._queues:
             return None
         for needed in lane.requires:

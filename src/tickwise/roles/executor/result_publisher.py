@@ -86,7 +86,7 @@ class Publisher:
         self._kept: deque[Kept] = deque()
         self._size = 0
         self._executor = 0
-        """Whose numbers these are."""
+        """The executor of these numbers."""
         self._number = 0
         self._life = 0
         """Counts expiries. Messages that were under way at an expiry count no more."""

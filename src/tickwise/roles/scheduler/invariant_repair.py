@@ -259,7 +259,7 @@ class Healing:
     # ------------------------------------------------------------------------------------------ jobs without a timer
 
     async def _plan_anew(self, found: Sequence[Violation]) -> tuple[Sequence[Violation], int]:
-        """Which of these jobs should have a timer, and how many have one now."""
+        """The jobs among these that should have a timer, and how many have one now."""
         wrong: list[Violation] = []
         mended = 0
         for violation in found:

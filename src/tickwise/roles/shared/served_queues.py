@@ -1,4 +1,4 @@
-"""Which runs the active executors can take, and the warning for those that none of them can."""
+"""The runs that the active executors can take, and the warning for those that none of them can."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def unserved_lane(lane: Lane, active: Sequence[ExecutorRow]) -> str | None:
 
 
 class Serving:
-    """Which lanes the executors of one moment serve. A lane is judged once: submits share the answer."""
+    """The lanes that the executors of one moment serve. A lane is judged once: submits share the answer."""
 
     def __init__(self, active: Sequence[ExecutorRow]) -> None:
         self._active = active

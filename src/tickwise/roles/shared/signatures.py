@@ -175,7 +175,7 @@ class ResultCheck:
                 del self._remembered[next(number for number in self._remembered if number not in numbers)]
 
     def verify(self, delivery: Delivery) -> Maker:
-        """Which executor made it. Raises `Unverified`."""
+        """The executor that made it. Raises `Unverified`."""
         number = _executor(delivery)
         if number is None or number not in self._remembered:
             raise Unverified(RefusalReason.UNKNOWN, "its key names no executor that the store knows")

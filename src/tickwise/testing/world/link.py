@@ -111,7 +111,7 @@ class StoreCall(NamedTuple):
     """A call on its way."""
 
     process: SimulatedProcess
-    """Whose it is."""
+    """Its owner."""
     name: str
     arguments: Sequence[Any]
     sent: float

@@ -26,7 +26,7 @@ MAX_CANCELLED: Final = 500
 
 
 class Scheduled(Protocol):
-    """Whose steps they are: what the loop asks before, and tells after, each."""
+    """The owner of the steps: the loop asks it before each, and tells it after each."""
 
     def admits(self, step: Handle) -> bool:
         """Whether it may run now; if not, the process has kept it or thrown it away."""

@@ -234,7 +234,7 @@ class Submits(Asking):
 
 
 def job_of(done: Submitted | PendingRequest | Replay) -> UUID:
-    """Whose submit was answered."""
+    """The job of a submit that was answered."""
     if isinstance(done, PendingRequest):
         raise Bug("a world without a broker accepted a request for later")
     return UUID(done.body.decode()) if isinstance(done, Replay) else done.job_id

@@ -107,7 +107,7 @@ class ActiveTask:
 
     @property
     def name(self) -> Name:
-        """Whose attempt it is."""
+        """The name of the attempt: run and token."""
         return self.assignment.run_id, self.assignment.token
 
 

@@ -104,7 +104,7 @@ class PartitionBuffers:
         return count
 
     def turn(self) -> Turning:
-        """Which partitions to pause and to resume now. It is said once: the caller does it."""
+        """The partitions to pause and to resume now. It is said once: the caller does it."""
         with self._lock:
             # All buffers at their limit and one batch more are within the bound of all.
             limit = max(1, (MAX_WAITING - MAX_BATCH) // max(1, len(self._buffers)))
@@ -168,7 +168,7 @@ class PartitionBuffers:
             return _end(buffer) if buffer is not None else 0
 
     def places(self) -> list[PartitionId]:
-        """Which are ours."""
+        """Those that are ours."""
         with self._lock:
             return list(self._buffers)
 

@@ -51,7 +51,7 @@ STDERR_TAIL_BYTES = 4_000
 
 
 class WorkerEvents(Protocol):
-    """Whom a worker tells."""
+    """The receiver of the reports of a worker."""
 
     def worker_ready(self, worker: WorkerProcess, hello: Hello) -> None: ...
 

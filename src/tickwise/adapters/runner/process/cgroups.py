@@ -73,7 +73,7 @@ class _Mount(NamedTuple):
     version: int
     controllers: frozenset[str]
     root: str
-    """Which part of the hierarchy is seen here."""
+    """The part of the hierarchy that is seen here."""
     point: Path
 
 
@@ -144,7 +144,7 @@ def _is_delegated(folder: Path) -> bool:
 
 
 def passed_on(base: Path) -> Sequence[Resource]:
-    """Which of what we need a group of version 2 passes on to groups below it, after asking it to."""
+    """The controllers that a group of version 2 passes on to groups below it, after asking it to."""
     try:
         wanted = [one for one in (Resource.MEMORY, Resource.PIDS) if one in _words(base / "cgroup.controllers")]
         for one in wanted:

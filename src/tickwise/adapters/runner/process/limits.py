@@ -63,7 +63,7 @@ class Watched:
     """Processes that were looked at and do not belong to it, by number and beginning."""
 
     def verdict(self, cpu_seconds: float = 0.0) -> str | None:
-        """Which limit its group says it has passed, or the processor time it took; None: none."""
+        """The limit that it passed by the word of its group, or the processor time that it took; None: none."""
         limits, group = self.limits, self.tree.group
         if group is not None:
             usage = group.usage()
@@ -159,7 +159,7 @@ class LimitsWatch:
 
 
 def _look_at(watched: Sequence[Watched]) -> Sequence[tuple[Watched, str]]:
-    """Which of them have passed a limit, and which one. Blocking."""
+    """Those that have passed a limit, each with the limit. Blocking."""
     found = []
     closely = [one for one in watched if one.needs_look]
     known = stats(present()) if closely else {}

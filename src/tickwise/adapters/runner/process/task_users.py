@@ -44,7 +44,7 @@ class UserArguments(TypedDict, total=False):
 
 
 class TaskUser(NamedTuple):
-    """Whom a task runs as."""
+    """The user of a task."""
 
     uid: int
     gid: int

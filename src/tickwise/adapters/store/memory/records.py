@@ -168,7 +168,7 @@ class RunRecord(Placed):
     slot: float | None = None
     """Its own slot under a rate, until it begins."""
     rate_key: str | None = None
-    """Which rate that is."""
+    """The rate of that slot."""
     on_unknown: OnUnknown = OnUnknown.RERUN
     """Of the last recorded start."""
     executor: int | None = None

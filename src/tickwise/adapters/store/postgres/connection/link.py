@@ -216,7 +216,7 @@ def _log_cause(what: str, error: Exception) -> None:
 
 
 def target(dsn: str, *, reads_only: bool = False) -> str | None:
-    """Which servers of an address will do: one that takes writes, unless the address says it itself. After a failover
+    """The servers of an address that will do: one that takes writes, unless the address says it. After a failover
     each new connection finds the new primary so, among several hosts or behind one name. For who only reads, any, and
     among several a standby."""
     if "target_session_attrs" in parse_qs(urlsplit(dsn).query):

@@ -103,7 +103,7 @@ def _said(column: Sequence[Any]) -> Sequence[Any]:
 
 
 def _settles(fire: Fire) -> list[bool]:
-    """Which of its runs may start whatever comes, if no other of their job is unfinished now: the first of them, unless
+    """Its runs that may start in any case, if no other of their job is unfinished now: the first of them, unless
     one that the timer has yet to make could come before it."""
     timer = fire.timer
     comes = math.inf if timer is None else timer.due if timer.since is None else timer.since

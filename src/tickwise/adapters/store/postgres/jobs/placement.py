@@ -1,4 +1,4 @@
-"""Which jobs lie where: the lasting ones in one table, the many that pass in partitions that are dropped."""
+"""The place of jobs: the lasting ones in one table, the many that pass in partitions that are dropped."""
 
 from __future__ import annotations
 

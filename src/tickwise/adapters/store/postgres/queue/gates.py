@@ -57,7 +57,7 @@ class Wait(NamedTuple):
     slot: float | None
     """Its slot under its rate."""
     rate_key: str | None
-    """Which that is."""
+    """The rate of that slot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class HandoverContract(CrowdContract):
     async def test_the_end_of_a_run_names_the_next_of_its_job(
         self, store: Store, make: Factory, policy: Overlap
     ) -> None:
-        """Which can be claimed at that moment, too."""
+        """Those that can be claimed at that moment, too."""
         executor, first, second = await self.in_line(store, make, policy)
         ear = Ear(store)
         await self.finish(store, executor, outcome(first))

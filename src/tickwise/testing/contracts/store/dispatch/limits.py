@@ -45,7 +45,7 @@ class LimitsContract(CrowdContract):
     """`Gate.limit_key`."""
 
     async def waiting(self, store: Store, claims: list[Claimed]) -> list[bool]:
-        """Which of these wait, after the sweep that may have to wake them."""
+        """Those that wait, after the sweep that may have to wake them."""
         await store.runs.unblock()
         return [await self.waits(store, claimed.run_id) for claimed in claims]
 

@@ -97,7 +97,7 @@ class ToldLine(NamedTuple):
     others: tuple[tuple[RunState, str | None, str | None], ...]
     """Their states, reasons and errors. What waited for one that ended here goes on in this call, or by the sweep."""
     stopping: frozenset[int]
-    """Which of the others are to be stopped, by their place."""
+    """The others that are to be stopped, by their place."""
 
 
 class LineTableContract(TableContract):

@@ -147,7 +147,7 @@ def limit_at(one: CrowdSituation, place: int) -> int:
 
 
 def woken(limits: Sequence[int], *, taken: int, late: int = 0) -> list[bool]:
-    """Which of the waiting runs go on, by the rule."""
+    """The waiting runs that go on, by the rule."""
     answers: list[bool] = []
     for limit in limits:
         answers.append(wakes(limit, taken, answers.count(True), late))
@@ -155,7 +155,7 @@ def woken(limits: Sequence[int], *, taken: int, late: int = 0) -> list[bool]:
 
 
 def woken_behind(one: LateSituation) -> list[bool]:
-    """Which of the runs behind a late one go on at a sweep, by the rule."""
+    """The runs behind a late one that go on at a sweep, by the rule."""
     now = START_SECONDS + CLAIM_SECONDS + 1.0
     found = reservation(ready=0.0, claimed=0.0 if one.claimed else None, on_hold=one.on_hold, now=now)
     return woken([1] * one.behind, taken=found is Reservation.TAKES, late=found is Reservation.LATE)
@@ -168,7 +168,7 @@ RUNS: Final = 3
 """One that has started, one that has a slot, and one that asks for the slot after that."""
 NOBODY: Final = RUNS
 SCRIPTS: Final = list(product(range(NOBODY + 1), repeat=len(SHIFTS)))
-"""Which run asks to start in each round, or none."""
+"""The run that asks to start in each round, or none."""
 
 
 class Told(NamedTuple):

@@ -402,7 +402,7 @@ class SkipsContract(StoreContract):
 
 
 class FirstInLineContract(StoreContract):
-    """Which runs a fire settles at once, and which begin only after a look at the others."""
+    """The runs that a fire settles at once, and those that begin only after a look at the others."""
 
     async def guards(self, store: Store, make: Factory, *runs: NewRun, goes_on: float | None) -> list[bool]:
         """Whether each run of one fire, in the order of their ids, is claimed guarded."""

@@ -25,7 +25,7 @@ def new_key(make: Factory, secret: bytes = b"secret", principal: Principal = ADA
 
 
 def as_found(key: NewKey) -> Principal:
-    """Whom a request with the key comes from."""
+    """The principal of a request with the key."""
     return key.principal._replace(key_id=key.key_id)
 
 
