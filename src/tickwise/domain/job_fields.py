@@ -57,6 +57,8 @@ class JobField:
     above: float | None = None
     at_most: float | None = None
     max_length: int | None = None
+    pattern: str | None = None
+    """The form of a text, as a regular expression."""
     option: FieldOption | None = None
 
     @property

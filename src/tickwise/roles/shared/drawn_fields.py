@@ -60,7 +60,7 @@ def with_answered_fields(fields: Sequence[JobField]) -> Callable[[type[S]], type
 def _sent(field: JobField) -> Any:
     limits: dict[str, Any] = {
         "ge": field.at_least, "gt": field.above, "le": field.at_most, "max_length": field.max_length,
-        "description": field.description,
+        "pattern": field.pattern, "description": field.description,
     }  # fmt: skip
     limits = {name: value for name, value in limits.items() if value is not None}
     return Annotated[field.kind, Meta(**limits)] if limits else field.kind
