@@ -34,6 +34,10 @@ Every other enumeration is written where it is used."""
 OPEN: Final = frozenset({"Because"})
 """Enumerations that gain values: a client that knows only the present ones would fail at the first new one."""
 
+NO_NEWLINE: Final = r"(?!\n)"
+"""Ends the patterns of texts, because in Python `$` matches before a newline at the end, too. In ECMA-262, whose
+patterns JSON Schema has, it does not; and Go's patterns look nowhere ahead."""
+
 DEMANDED: Final[Mapping[str, tuple[str, ...]]] = {"JobBody": ("name",)}
 """Fields that are optional where a body is read, because a change shares its type, and that a caller must send.
 
@@ -188,6 +192,8 @@ def plain(schema: Schema) -> Schema:
     found = {name: _below(name, value) for name, value in schema.items() if name != "title"}
     if "description" in found:
         found["description"] = " ".join(found["description"].split())
+    if "pattern" in found:
+        found["pattern"] = found["pattern"].removesuffix(NO_NEWLINE)
     if "enum" in found and "type" not in found:
         found["type"] = "string" if all(isinstance(value, str) for value in found["enum"]) else "integer"
     if not found.get("required", True):

@@ -61,7 +61,7 @@ class RunsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
     ) = UNSET
     reason: Text | UnsetType = UNSET
     executor_id: (
-        Annotated[str, Meta(pattern=r"^\d{1,18}$", description="The executor that has the run, or had it last.")]
+        Annotated[str, Meta(pattern=r"^\d{1,18}$(?!\n)", description="The executor that has the run, or had it last.")]
         | UnsetType
     ) = UNSET
     job_name: Annotated[Text, Meta(description="A part of its job's name, in any case.")] | UnsetType = UNSET

@@ -50,7 +50,9 @@ class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                max_length=2_000, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before."
+                max_length=2_000,
+                pattern=r"^[A-Za-z0-9_-]+$(?!\n)",
+                description="From the `Link` header of the page before.",
             ),
         ]
         | UnsetType

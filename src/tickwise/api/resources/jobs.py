@@ -60,7 +60,8 @@ from tickwise.ports.store import JobQuery, JobRow, Replay
 
 Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
 Cursor = Annotated[
-    str, Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before.")
+    str,
+    Meta(max_length=500, pattern=r"^[A-Za-z0-9_-]+$(?!\n)", description="From the `Link` header of the page before."),
 ]
 Time = Annotated[datetime, Meta(tz=True)]
 _HERE: Final = f"{API}/jobs/".encode()

@@ -30,7 +30,11 @@ class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     cursor: (
         Annotated[
             str,
-            Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before."),
+            Meta(
+                max_length=500,
+                pattern=r"^[A-Za-z0-9_-]+$(?!\n)",
+                description="From the `Link` header of the page before.",
+            ),
         ]
         | UnsetType
     ) = UNSET

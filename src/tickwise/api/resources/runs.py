@@ -55,7 +55,8 @@ OFFSET_MAX: Final = 1 << 40
 
 Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
 Cursor = Annotated[
-    str, Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before.")
+    str,
+    Meta(max_length=500, pattern=r"^[A-Za-z0-9_-]+$(?!\n)", description="From the `Link` header of the page before."),
 ]
 Time = Annotated[datetime, Meta(tz=True)]
 States = Annotated[list[RunState], Meta(max_length=8, description="May be given several times.")]
@@ -63,7 +64,9 @@ States = Annotated[list[RunState], Meta(max_length=8, description="May be given 
 _retry: Final = msgspec.json.Decoder(RunRetryBody)
 
 
-ExecutorId = Annotated[str, Meta(pattern=r"^\d{1,18}$", description="The executor that has the run, or had it last.")]
+ExecutorId = Annotated[
+    str, Meta(pattern=r"^\d{1,18}$(?!\n)", description="The executor that has the run, or had it last.")
+]
 Triggers = Annotated[list[TriggerName], Meta(max_length=6, description="May be given several times.")]
 
 

@@ -31,7 +31,9 @@ class TasksQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                max_length=1_000, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before."
+                max_length=1_000,
+                pattern=r"^[A-Za-z0-9_-]+$(?!\n)",
+                description="From the `Link` header of the page before.",
             ),
         ]
         | UnsetType
