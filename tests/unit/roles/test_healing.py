@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -350,3 +352,9 @@ def test_a_schedule_goes_on_after_its_record_and_not_before_it_counts(
     """One that counts its runs does not: its count is gone, and one too many would be worse than none."""
     timer = timer_after(schedule, last, since)
     assert due == (None if timer is None else timer.due)
+
+
+def test_the_page_of_stuck_runs_names_every_check() -> None:
+    """An operator who sees one in a metric finds there what is done about it."""
+    page = (Path(__file__).resolve().parents[3] / "docs/how-to/stuck-runs.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) >= {check.value for check in Check}
