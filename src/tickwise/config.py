@@ -7,8 +7,8 @@ everywhere. Each field of `Settings` below is one setting: `lease_seconds` is a 
 TICKWISE_LEASE_SECONDS in the environment. An empty variable counts as not set. A list is written `["a", "b"]` in a
 file and `a,b` in the environment.
 
-Invariant: whatever is wrong is said at the start, as `Misconfigured`, with the place, what was found there and what is
-allowed. Nothing that an operator wrote is ignored in silence. No value of a secret setting is ever shown.
+Invariant: each fault of the settings is reported at the start, as `Misconfigured`, with the place, what was found there
+and what is allowed. Nothing that an operator wrote is ignored in silence. No value of a secret setting is ever shown.
 
 Only `wiring` and the command line import this module. It is on the path of `tickwise --help`, so it imports little.
 """
@@ -101,14 +101,14 @@ class Settings:
     )
     blobs_url: str | None = _setting(
         None,
-        "Where scripts and outputs are kept: `file:///folder`, shared by all roles. Unset: the folder `blobs` in "
+        "The storage of scripts and outputs: `file:///folder`, shared by all roles. Unset: the folder `blobs` in "
         "`data_dir`.",
         schemes=("file", "memory"),
     )
     database_connections: int = _setting(
         5,
-        "The most connections to the database that a process keeps for what has none of its own. Up to nine of the "
-        "hot path and two for signals come beside them (`docs/how-to/database-connections.md`).",
+        "The most connections to the database that a process keeps in its shared pool. Up to nine of the hot path and "
+        "two for signals come beside them (`docs/how-to/database-connections.md`).",
         least=2,
         most=100,
     )
@@ -128,7 +128,7 @@ class Settings:
     )
     signals_url: str | None = _setting(
         None,
-        "Where wake-ups, cancels and what processes tell each other go: `redis://host:port/0`; or a PostgreSQL "
+        "The address of wake-ups, cancels and state shared between processes: `redis://host:port/0`; or a PostgreSQL "
         "address, for when `database_url` leads through a pooler that cannot LISTEN. Unset: `database_url`.",
         schemes=("postgresql", "postgres", "redis", "rediss"),
         secret=True,
@@ -215,9 +215,9 @@ class Settings:
     )
     claim_ahead_seconds: float = _setting(
         3.0,
-        "How long before its due time an executor takes a run and holds it in memory, so that it starts to the "
-        "millisecond. At most `horizon_seconds`, since nothing further ahead is a run yet; a shorter horizon shortens "
-        "the default too.",
+        "The time before its due time at which an executor claims a run and holds it in memory, so that it starts "
+        "to the millisecond. At most `horizon_seconds`, since nothing further ahead is a run yet; a shorter "
+        "horizon shortens the default too.",
         least=0,
         most=30,
     )
@@ -236,12 +236,12 @@ class Settings:
         most=5_000,
     )
     finish_flush_seconds: float = _setting(
-        0.01, "How long a result may wait for company before it is written.", least=0, most=1
+        0.01, "The longest that a result waits for others to share its write.", least=0, most=1
     )
     drain_seconds: float = _setting(
         30.0,
-        "After SIGTERM: how long an executor waits for its running attempts before it stops them. The usual grace "
-        "of container platforms.",
+        "After SIGTERM an executor waits this long for its running attempts, then stops them. The usual grace of "
+        "container platforms.",
         least=0,
         most=86_400,
     )
@@ -250,18 +250,18 @@ class Settings:
     )
 
     # ------------------------------------------------------------------ time
-    heartbeat_seconds: float = _setting(3.0, "How often an executor renews its lease.", least=0.1, most=60)
+    heartbeat_seconds: float = _setting(3.0, "The period at which an executor renews its lease.", least=0.1, most=60)
     lease_seconds: float = _setting(
         10.0,
-        "How long an executor that falls silent keeps its runs. Three heartbeats, so that one late beat loses "
-        "nothing, and a dead executor's runs go on within 15 s. At least twice `heartbeat_seconds`.",
+        "The time after its last heartbeat that an executor keeps its runs. Three heartbeats, so that one late beat "
+        "loses nothing, and a dead executor's runs go on within 15 s. At least twice `heartbeat_seconds`.",
         least=0.5,
         most=600,
     )
     horizon_seconds: float = _setting(
         3.0,
-        "How far ahead the scheduler makes due runs, which hides the store's latency. Enough to prepare "
-        "60,000 runs of one instant on two cores.",
+        "The time before their due time at which the scheduler makes runs, which hides the store's latency. Enough to "
+        "prepare 60,000 runs of one instant on two cores.",
         least=0.1,
         most=60,
     )
@@ -281,9 +281,9 @@ class Settings:
 
     invariants_seconds: float = _setting(
         60.0,
-        "At least so long a scheduler waits between two looks at whether all is as it must be; the metric "
-        "`tickwise_invariant_violations` tells what it found. However much there is to look at, it takes no more than "
-        "a hundredth of the time.",
+        "The least time between two checks of the store's invariants by a scheduler; the metric "
+        "`tickwise_invariant_violations` shows the findings. The checks take at most a hundredth of the time, for a "
+        "store of any size.",
         least=1,
         most=86_400,
     )
@@ -314,8 +314,8 @@ class Settings:
     )
     results: str = _setting(
         "direct",
-        "How executors tell what ended. `direct`: to the store. `broker`: through the broker; recorders apply them, "
-        "which takes connections and work off executors. Needs `broker_url`.",
+        "The transport of results. `direct`: executors write them to the store. `broker`: they go through the "
+        "broker, and recorders apply them, which takes connections and work off executors. Needs `broker_url`.",
         choices=("direct", "broker"),
     )
 
@@ -337,9 +337,9 @@ class Settings:
     )
     group_commit_seconds: float = _setting(
         0.0,
-        "How long a single submit waits for others to share its commit, besides those that come while the commit "
-        "before is under way. Measured with 0.001: 10% fewer requests a second, and a fifth more at p99; a slow disk "
-        "gathers by itself.",
+        "The time that a single submit waits for others to share its commit, besides those that come while the commit "
+        "before is under way. Measured with 0.001: 10% fewer requests a second, and a fifth more at p99. On a slow "
+        "disk commits are shared without it.",
         least=0,
         most=0.1,
     )
@@ -374,8 +374,8 @@ class Settings:
     )
     header_seconds: float = _setting(
         10.0,
-        "How long the headers of a request may take, from their first byte; later it is answered with 408. A body has "
-        "this time before `body_bytes_per_second_least` counts.",
+        "The time limit of a request's headers, from their first byte; afterwards the answer is 408. A body has this "
+        "time before `body_bytes_per_second_least` counts.",
         least=0.1,
         most=600,
     )
@@ -387,7 +387,7 @@ class Settings:
     )
     keep_alive_seconds: float = _setting(
         75.0,
-        "How long a connection may be idle between two requests. Longer than that of a proxy in front (60 s is "
+        "The longest that a connection may be idle between two requests. Longer than that of a proxy in front (60 s is "
         "usual), so that a proxy does not send a request into a connection that just ends.",
         least=1,
         most=86_400,
@@ -397,18 +397,21 @@ class Settings:
     )
 
     # ------------------------------------------------------------------ how long things are kept
-    retention_runs_days: float = _setting(30.0, "How long finished runs are kept.", least=0.01, most=36_500)
+    retention_runs_days: float = _setting(30.0, "The time that finished runs are kept.", least=0.01, most=36_500)
     retention_failed_days: float = _setting(
-        90.0, "How long failed runs and dead letters are kept: they are looked for later.", least=0.01, most=36_500
+        90.0,
+        "The time that failed runs and dead letters are kept, since they are looked for later.",
+        least=0.01,
+        most=36_500,
     )
     dead_letter_days: float = _setting(
         30.0,
-        "How long a failed run waits for a person, as a dead letter that is `open` or `held`; afterwards it is "
+        "The time that a failed run waits for a person, as a dead letter that is `open` or `held`; afterwards it is "
         "`expired`, and can still be settled as long as it is kept.",
         least=0.01,
         most=36_500,
     )
-    retention_logs_days: float = _setting(7.0, "How long outputs are kept.", least=0.01, most=36_500)
+    retention_logs_days: float = _setting(7.0, "The time that outputs are kept.", least=0.01, most=36_500)
 
     # ------------------------------------------------------------------ what is written about it
     log_level: str = _setting(
@@ -430,7 +433,7 @@ class Settings:
         most=100_000,
     )
     log_format: str = _setting(
-        "auto", "How it is written; `auto` is for people on a terminal and JSON elsewhere.",
+        "auto", "The format of the log; `auto` is text on a terminal and JSON elsewhere.",
         choices=("auto", "console", "json"),
     )  # fmt: skip
     log_dir: Path | None = _setting(None, "A folder for log files beside the console. Unset: console only.")
@@ -633,7 +636,7 @@ def _check_together(settings: Settings) -> None:
         (settings.batch_body_limit_bytes >= settings.body_limit_bytes, "batch_body_limit_bytes", "body_limit_bytes",
          "at least", "because a batch may hold one job of the largest size"),
         (settings.claim_batch <= settings.held_limit, "claim_batch", "held_limit",
-         "at most", "because what is claimed is held"),
+         "at most", "because an executor holds its claimed runs"),
     )  # fmt: skip
     for holds, name, other, relation, reason in pairs:
         if not holds:

@@ -102,7 +102,7 @@ async def test_the_products_own_role_gives_no_cause_for_findings(empty_url: str)
     ("has", "says"),
     [
         (None, f"The schema is at none; this program needs {WANTED}. Run `tickwise db upgrade`."),
-        ((WANTED, "0001"), f"The schema is at {WANTED}, which is what this program needs."),
+        ((WANTED, "0001"), f"The schema is at {WANTED}, and this program needs no other."),
         (("9999", WANTED), f"The schema is at 9999; this program was written for {WANTED}, which it serves too."),
         (("9999", "9999"), "The schema is at 9999 and serves newer programs alone. Install the newer Tickwise."),
     ],

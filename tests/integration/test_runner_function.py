@@ -220,7 +220,7 @@ async def test_an_exception_fails_the_run_and_its_traceback_is_in_the_log(shop: 
         ("note", "error", "ValueError: noted"),
         ("permanent", "invalid", "PermanentError: no file caf?"),
         ("untellable", "error", "Untellable, which cannot be told: RuntimeError"),
-        ("result", "result", "what the function returned is not JSON: 'utf-8' codec can't encode"),
+        ("result", "result", "the function's result is not JSON: 'utf-8' codec can't encode"),
         ("long", "error", "ValueError: long"),
     ],
 )

@@ -26,22 +26,22 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
   answers in UTC.
 - Every POST takes an `Idempotency-Key`: the same request again gets the same answer and does nothing twice; another
   request under the same key is refused. A key counts for one route.
-- What has an address of its own has a strong `ETag`, which changes with everything that a GET shows. A GET takes
-  `If-None-Match` (304), and a write of jobs, calendars, windows and tasks `If-Match` and `If-None-Match`
-  (412), as RFC 9110 has them; `*` and lists of tags are understood. `PUT /jobs/{job_id}?if_version=…` minds what people
-  changed, and not what runs did. Each GET has its HEAD.
+- A resource with an address of its own has a strong `ETag`, which changes with every field that a GET shows. A GET
+  takes `If-None-Match` (304), and a write of jobs, calendars, windows and tasks `If-Match` and `If-None-Match` (412),
+  as RFC 9110 has them; `*` and lists of tags are understood. `PUT /jobs/{job_id}?if_version=…` checks changes by
+  people, and not those by runs. Each GET has its HEAD.
 - Secrets of http tasks (all headers but a few that carry none, such as Accept; user, password and fragment of the
-  address, and parameters such as token and api_key) are answered as `***`. Sent back, that means
-  "as it is": what was read can be written. It is put back towards the same scheme,
-  host and port alone; else `secret_masked`.
+  address, and parameters such as token and api_key) are answered as `***`. Sent back, `***` means "unchanged", so an
+  answer can be sent back as a request. It is put back towards the same scheme, host and port alone; else
+  `secret_masked`.
 - `part` is what a server must have been started for (`tickwise api --serve`); others answer with 421, and with the part
   in `service`. As shipped every server serves both.
 - Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.
-- Names are as described below, and of one kind alike: members are `snake_case`, but for `taskId`; what happens to a job
-  or another thing is told with `…_at` (`created_at`, `next_run_at`), the stages of a run with `…_time` (`start_time`,
+- Names are as described below, and of one kind alike: members are `snake_case`, but for `taskId`; a time of a job or
+  another thing is named `…_at` (`created_at`, `next_run_at`), the stages of a run with `…_time` (`start_time`,
   `end_time`); ids are `…_id`. Bodies and queries are read in both spellings (`job_id` and `jobId`, `taskId` and
-  `task_id`), also inside a body's objects; what is a payload is left as it is. The same field in both spellings is
-  refused if the values differ. Problems point at the spelling that was sent; answers have the one that is described.
+  `task_id`), also inside a body's objects; a payload is not changed. The same field in both spellings is refused if the
+  values differ. Problems point at the spelling that was sent; answers have the one that is described.
 - A filter by `status` takes several states: in a query it is given several times, in a body one state and
   a list of one are alike.
 - A member that is written twice in one object is refused (`field_repeated`).

@@ -23,17 +23,17 @@ by `python -m tests.style.errors_page`; a test compares. -->
 Every error of the API is an RFC 9457 problem (`application/problem+json`):
 
     {"type": "urn:tickwise:problem:cron_invalid", "title": "A field is wrong", "status": 422, "code": "cron_invalid",
-     "detail": "what is wrong and what to do", "pointer": "/cron_expression", "position": 4, "request_id": "…"}
+     "detail": "the problem, and the remedy", "pointer": "/cron_expression", "position": 4, "request_id": "…"}
 
 `code` is stable: programs decide by it, or by the status where the code is new to them. `detail` is for people, and its
 words may change. `pointer` (RFC 6901) leads to the field at fault, `position` into the text there, `parameter` names a
 query parameter or header, `request_id` finds the log lines. With `--json` the command line shows the same as the member
 `error` of its answer; without a status there, the error is its own.
 
-What to do, by status: **400 to 422** change the request, the same again will be refused again, except for **409** with
-`idempotency_key_in_flight` (wait) and **412** (read again, then decide). **429, 503** send the same again after
-`Retry-After`; with the same `job_id` or `Idempotency-Key`, twice is once. **500** is a bug of ours: please report it
-with the `request_id`.
+What to do, by status: **400 to 422** change the request, the unchanged request is refused again, except for **409**
+with `idempotency_key_in_flight` (wait) and **412** (read again, then decide). **429, 503** send the same again after
+`Retry-After`; with the same `job_id` or `Idempotency-Key` it is done once. **500** is a bug: please report it with the
+`request_id`.
 
 | code | status | meaning |
 | --- | --- | --- |
@@ -42,7 +42,7 @@ with the `request_id`.
 # What a code says that is narrower than its class.
 MEANINGS = {
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
-    "calendar_in_use": "Jobs go by the calendar; take it out of their `calendars` first.",
+    "calendar_in_use": "Jobs use the calendar; take it out of their `calendars` first.",
     "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
     "calendar_too_much": "It takes too long to find out when the calendar or window ends: many recurring lines follow "
     "on each other. Write weekly hours, or merge lines that meet.",
@@ -65,7 +65,7 @@ MEANINGS = {
     "all have (10,000) and it has its 16. Use one of those, or the default queue without labels; unused ones are freed "
     "in time.",
     "letter_not_held": "The outcome of the run is known, so there is nothing to decide.",
-    "letter_settled": "Somebody redrove, discarded or decided this dead letter before; `detail` says how.",
+    "letter_settled": "This dead letter was redriven, discarded or decided before; `detail` has the decision.",
     "no_occurrence": "The schedule of the job names no further time.",
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
@@ -91,14 +91,14 @@ MEANINGS = {
 }
 # What the command line says without having asked a server.
 LOCAL = {
-    "bug": "An error that nobody foresaw, in the command line itself. Please report it.",
+    "bug": "An error that was not foreseen, in the command line itself. Please report it.",
     "unreachable": "No server answers at the address.",
     "usage": "The command line cannot be understood.",
 }
 # Codes that are computed where they are raised: the call, and what it can come to.
 COMPUTED = {("control/jobs/submission.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value)}
 INTERNAL = (
-    "An error that nobody foresaw. Its log lines bear the `request_id`, or the `operation_id` of a request that had "
+    "An error that was not foreseen. Its log lines bear the `request_id`, or the `operation_id` of a request that had "
     "been accepted. Please report it."
 )
 

@@ -27,38 +27,37 @@ drivers, libraries and the innermost parts; their words may change with any vers
 MEANINGS = {
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
-    "attempt_stale": "The store refused the start of an attempt, because the run is somebody else's by now. The "
+    "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "
     "attempt is killed and reports nothing.",
-    "attempt_superseded": "The store has given this executor a run anew of which it still ran an older attempt. That "
-    "one is killed, and the run goes back for a moment.",
-    "awaited": "What this process cannot work without is not there yet at its start: `what` is it, the store or the "
-    "broker. It is waited for (by `up`: for a while); said every 10 s.",
-    "batch_inapplicable": "Messages of the broker could not be applied together. They are applied one by one; who "
-    "fails alone is parked. Please report it.",
-    "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried "
-    "alone, so that one bad job does not refuse the others.",
-    "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` is another one than before: the key that it was before is "
-    "revoked.",
+    "attempt_superseded": "This executor claimed a run while it still ran an older attempt of it. The older "
+    "attempt is killed, and the run goes back for a moment.",
+    "awaited": "At its start the process waits for a service that it needs: `what` names it, the store or the broker. "
+    "`up` waits for a limited time. Logged every 10 s.",
+    "batch_inapplicable": "Messages of the broker could not be applied together. They are applied one by one; a "
+    "message that fails alone is parked. Please report it.",
+    "batch_refused": "Submits of one statement could not be stored together. Each is tried alone, so that one bad "
+    "job does not refuse the others.",
+    "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` is another one than before: the former key is revoked.",
     "bootstrap_key_revoked": "The key in `TICKWISE_BOOTSTRAP_KEY` was revoked, or replaced by another one. Requests "
     "with it are refused. Set a new one: `openssl rand -hex 32`.",
     "broker_away": "The broker could not be reached at the start. Work goes on without it, and it is looked for.",
     "broker_back": "The broker, which was away at the start, is there.",
-    "broker_unopened": "The broker could not be opened for a reason that nobody foresaw; the process works without it "
-    "and tries again. Report it, with the trace.",
+    "broker_unopened": "The broker could not be opened for a reason that was not foreseen; the process works without "
+    "it and tries again. Report it, with the trace.",
     "broker_refused": "The broker is there, and is not for us: it serves another cluster, or its topics do not fit. "
     "The process ends.",
     "broker_unavailable": "A loop of a role needed the broker, which could not be reached or did not confirm. It tries "
     "again, and says `loop_recovered` when it goes on.",
     "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
-    "channels_deleted": "Topics of ours are gone from Kafka. They are made again; what was in them is found by looks "
-    "at the store, or sent again.",
-    "claim_given_back": "The answer to a claim was lost, or the database carried it out when its executor had given "
-    "it up. What the store had handed out and nobody knew of went back unstarted: `count` runs.",
-    "connection_failed": "A connection could not be read for a reason that nobody foresaw; its request is answered "
+    "channels_deleted": "Topics of Tickwise are gone from Kafka. They are made again; their messages are found in the "
+    "store, or sent again.",
+    "claim_given_back": "The answer to a claim was lost, or the database carried the claim out after its executor had "
+    "abandoned it. The claimed runs (`count`) went back unstarted.",
+    "connection_failed": "A connection could not be read for a reason that was not foreseen; its request is answered "
     "with 400. Report it, with the trace.",
-    "connections_refused": "What connections were refused for in the last second, before any route was found: each of "
-    "`codes` (error codes; `answer_unread`: cut off because the client took nothing of its answer) and how often.",
+    "connections_refused": "Connections refused in the last second, before any route was found: each of `codes` "
+    "(error codes; `answer_unread`: cut off because the client read nothing of its answer) and its count.",
     "database_back": "The embedded PostgreSQL runs again.",
     "database_died": "The embedded PostgreSQL ended by itself; it is started again. Work goes on when it is back.",
     "database_lost": "The embedded PostgreSQL cannot be started again; `tickwise up` ends.",
@@ -75,19 +74,19 @@ MEANINGS = {
     "embedded_postgres_remains_killed": "Processes of a PostgreSQL that is no more held its memory; they were ended.",
     "embedded_postgres_still_starting": "It takes its time, perhaps to recover after a crash. `said` is its last line.",
     "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
-    "executor_expired": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
-    "what it still runs, reports nothing of it, and joins again under a new number.",
+    "executor_expired": "This executor was silent for longer than its lease. Its runs go on elsewhere; it kills "
+    "its running tasks, reports nothing of them, and joins again under a new number.",
     "executor_joined": "An executor is there and claims runs.",
-    "first_key_unmade": "There is no key yet, nothing can be shown, and `file` cannot be written. Nobody is let in: "
+    "first_key_unmade": "There is no key yet, none can be shown, and `file` cannot be written. No key is accepted: "
     "set `TICKWISE_BOOTSTRAP_KEY`.",
-    "fires_refused": "The store refused what `count` schedules came to, for the sake of one of them. They are "
-    "recorded one by one, and that one is put off (`schedule_unrecordable`).",
+    "fires_refused": "The store refused the results of `count` schedules, because of one of them. They are recorded "
+    "one by one, and that one is put off (`schedule_unrecordable`).",
     "held_otherwise": "This executor and the store differed in `count` runs that it held or had ended: the store lost "
-    "what it had acknowledged, when a standby took over or a backup was restored. Ends are reported again, and tasks "
+    "acknowledged writes, when a standby took over or a backup was restored. Ends are reported again, and tasks "
     "whose claims were lost are stopped; [what to do](../how-to/failover-and-restore.md).",
-    "invariant_unchecked": "An invariant could not be looked at. The others were. Please report it.",
-    "invariant_unhealed": "What violates an invariant could not be put right. It is tried again with the next pass. "
-    "Please report it.",
+    "invariant_unchecked": "An invariant could not be checked. The others were. Please report it.",
+    "invariant_unhealed": "A violation of an invariant could not be repaired. The repair is tried again in the next "
+    "pass. Please report it.",
     "run_started": "A runner got an attempt of a run; `late_seconds` counts from its due time. At most "
     "`log_runs_per_second` such lines a second.",
     "run_ended": "An attempt of a run ended well, or was cancelled. At most `log_runs_per_second` such lines a second.",
@@ -95,44 +94,42 @@ MEANINGS = {
     "`log_runs_per_second` such lines a second.",
     "runs_unlogged": "So many lines of starts, successes and failures were left out since the last such line, because "
     "there were more than `log_runs_per_second`.",
-    "runs_unserved": "Runs wait because no active executor serves their queue and labels; `detail` says which. Told "
+    "runs_unserved": "Runs wait because no active executor serves their queue and labels; `detail` says which. Logged "
     "once an hour for each.",
-    "invariant_violated": "Something is not as it must be: `invariant` says what ([metrics](metrics.md)), `subjects` "
-    "are the runs, jobs or operations, `detail` is of the first. `healed` of the `count` were put right at once.",
-    "invariant_violations_untold": "So many more violations of an invariant were found in one pass than are told of "
-    "one by one.",
+    "invariant_violated": "An invariant is violated: `invariant` names it ([metrics](metrics.md)), `subjects` are the "
+    "runs, jobs or operations, `detail` is of the first. `healed` of the `count` were repaired at once.",
+    "invariant_violations_untold": "Violations of an invariant in one pass beyond those that are logged one by one.",
     "job_parked": "A job made more runs in a minute than its `fuse_per_minute`, or its namespace's "
-    "`fires_per_minute_most`, allows. It is paused until somebody resumes it.",
-    "job_unplannable": "A job without a timer should perhaps have one, and that could not be found out. Please "
+    "`fires_per_minute_most`, allows. It is paused until a person resumes it.",
+    "job_unplannable": "A job has no timer, and its next occurrence could not be computed. Please report it.",
+    "kafka_says": "A message of Kafka's client library. At level debug only.",
+    "kafka_failed": "An error that was not foreseen, in the part `who` that serves Kafka. It starts again; please "
     "report it.",
-    "kafka_says": "What Kafka's client library says by the way. At level debug alone.",
-    "kafka_failed": "An error that nobody foresaw, in the part `who` that serves Kafka. It begins anew; please "
-    "report it.",
-    "kafka_trouble": "What Kafka's client library complains of, once each. It goes on by itself.",
-    "kafka_well_again": "What was complained of has passed.",
-    "key_made": "Somebody made an API key: who, and with which key.",
-    "key_revoked": "Somebody revoked an API key: who, and with which key.",
-    "lease_over": "This executor could not renew its lease in time and stops what it runs, before others may take it "
-    "over. What it stopped is reported when the store is back.",
+    "kafka_trouble": "An error of Kafka's client library, logged once each. The library goes on by itself.",
+    "kafka_well_again": "The error logged as `kafka_trouble` is over.",
+    "key_made": "An API key was made: its maker, and the key used.",
+    "key_revoked": "An API key was revoked: the person, and the key used.",
+    "lease_over": "This executor could not renew its lease in time and stops its tasks, before others may take the "
+    "runs over. Their ends are reported when the store is back.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "
     "too many executors down and ended as FAILED, with the reason `poison`; those `unknown` ended as FAILED because "
     "their jobs say not to run them again (`on_unknown`).",
-    "leave_unheard": "This executor ended and could not tell the store. What it held goes on elsewhere when its "
+    "leave_unheard": "This executor ended and could not report it to the store. Its runs go on elsewhere when its "
     "lease is over.",
-    "loop_failed": "A step of a role failed with an error that nobody foresaw. It is repeated, ever more seldom. "
+    "loop_failed": "A step of a role failed with an error that was not foreseen. It is repeated, ever more seldom. "
     "Please report it.",
     "loop_recovered": "A loop that had failed, or missed the store, works again.",
     "message_parked": "A message could not be read or applied and was put into the channel `dead`, with its bytes and "
-    "why.",
+    "the reason.",
     "messages_parked": "Of so many messages (`count`) that could not be read or applied at once, only the first were "
     "logged one by one.",
-    "not_ready": "`/readyz` of a role without an API answered 503, and why.",
-    "operation_failed": "A page of an operation over many things failed with an error that nobody foresaw. It is "
+    "not_ready": "`/readyz` of a role without an API answered 503; the line has the reason.",
+    "operation_failed": "A page of an operation over many things failed with an error that was not foreseen. It is "
     "tried again. Please report it.",
     "operation_overtaken": "Another scheduler has carried out the same page of an operation. Nothing was done or "
     "counted twice.",
-    "outcome_impossible": "The store holds an outcome impossible: a bug, please report it. The other outcomes of the "
-    "batch are stored; this run ends as FAILED.",
+    "outcome_impossible": "The store refused an outcome as impossible: a bug, please report it. The other outcomes "
+    "of the batch are stored; this run ends as FAILED.",
     "outcomes_refused": "The store refused results that came too late: others have taken the runs over. Their ends "
     "are recorded by those.",
     "outputs_expired": "Outputs of runs older than their retention were deleted.",
@@ -152,44 +149,45 @@ MEANINGS = {
     "requests_unsigned": "`requests_keys` is not set where requests go through the broker: a client that can write "
     "their topic can act as any key.",
     "requests_untold": "Other processes could not be told of `count` requests that this one has taken in: until those "
-    "are applied, they may say of some that they are not there.",
-    "results_unapplied": "Results that the broker has were not applied for a while, as by recorders that are away. "
-    "They are told to the store directly; twice is once.",
-    "results_unpublished": "The broker did not take results in time. They are told to the store directly, and for "
+    "are applied, they may answer 404 for some of them.",
+    "results_unapplied": "Results in the broker were not applied for a while, for example because no recorder runs. "
+    "They are written to the store directly; a result written twice counts once.",
+    "results_unpublished": "The broker did not take results in time. They are written to the store directly, and for "
     "some seconds all others, too.",
-    "schedule_undecidable": "What a job's schedule comes to could not be computed. Its timer is put off and tried "
-    "again; other jobs fire.",
-    "schedule_unrecordable": "The store refused what a job's schedule came to. Its timer is put off and tried again, "
+    "schedule_undecidable": "The next occurrence of a job could not be computed. Its timer is put off and tried again; "
+    "other jobs fire.",
+    "schedule_unrecordable": "The store refused the result of a job's schedule. Its timer is put off and tried again, "
     "with nothing lost; other jobs fire. Please report it.",
-    "script_changed": "What is stored as a script has another digest: it was changed or damaged, and is not run. Find "
-    "out who can write to the blob storage.",
-    "script_moved": "A script that all namespaces shared lies with those who stored it, and in the old place no more.",
+    "script_changed": "A stored script has another digest: it was changed or damaged, and is not run. Check who can "
+    "write to the blob storage.",
+    "script_moved": "A script that all namespaces shared was moved to the namespaces that stored it.",
     "search_replica_away": "The replica for searches could not be asked. Searches go to the database itself.",
     "search_replica_back": "Searches go to the replica again.",
-    "send_failed": "Requests could not be sent for a reason that nobody foresaw. Their callers got a 500. Please "
+    "send_failed": "Requests could not be sent for a reason that was not foreseen. Their callers got a 500. Please "
     "report it.",
-    "sequence_cut": "So many runs led one to the next that they probably go in a circle. No further one is started. "
+    "sequence_cut": "The chain of runs is so long that it is probably a cycle. No further run is started. "
     "Look at `then` and `on_failure` of the job.",
     "sequence_ended": "The next job of a sequence is cancelled or gone, so nothing was started.",
-    "sequence_stuck": "What follows from the end of a run could not be found out or stored. It is tried again; "
-    "others go on. Please report it.",
-    "sequence_page_failed": "What follows from the ends of several runs could not be stored at once. Each is tried by "
-    "itself. Please report it.",
-    "setting": "Something about the settings is probably not meant.",
+    "sequence_stuck": "The successors of an ended run could not be computed or stored. They are tried again; others "
+    "go on. Please report it.",
+    "sequence_page_failed": "The successors of several runs could not be stored together. Each is tried by itself. "
+    "Please report it.",
+    "setting": "A setting is probably a mistake.",
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
     "earlier run of their job or for a limit, could not be recorded. They do not begin before it is.",
     "stop_overdue": "This process was told to end, and has not 10 s after its tasks had their time: where each of its "
     "tasks and threads waits, the innermost place last. 50 s later it exits at once with status 1, as after `kill -9`.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
-    "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
-    "outage and loop.",
+    "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Logged "
+    "once per outage and loop.",
     "store_set_back": "The store is in another `epoch` than `before`: a standby took over, or a backup was restored. "
-    "It may have lost what it acknowledged last, so this executor compares every run that it holds.",
-    "timer_unmoved": "Where a job's next time is by new zone data could not be computed. It stays where it was.",
+    "It may have lost its last acknowledged writes, so this executor compares every run that it holds.",
+    "timer_unmoved": "A job's next time by the new zone data could not be computed. The old one stays.",
     "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",
     "window_unreadable": "A maintenance window cannot be read by this version, and closes nothing.",
-    "zone_data_changed": "The machine has other zone data than before; what was computed with it is computed anew.",
+    "zone_data_changed": "The machine has other zone data than before; times computed with the old data are computed "
+    "anew.",
 }
 
 

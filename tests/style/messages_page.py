@@ -72,25 +72,25 @@ HEAD = f"""\
 
 <!-- Written from `roles/shared/messages.py` by `python -m tests.style.messages_page`; a test compares the two. -->
 
-Roles that run apart send each other three kinds of messages through the broker (`broker_url`). You need this page to
-look into a topic or to read what was parked; nothing is to be configured.
+Roles in different processes send each other three kinds of messages through the broker (`broker_url`). You need this
+page to look into a topic or to read parked messages; there is nothing to configure.
 
 Every message is one [MessagePack](https://msgpack.org) map with the names of its fields as keys, so any tool shows it.
 A field at its default may be left out. Ids are text in their usual form, unless a field says otherwise; times are
 seconds since 1970 in UTC. A message has at most 2 MiB.
 
-**The rule of versions.** `v` is {VERSION}. A reader ignores fields that it does not know, and a field that is added
-has a default: so older and newer processes run side by side, and either may be there first. What cannot be said that
-way is a new `v`, which one release reads before the next one writes it; so is any change of what stands in an array.
-Who meets a `v` later than it knows, or bytes that are no message, parks them in `dead` as they are, and goes on.
+**The rule of versions.** `v` is {VERSION}. A reader ignores fields that it does not know, and a field that is added has
+a default: so older and newer processes run side by side, and either may be upgraded first. Any other change, also of
+the items of an array, needs a new `v`, which one release reads before the next one writes it. A reader parks a message
+with a later `v` than it knows, and bytes that are no message, unchanged in `dead`, and goes on.
 
 **A mark** is a message of `requests` with an empty value. Recorders send one to each partition every second; when it
-comes back, everything before it in its partition is applied: by that readers tell what is pending from what is absent.
+comes back, everything before it in its partition is applied: so readers distinguish pending requests from absent ones.
 
-## Who made a message
+## Signatures
 
 A recorder believes a message by its signature, not by its place in a topic. Requests and results have the header
-`signature`; everything else says nothing that the store does not check anyway.
+`signature`; the store checks the content of all other messages anyway.
 
 | message | signed by | with |
 | --- | --- | --- |
@@ -99,32 +99,32 @@ A recorder believes a message by its signature, not by its place in a topic. Req
 | mark, hint, `dead` | – | – |
 
 Recorders verify requests with each secret of `requests_keys`, and results with the public key in the executor's row;
-the private one never leaves its process. A mark says nothing but its own place; executors claim a run that a
-hint names in the store, with its fences.
+the private one never leaves its process. A mark carries nothing but its own place; executors claim a run that a hint
+names in the store, with its fences.
 
 Signed are these bytes, where `0` is a zero byte and numbers are decimal: `tickwise.1` 0 the name of the store
 (`tickwise.cluster.cluster_id`) 0 the channel (`requests`, `results`) 0 the partition 0 the length of the key 0 the key,
 the value. So a message that is copied to another cluster, channel or partition is refused there. One that is sent again
 to its own place comes after the first and changes nothing; a request that is sent again more than 7 days after it was
-accepted (or half of `retention_runs_days`, if that is shorter) is refused, because the store may have forgotten what it
-came to.
+accepted (or half of `retention_runs_days`, if that is shorter) is refused, because the store may have deleted its
+outcome.
 
 A message without a valid signature goes to `dead` with its bytes, and is counted
-(`tickwise_messages_unverified_total`); the messages after it are applied. `unsigned_messages` says which
-messages need no signature: as shipped results of executors that are older than signatures, and requests while
-`requests_keys` is not set. **Then a client that can write `requests` has the rights of a key with every scope**, in
-every namespace; a recorder without `requests_keys` warns of that at its start.
+(`tickwise_messages_unverified_total`); the messages after it are applied. `unsigned_messages` names the messages that
+need no signature: as shipped results of executors that are older than signatures, and requests while `requests_keys` is
+not set. **Then a client that can write `requests` has the rights of a key with every scope**, in every namespace; a
+recorder without `requests_keys` warns of that at its start.
 
 """
 
 DEAD = """\
 ## dead
 
-What could not be read or applied: value, key and headers as they came, and headers of ours, as UTF-8: `channel`,
-`partition` and `offset` say where it was, `error` what is wrong with it, `role` who parked it, `time` when. Nothing
-reads it but people. To apply it again once the reason is gone, send value, key and the header `signature` to its
-channel, within 7 days for a request. A message without room for our headers loses its own, or its key and what is over
-2 MiB.
+Messages that could not be read or applied: value, key and headers as they came, and added headers in UTF-8: `channel`,
+`partition` and `offset` give its former place, `error` the fault, `role` the role that parked it, `time` the time. Only
+people read this channel. To apply it again once the reason is gone, send value, key and the header `signature` to its
+channel, within 7 days for a request. A message without room for the added headers loses its own, or its key and the
+part over 2 MiB.
 """
 
 

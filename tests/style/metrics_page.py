@@ -13,28 +13,27 @@ HEAD = """\
 <!-- Written from src/tickwise/observability/metrics.py by `python -m tests.style.metrics_page`; a test compares. -->
 
 In the text format of Prometheus, at `/metrics`: of the API with a key that has the scope `metrics:read`; of every role
-on `health_port`, if one is set, without a key. The text is made once a second at most, for all that ask: an answer may
+on `health_port`, if one is set, without a key. The text is made once a second at most, for all callers: an answer may
 be one second old, so scrape no faster than that.
 
 Counters and histograms tell what this process did since it started; add them up over processes. Of the gauges, those of
-runs, timers and executors are what the store says, asked at each scrape: every process says the same, so take one or
-the greatest, and do not add them up. While the store cannot be reached they are `NaN`. All others are the process's
-own: `tickwise_buffer_…` and `tickwise_broker_…` are read at each scrape (add `tickwise_broker_lag` up over processes:
-each tells of the partitions that it has), `tickwise_invariant_violations` is what the last pass of this very scheduler
-found. All times are in seconds. A counter's sample ends in `_total`; a histogram has `_bucket`, `_sum` and `_count`.
+runs, timers and executors are read from the store at each scrape: every process has the same values, so take one or the
+greatest, and do not add them up. While the store cannot be reached they are `NaN`. All others are the process's own:
+`tickwise_buffer_…` and `tickwise_broker_…` are read at each scrape (add `tickwise_broker_lag` up over processes: each
+reports its own partitions), `tickwise_invariant_violations` has the findings of the last pass of this scheduler. All
+times are in seconds. A counter's sample ends in `_total`; a histogram has `_bucket`, `_sum` and `_count`.
 
-Worth an alarm: `tickwise_timers_late_seconds` over 60 (no scheduler keeps up), `tickwise_oldest_ready_seconds` over
-what your jobs can bear (too few executors, or something that nobody offers), `tickwise_executors` at 0, a rate of
-`tickwise_runs_quarantined_total` above 0 (a run takes executors down), a growing share of `FAILED` in
-`tickwise_runs_finished_total`, `tickwise_invariant_violations` over 0 in two passes (something is stuck that no
-scheduler can put right), a rate of `tickwise_attempts_let_go_total` above 0 (executors lose the store for longer than
-their leases). With a broker: `tickwise_broker_reachable` at 0, `tickwise_broker_lag` of `requests` or `results` that
-grows (too few recorders, or a slow store), a rate of `tickwise_messages_parked_total` above 0 (somebody has to look at
-them), `tickwise_requests_applied_total` with `failed`. `tickwise_buffer_items` near `tickwise_buffer_limit`: what comes
-in is more than what goes out, and callers are about to be told to come back.
-How busy executors are: `tickwise_executor_slots_busy` over `tickwise_executor_slots`, by `kinds`. How long jobs take as
-people see it, waiting and retries included: `tickwise_schedule_to_end_seconds`.
-[scale-out.md](../how-to/scale-out.md) says which role to add when.
+Worth an alarm: `tickwise_timers_late_seconds` over 60 (no scheduler keeps up), `tickwise_oldest_ready_seconds` over the
+tolerance of your jobs (too few executors, or a requirement that none of them meets), `tickwise_executors` at 0, a rate
+of `tickwise_runs_quarantined_total` above 0 (a run takes executors down), a growing share of `FAILED` in
+`tickwise_runs_finished_total`, `tickwise_invariant_violations` over 0 in two passes (a violation that no scheduler can
+repair), a rate of `tickwise_attempts_let_go_total` above 0 (executors lose the store for longer than their leases).
+With a broker: `tickwise_broker_reachable` at 0, `tickwise_broker_lag` of `requests` or `results` that grows (too few
+recorders, or a slow store), a rate of `tickwise_messages_parked_total` above 0 (a person must look at them),
+`tickwise_requests_applied_total` with `failed`. `tickwise_buffer_items` near `tickwise_buffer_limit`: more is put in
+than taken out, and callers will soon get 429 or 503. The load of executors: `tickwise_executor_slots_busy` over
+`tickwise_executor_slots`, by `kinds`. The duration of jobs for people, with waits and retries:
+`tickwise_schedule_to_end_seconds`. [scale-out.md](../how-to/scale-out.md) names the role to add for each symptom.
 """
 
 

@@ -35,8 +35,8 @@ HEAD = """\
 <!-- Written from src/tickwise/domain/lifecycle.py and the runners by `python -m tests.style.runs_page`; a test
 compares. -->
 
-A job says what shall happen; a run is one demand to do it, with exactly one final state; an attempt is one try of a run
-by one executor.
+A job defines a task and its schedule; a run is one demand for the task, with exactly one final state; an attempt is one
+try of a run by one executor.
 """
 
 STATES = {
@@ -45,13 +45,13 @@ STATES = {
     RunState.RUNNING: "Its task has begun, and that was recorded. A quick one goes from DISPATCHED to its end at once.",
     RunState.RETRYING: "An attempt failed, and another one follows after a pause.",
     RunState.SUCCESS: "Its task ended well.",
-    RunState.FAILED: "Its task failed for good; `reason` and `error_message` say how.",
+    RunState.FAILED: "Its task failed for good; `reason` and `error_message` give the cause.",
     RunState.CANCELLED: "A person ended it.",
-    RunState.SKIPPED: "It did not run, and `reason` says why.",
+    RunState.SKIPPED: "It did not run; `reason` gives the cause.",
 }
 STATUSES = {
     JobStatus.SCHEDULED: "Something lies ahead: a fire, or a run that has not ended.",
-    JobStatus.PAUSED: "Its schedule stands still until somebody resumes it, or until a time.",
+    JobStatus.PAUSED: "Its schedule stands still until a person resumes it, or until a time.",
     JobStatus.COMPLETED: "Nothing lies ahead any more.",
     JobStatus.FAILED: "It does not recur, and its newest run failed.",
     JobStatus.CANCELLED: "Ended by a person, for good.",
@@ -65,7 +65,7 @@ REASONS = {
     "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
     "end_lost": "Of an attempt: the database lost its end when a standby took over or a backup was restored, and "
-    "nobody remembers it. It runs again.",
+    "no executor holds a copy. It runs again.",
     "error": "The function raised an exception; or the executor could not carry the task out.",
     "executor_left": "Of an attempt: its executor was told to end, and stopped it after its drain. It runs again.",
     "executor_lost": "It was lost with its executor after it had begun, and its job says `on_unknown: fail`.",
@@ -104,8 +104,8 @@ VARIABLES = {
     "JOB_ID": "The job.",
     "RUN_ID": "The run: the same for all its attempts.",
     "ATTEMPT": "1 at first; counts up with every attempt.",
-    "NOMINAL_TIME": "When the schedule says that it happens: what to report on. RFC 3339, UTC.",
-    "DUE_TIME": "When it was to start. RFC 3339, UTC.",
+    "NOMINAL_TIME": "The time of the occurrence by the schedule: the period to report on. RFC 3339, UTC.",
+    "DUE_TIME": "The time at which it was to start. RFC 3339, UTC.",
     "IDEMPOTENCY_KEY": "The same for every attempt of a run: hand it to systems that must do a thing once.",
     "FENCING_TOKEN": "Greater for every later attempt: lets another system refuse an attempt that was given up.",
     "NAMESPACE": "The namespace of the job.",
@@ -193,12 +193,12 @@ def _value(said: Mapping[str, Any]) -> str:
 
 
 def _context() -> Iterator[str]:
-    yield from ("", "## What a task is told", "")
+    yield from ("", "## The context of a task", "")
     yield from (
         "`python` and `shell` tasks get it in their environment, `http` tasks as headers (`Tickwise-Run-Id` and so",
         "on), functions as their `Context`. Of the executor's own environment tasks see only",
         ", ".join(f"`{name}`" for name in INHERITED)
-        + " and what `pass_environment` names. Where they run as another user\n"
+        + " and those that `pass_environment` names. Where they run as another user\n"
         "(`run_tasks_as`), `HOME`, `USER` and `LOGNAME` are that user's, and `PATH` has those of its folders that this",
         f"user can search; if there is none, it is `{STANDARD_PATH}`.",
         "",
@@ -211,12 +211,12 @@ def _context() -> Iterator[str]:
 
 def _endings() -> Iterator[str]:
     transient = ", ".join(str(status) for status in sorted(TRANSIENT))
-    yield from ("", "## What an end means", "", "| a task | success | failed, may be tried again | no retry |")
+    yield from ("", "## The meaning of an end", "", "| a task | success | failed, may be tried again | no retry |")
     yield from (
         "| --- | --- | --- | --- |",
         f"| `python`, `shell` | exit status 0 | another status, a signal | exit status {EXIT_INVALID} (`EX_DATAERR`) |",
         "| `function` | it returns | it raises; `RetryLater` says when again | it raises `PermanentError` |",
-        "| `http` | a status in `expect` | no answer, 5xx and whatever else is not expected; "
+        "| `http` | a status in `expect` | no answer, 5xx and every other unexpected status; "
         f"{transient}; `Retry-After` is heeded | any other 4xx |",
         "",
         "Retries are counted per run: `max_retries` further attempts after the first failure, each after a growing",
@@ -225,23 +225,23 @@ def _endings() -> Iterator[str]:
         "",
         "A task that has to end (cancel, a limit) gets SIGTERM, after a grace SIGKILL, and with it everything that it",
         "started, also what left its session, its parent and its environment; so a daemon that shall stay is started",
-        "by the machine's service manager, not by the task itself. What a killed executor leaves running is ended at",
-        "once by a helper process, or else by the next start of an executor on that host; there it is looked for a",
-        "bounded number of times, and nothing stands still meanwhile.",
+        "by the machine's service manager, not by the task itself. The tasks of a killed executor are ended at",
+        "once by a helper process, or else by the next start of an executor on that host; that start looks for them a",
+        "bounded number of times, and other work goes on meanwhile.",
         "",
-        "How far that holds depends on whom tasks run as:",
+        "The guarantee depends on the user that tasks run as:",
         "",
         "| tasks run as | nothing of a task survives its end |",
         "| --- | --- |",
-        "| users of their own (an executor that root starts, `run_tasks_as` unset) | Whatever its programs "
-        "do. Each process is in two groups of its attempt, which it cannot leave; processes that fork quicker"
+        "| users of their own (an executor that root starts, `run_tasks_as` unset) | Always. "
+        "Each process is in two groups of its attempt, which it cannot leave; processes that fork quicker"
         " than they are found stand still, with all others of that user, for the moment of a look. |",
         "| a user that `run_tasks_as` names | The same, but for programs that become another user or root by "
         "a right which that user has (`sudo`, setuid programs). |",
         "| the user of the executor (no root; or `run_tasks_as` is `root`) | All that programs do in ordinary"
         " life, daemons too. A program that sets out to escape can: one that sets `RLIMIT_LOCKS`, clears its "
-        "environment, leaves its session and forks twice; or one that forks on and on, quicker than it is "
-        "looked for. |",
+        "environment, leaves its session and forks twice; or one that forks on and on, quicker than the looks "
+        "for its processes. |",
         "",
         "The first two need a user namespace with all group numbers; in a container that has only 65,536 of them, the",
         "last row holds. Work that an executor's machine does for a task, such as `at`, `cron` or a container engine,",
@@ -255,7 +255,7 @@ def _endings() -> Iterator[str]:
         "`DelegateSubgroup=executor`.",
         "",
         "Nothing bounds how many files a task writes and how large they are: in its work folder, in its home, and",
-        "wherever else its user may write; only what it writes as output is bounded (`output_limit`). The work folder",
+        "wherever else its user may write; only its output is bounded (`output_limit`). The work folder",
         "is removed when the task ends, the home stays. Where tasks are not to be trusted with the disk, put the",
         "folder of work folders on a disk of its own, or give their users quotas; a shell task can bound the size of",
         "each of its files with `ulimit -f`.",

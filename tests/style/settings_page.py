@@ -12,7 +12,7 @@ HEAD = f"""\
 
 <!-- Written from src/tickwise/config.py by `python -m tests.style.settings_page`; a test compares the two. -->
 
-Tickwise runs without any. Where one is needed it is looked for in this order, the later place wins:
+Tickwise runs without any. Each setting is read from these places, in this order; the later place wins:
 
 1. its default;
 2. `{FILES[0]}`, then `{FILES[1]}`, in the folder that `{LOCATION}` names (either file may be absent);
@@ -20,8 +20,8 @@ Tickwise runs without any. Where one is needed it is looked for in this order, t
 4. an option of the command line, where there is one.
 
 A list is `["a", "b"]` in a file and `a,b` in the environment. A key that is not below is refused, with the file and
-the nearest right name; so is a variable that looks like a slip of one. `tickwise config` shows what is in force and
-where each value came from, with secrets masked. Keep secrets in `{FILES[1]}`, readable by the service alone.
+the nearest right name; so is a variable that looks like a slip of one. `tickwise config` shows all values
+with their sources, and masks secrets. Keep secrets in `{FILES[1]}`, readable by the service alone.
 
 The context of a task (`TICKWISE_RUN_ID` and so on) and the client's `TICKWISE_URL` and `TICKWISE_API_KEY` share the
 prefix and are no settings.

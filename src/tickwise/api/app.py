@@ -6,7 +6,7 @@
 Starlette finds the route of a request, and starts and stops the application (docs/decisions/0035). The front answers
 the hottest route by itself, with the same `serve`, because Starlette's stack costs about as much as a whole submit.
 
-Invariant: whatever happens, the answer is the route's or a problem, and bears an X-Request-Id.
+Invariant: each answer is the route's or a problem, and has an X-Request-Id.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Front:
                 status = await self._pass_on(scope, receive, send)
         except ClientGone:
             found = None
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the caller gets an answer in our shape
+        except Exception as failure:  # noqa: BLE001 - at any failure the caller gets a problem as the answer
             found = problem_answer(failure, exchange.request_id)
         if found is not None:
             status = found.status
@@ -456,7 +456,7 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
             answer = await server.serve(endpoint, exchange, scope, request.receive, request.path_params)
         except ClientGone:
             return Response(status_code=499)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the caller gets an answer in our shape
+        except Exception as failure:  # noqa: BLE001 - at any failure the caller gets a problem as the answer
             answer = problem_answer(failure, exchange.request_id)
         return _response(await encoded(answer, exchange.headers), head=request.method == "HEAD")
 

@@ -52,7 +52,7 @@ class Tags:
     """The tags that one of the two headers lists."""
 
     anything: bool = False
-    """`*`: whatever is there."""
+    """`*`: any present version."""
     strong: frozenset[bytes] = frozenset()
     weak: frozenset[bytes] = frozenset()
     """Without their `W/`."""
@@ -78,7 +78,7 @@ class Conditions:
         self.check_match(current)
         if self.none_match is not None and self.none_match.match_weakly(current):
             raise VersionConflict(
-                "If-None-Match lists what is there already: with * a request only creates, and this exists"
+                "If-None-Match lists the present version: with * a request only creates, and this exists"
             )
 
     def check_match(self, current: bytes | None) -> None:

@@ -382,7 +382,7 @@ class Connection(HttpToolsProtocol):
                 self._all.works(self)
 
     def _give_up(self) -> None:
-        """Nobody waits for the answer to the request that is being answered."""
+        """The client of the present request no longer waits for its answer."""
         running = self._running
         if running is not None:
             running.disconnected = True

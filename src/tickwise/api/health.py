@@ -31,11 +31,11 @@ MAX_STATS_SECONDS: Final = 5.0
 
 
 _READY: Final = (
-    "503 if the store cannot be reached (with buffered ingest: if the broker cannot); if a timer is late by more than "
-    "a minute (no scheduler keeps up); or if a run is late by more than a minute and no executor is alive. Runs that "
-    "wait while executors are alive are a backlog, or need what nobody offers: that is no reason to send no requests "
-    "here. Such a run says so in its `warnings`, and `/metrics` tell how long the oldest has waited. Open to anyone; "
-    "it looks at the store once a second at most."
+    "503 if the store cannot be reached (with buffered ingest: if the broker cannot); if a timer is late by more "
+    "than a minute (no scheduler keeps up); or if a run is late by more than a minute and no executor is alive. "
+    "Runs that wait while executors are alive are a backlog, or need something that no executor offers: this server "
+    "can still take requests. Such a run has an entry in its `warnings`, and `/metrics` shows the wait of the "
+    "oldest. No key; it looks at the store once a second at most."
 )
 
 

@@ -30,7 +30,7 @@ from tickwise.ports.runner import TaskKind
 
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _DESCRIPTION: Final = (
-    "Hand in jobs, say when each shall run, ask what became of them. Every route but /livez and /readyz needs a key: "
+    "Submit jobs, set their schedules, read their outcomes. Every route but /livez and /readyz needs a key: "
     "`Authorization: Bearer KEY`. Every POST takes an `Idempotency-Key`. Errors are RFC 9457 problems with a stable "
     "`code`. Times are RFC 3339, in UTC."
 )
@@ -44,21 +44,21 @@ _INFO: Final = {
 }
 _SERVERS: Final = (
     {"url": "/", "description": "The server that gave this description."},
-    {"url": "http://127.0.0.1:8470", "description": "What `tickwise up` starts on this machine."},
+    {"url": "http://127.0.0.1:8470", "description": "The server that `tickwise up` starts on this machine."},
 )
 TAGS: Final[dict[str, str]] = {
-    "jobs": "Definitions: what runs, when, and by which rules.",
-    "schedules": "What a schedule will do, one occurrence moved, many of the past made up for.",
+    "jobs": "Definitions: the task, the schedule and the rules of each job.",
+    "schedules": "Previews of a schedule, skips and snoozes of one occurrence, backfills of past ones.",
     "calendars": "Times at which jobs may not run, or may only run.",
     "windows": "Maintenance windows: times in which the jobs with some labels do not start.",
-    "runs": "What ran, runs, and waits; its attempts and its log.",
-    "dead letters": "Runs that failed for good, and what is done about them.",
+    "runs": "Runs that ended, run or wait; their attempts and logs.",
+    "dead letters": "Runs that failed for good: read, redrive or discard them.",
     "operations": "Requests about many jobs or runs, carried out in the background.",
-    "queues": "What waits and runs in each; hold, drain and resume them.",
+    "queues": "Counts of waiting and running runs; hold, drain and resume.",
     "executors": "Processes that run tasks, and the other roles that are alive.",
     "keys": "API keys and their permissions.",
     "tasks": "Scripts and task definitions that many jobs share.",
-    "health": "Is it alive, can it work, what does it count. For load balancers and Prometheus.",
+    "health": "Liveness, readiness and metrics, for load balancers and Prometheus.",
     "docs": "This description.",
 }
 _UUID: Final[Schema] = {"type": "string", "format": "uuid"}
@@ -85,18 +85,18 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         'The pace that the key is held to, such as `"key";q=200;w=2`; none: it is held to none.',
         {"type": "string"},
     ),
-    "RateLimit": ('What the key may still send, such as `"key";r=17;t=2`.', {"type": "string"}),
+    "RateLimit": ('The requests that the key has left, such as `"key";r=17;t=2`.', {"type": "string"}),
     "Retry-After": ("Seconds after which to send the same again.", {"type": "integer", "minimum": 1}),
-    "WWW-Authenticate": ("How to send a key.", {"type": "string"}),
-    "ETag": ("Names what a read answers, for `If-Match` and `If-None-Match`.", {"type": "string"}),
-    "Content-Location": ("What the ETag is of.", {"type": "string", "format": "uri-reference"}),
+    "WWW-Authenticate": ("The scheme by which a key is sent.", {"type": "string"}),
+    "ETag": ("The version of the resource, for `If-Match` and `If-None-Match`.", {"type": "string"}),
+    "Content-Location": ("The resource that the ETag belongs to.", {"type": "string", "format": "uri-reference"}),
     "Content-Encoding": (
         "`gzip`, of more than 1 kB if Accept-Encoding allows it.",
         {"type": "string", "enum": ["gzip"]},
     ),
     "Vary": ("The request headers that decided how this is sent.", {"type": "string"}),
     "Cache-Control": ("`no-store`: the answer holds a secret.", {"type": "string"}),
-    "Location": ("Where to find what was made.", {"type": "string", "format": "uri-reference"}),
+    "Location": ("The address of the created resource.", {"type": "string", "format": "uri-reference"}),
     "Link": ('The next page, with `rel="next"`; none: this is the last.', {"type": "string"}),
     "Idempotency-Replayed": (
         "`true`: the answer to an earlier request under this Idempotency-Key.",

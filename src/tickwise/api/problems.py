@@ -255,7 +255,7 @@ _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
     "unknown; send the same again: with the same job_id or Idempotency-Key, twice is once",
     Unavailable: "something that this server needs is away for now; send the same again a little later",
 }
-"""Said instead of what an adapter wrote: it quotes drivers and systems, with addresses that are nobody's business."""
+"""These replace an adapter's message, which may quote internal addresses."""
 
 
 def detail_of(failure: TickwiseError) -> str:

@@ -1,6 +1,6 @@
 """Bodies and parameters: from bytes to checked values, and from what msgspec says to a pointer and a sentence.
 
-Invariant: whatever the bytes are, the outcome is a value or a `Refused`; limits hold while the body still arrives.
+Invariant: for any bytes, the outcome is a value or a `Refused`; limits hold while the body still arrives.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the answer."""
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> bytes:

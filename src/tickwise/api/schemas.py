@@ -255,7 +255,7 @@ def task_schemas(kinds: Collection[TaskKind]) -> dict[str, Schema]:
         "additionalProperties": True,
     }
     found[TASK] = {
-        "description": "What to run. `kind` says which of these it is.",
+        "description": "The task to run. `kind` says which of these it is.",
         "oneOf": [ref(name) for name in (*named, OTHER_TASK)],
         "discriminator": {
             "propertyName": "kind",

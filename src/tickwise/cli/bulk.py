@@ -146,7 +146,9 @@ def letter_filters(command: Decorated) -> Decorated:
     return _applied(
         command,
         [
-            click.option("--status", "statuses", multiple=True, type=click.Choice(LETTERS), help="Where it stands."),
+            click.option(
+                "--status", "statuses", multiple=True, type=click.Choice(LETTERS), help="The status of the dead letter."
+            ),
             click.option("--job", metavar="JOB", help="Of this job: its id, key or name."),
             click.option("--kind", "task_kind", help="python, shell, http, function, …"),
             click.option("--reason", help="Failed for this reason, such as timeout."),

@@ -79,7 +79,7 @@ def blamed(pointer: str | None, blame: Blame) -> tuple[str, FieldSource | None]:
     """The remark that names the place, and what was said there. An unknown pointer is shown as it is."""
     if pointer is None or pointer == "":
         return "", None
-    # `/payload/db` is blamed on `--param db` if that is known, else on whatever said `/payload`.
+    # `/payload/db` belongs to `--param db` if that is known, else to the option of `/payload`.
     path = pointer
     while path:
         if path in blame:

@@ -89,7 +89,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "calendars": CommandEntry("calendars", "calendars", "Keep calendars: holidays, business hours, blackout days."),
         "windows": CommandEntry("calendars", "windows", "Keep maintenance windows."),
     },
-    "Who may": {
+    "Access": {
         "keys": CommandEntry("keys", "keys", "Make, list and revoke API keys."),
     },
     "Parts, one process each": {
@@ -104,7 +104,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
     "Tools": {
-        "doctor": CommandEntry("doctor", "doctor", "Check this set-up and say what to do."),
+        "doctor": CommandEntry("doctor", "doctor", "Check this set-up and give advice."),
         "config": CommandEntry("configuration", "config", "Show the settings in force and where each came from."),
         "bench": CommandEntry("bench", "bench", "Measure a running server with jobs that do nothing."),
         "completion": CommandEntry("completion", "completion", "Print the completion script for a shell."),
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo(err=True)
         return Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001  # the last stop: whatever it is becomes a message and an exit code
+    except Exception as error:  # noqa: BLE001  # the last handler: each failure becomes a message and an exit code
         if debugging():
             import traceback
 
@@ -184,7 +184,7 @@ def report(error: Exception, session: Session) -> Exit:
         elif isinstance(error, core.Refused):
             code = Exit.REFUSED  # by the same rules as a server's, on this side of it
         return _told(session, code, {"code": error.code, "detail": error.detail}, error.detail, [])
-    lines = ["This is a bug in Tickwise. Please report it with what TICKWISE_DEBUG=1 shows."]
+    lines = ["This is a bug in Tickwise. Please report it with the output of TICKWISE_DEBUG=1."]
     return _told(session, Exit.BUG, {"code": "bug"}, f"{type(error).__name__}: {error}", lines)
 
 

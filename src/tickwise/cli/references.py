@@ -43,7 +43,7 @@ def job_id(session: Session, reference: str) -> str:
     if not named:
         raise CommandFailure(
             f"there is no job with the id, key or name {reference!r}.", Exit.NOT_FOUND,
-            advice="`tickwise jobs list` shows what there is.",
+            advice="`tickwise jobs list` shows all jobs.",
         )  # fmt: skip
     ids = [f"  {job['job_id']}  {job['status']}" for job in named[:_SHOWN_OF_MANY]]
     more = ["  …"] if len(named) > _SHOWN_OF_MANY else []

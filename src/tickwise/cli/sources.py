@@ -1,4 +1,4 @@
-"""Files that hold schedules, of whatever system, as entries of a report.
+"""Files of any supported system with schedules, as entries of a report.
 
     crontab · systemd (.timer, .service) · k8s (YAML) · celery (.py, .json) · jobs (JSON, as the API takes them)
 

@@ -107,13 +107,13 @@ def _parts(session: Session, times: TimeOptions, below: str) -> Iterator[tuple[s
         yield "weekly", [_hours(text) for text in times.weekly]
     if times.cron or times.duration:
         if not (times.cron and times.duration):
-            raise click.UsageError("--cron and --duration go together: when it begins, and how long it lasts.")
+            raise click.UsageError("--cron and --duration go together: the begin, and the length.")
         work.blame(session, f"{below}/recurring/0/cron", "--cron", times.cron)
         said("recurring", "--duration", [times.duration])
         yield "recurring", [{"cron": times.cron, "duration": times.duration.replace(" ", "")}]
     if times.begin or times.end:
         if not (times.begin and times.end):
-            raise click.UsageError("--from and --to go together: when it begins, and when it ends.")
+            raise click.UsageError("--from and --to go together: the begin, and the end.")
         ends = [_instant("--from", times.begin, times.timezone), _instant("--to", times.end, times.timezone)]
         work.blame(session, f"{below}/periods/0/to", "--to", times.end)
         said("periods", "--from", [times.begin])

@@ -67,8 +67,8 @@ def read_script(path: Path) -> Script:
         kind = "python" if program.startswith("python") else "shell" if program in _SHELLS else None
     if kind is None:
         raise click.UsageError(
-            f"what is {str(path)!r}? A Python script ends in .py, a shell script in .sh, or its first line says so "
-            "(#!/usr/bin/env python3). Anything else is run with --shell."
+            f"{str(path)!r} is no known script. A Python script ends in .py, a shell script in .sh, or its first "
+            "line says so (#!/usr/bin/env python3). Anything else is run with --shell."
         )
     if kind == "python":
         return Script(path, kind, source, unused=interpreter[1:])

@@ -158,9 +158,9 @@ OnFailure = Annotated[
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Whether, when and how often a failed attempt is followed by another. It is replaced as a whole."""
 
-    backoff: Annotated[Backoff, Meta(description="How the delay grows: exponential, or list with delays_seconds.")] | (
-        UnsetType | None
-    ) = UNSET
+    backoff: Annotated[
+        Backoff, Meta(description="The growth of the delay: exponential, or list with delays_seconds.")
+    ] | (UnsetType | None) = UNSET
     base_seconds: Annotated[
         float, Meta(description="The first delay; with linear also the amount that is added each time.")
     ] = 1.0

@@ -194,7 +194,8 @@ def check_unsettled(said: Sequence[LetterStatus]) -> None:
     for place, status in enumerate(said):
         if status not in UNSETTLED:
             raise Invalid(
-                f"what is {status.value} is settled; write one of {', '.join(each.value for each in UNSETTLED)}",
+                f"a dead letter that is {status.value} is settled; write one of "
+                f"{', '.join(each.value for each in UNSETTLED)}",
                 pointer=f"/filter/status/{place}",
             )
 

@@ -43,20 +43,21 @@ CATCHUP_SPREAD_SHARE: Final = 60
 CATCHUP_GAP_SECONDS: Final = 1.0
 """Between two runs that a job makes up for; longer where its fuse allows fewer in a minute."""
 MAX_LATE: Final = 1_000
-"""So many occurrences run late within the grace, which may be a year; older ones count as missed."""
+"""The most occurrences that run late within the grace, which may be a year; older ones count as missed."""
 MAX_SINGLY: Final = 60
-"""So many skipped occurrences of one closure are recorded each at its time; of more there is one record, at its end."""
+"""The most skipped occurrences of one closure that are recorded each at its time; of more there is one record, at its
+end."""
 OPENING_UNKNOWN_SECONDS: Final = 86_400.0
-"""How often a closure without an end in sight is looked at again; each look leaves a record."""
+"""The period at which a closure without a known end is checked again; each look leaves a record."""
 MAX_LOOK_BACK: Final = 64
-"""How many closed occurrences are passed over in search of the latest that may still run."""
+"""The most closed occurrences that are passed over in search of the latest that may still run."""
 MINUTE_SECONDS: Final = 60.0
 PAUSED_SENTENCE: Final = "the job was paused"
 MERGED: Final = "deferred together with a later one, which runs for both"
 
 
 class SkipReason(StrEnum):
-    """Why an occurrence did not run. Kept for ever in records and in programs of users: never renamed."""
+    """The reason that an occurrence did not run. Kept for ever in records and in programs of users: never renamed."""
 
     OVERLAP = "overlap"
     MISFIRE = "misfire"
@@ -82,7 +83,7 @@ class Overlap(StrEnum):
 
 
 class Hold(StrEnum):
-    """Why a timer's occurrences are held back. Its `due` is then a time to wake up, and no occurrence."""
+    """The reason that a timer's occurrences are held back. Its `due` is then a time to wake up, and no occurrence."""
 
     PAUSED = "paused"
     CALENDAR = "calendar"
@@ -118,7 +119,7 @@ class Firing(NamedTuple):
 
     nominal: float
     due: float
-    """When it should start: the nominal time, or later (jitter, deferral, making up for it)."""
+    """The time at which it should start: the nominal time, or later (jitter, deferral, making up for it)."""
     catchup: bool = False
     """It was missed, and is one of several that are made up for."""
 
@@ -143,7 +144,7 @@ class Decision:
     """Ascending by nominal time."""
     skips: tuple[Skip, ...]
     next: TimerState | None
-    """Where the timer goes; None: never again."""
+    """The next time of the timer; None: never again."""
     park: str | None = None
     """The fuse blew: the job is to be paused, for this reason."""
 
@@ -187,7 +188,8 @@ def _one_in_time(schedule: Schedule, timer: TimerState, now: float, until: float
 
 
 def spread(schedule: Schedule, nominal: float) -> float:
-    """How long after `nominal` a run of this occurrence is due: a stable part of jitter or window, in seconds."""
+    """The delay after `nominal` at which a run of this occurrence is due: a stable part of jitter or window, in
+    seconds."""
     widest = schedule.jitter_seconds or schedule.window_seconds
     # Cut, not rounded: rounding up could leave the window.
     return math.floor(fraction(schedule.seed, nominal) * widest * 1e6) / 1e6 if widest else 0.0
@@ -491,7 +493,7 @@ class _Deciding:
                 self.skips.append(Skip(nominals[0], nominals[-1], len(nominals), reason, sentence))
 
     def _skip_range(self, start: float, end: float, reason: SkipReason, sentence: str) -> None:
-        """One record for what lies from `start`, which counts as an occurrence, to before `end`."""
+        """One record for the occurrences from `start`, which counts as an occurrence, to before `end`."""
         if start >= end:
             return
         last, following = last_before(self.schedule, end), next_fire(self.schedule, start)
@@ -516,7 +518,7 @@ class _Seen(NamedTuple):
 
     nominal: float
     reason: SkipReason | None = None
-    """Why it is skipped; None: it runs."""
+    """The reason of the skip; None: it runs."""
     sentence: str = ""
 
 

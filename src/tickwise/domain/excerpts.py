@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _OF_PROCESS: Final = re.compile(r"(exit status \d+|ended by signal \S+): ")
-"""How the error of a process begins; after it comes the end of its output (`adapters.runner.process`)."""
+"""The begin of a process's error text; after it comes the end of its output (`adapters.runner.process`)."""
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
 

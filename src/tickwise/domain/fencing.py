@@ -3,10 +3,9 @@
     token = epoch << 40 | number of the claim within the epoch
 
 A store that was set back (a standby promoted before it had everything, a restored backup) begins a new epoch, so tokens
-never decrease, whatever was lost. Forty bits are 10^12 claims: a year at 35,000 a second; a fuller epoch runs over into
-the next, which is then merely begun. Thirteen bits are left below 2^53, the largest integer that every JSON reader
-keeps exactly: 8,191 epochs.
-"""
+never decrease, after any loss of writes. Forty bits are 10^12 claims: a year at 35,000 a second; a fuller epoch runs
+over into the next, which is then merely begun. Thirteen bits are left below 2^53, the largest integer that every JSON
+reader keeps exactly: 8,191 epochs."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ LOW: Final = 0xFFFF_FFFF
 
 
 class HeldDigest(NamedTuple):
-    """A set of held runs in two numbers, the same in whatever order they come."""
+    """A set of held runs in two numbers, independent of their order."""
 
     runs: int
     digest: int

@@ -91,7 +91,7 @@ JOB_FIELDS: Final = (
         after="limits",
         at_least=0,
         at_most=1_000,
-        option=FieldOption(name="--retries", metavar="N", help="How often to try again after a failure.", default="3"),
+        option=FieldOption(name="--retries", metavar="N", help="Number of retries after a failure.", default="3"),
     ),
     JobField(
         name="on_unknown",
@@ -131,7 +131,7 @@ class ByHand(StrEnum):
     COLUMN = "stores search, sort or claim by it, so it is a column and no part of the definition"
     TIMES = "the fields of a schedule are valid or not together, and its type may follow from them"
     SPREAD = "a job has one of the two, so each takes the other away"
-    TASK = "the kind of task decides what is valid, or the field decides where the task comes from"
+    TASK = "the kind of task decides which values are valid, or the field decides where the task comes from"
     OBJECT = "its members stand once in the struct of the object, which body, answer and definition share"
     JOBS = "it names other jobs, which control looks up, and a sequence must end"
     LIST = "it names stored calendars, which control looks up"

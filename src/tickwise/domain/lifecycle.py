@@ -21,7 +21,7 @@ from tickwise.domain.errors import Bug
 
 
 class RunState(StrEnum):
-    """Where a run is. The numbers in `CODES` are what stores keep: never renumber."""
+    """The state of a run. The numbers in `CODES` are what stores keep: never renumber."""
 
     QUEUED = "QUEUED"
     DISPATCHED = "DISPATCHED"

@@ -123,7 +123,7 @@ def run_id(job_id: UUID, nominal: float, trigger: Trigger = Trigger.SCHEDULE, re
 
 
 class Lane(NamedTuple):
-    """Where a run waits: executors take whole lanes that they can serve, higher priority first."""
+    """The place where a run waits: executors claim from whole lanes that they can serve, higher priority first."""
 
     queue: str = DEFAULT_QUEUE
     priority: int = DEFAULT_PRIORITY
@@ -141,7 +141,7 @@ class Principal(NamedTuple):
     key_id: UUID | None = None
     """The key that was sent; None where no request is behind it."""
     expires_at: float | None = None
-    """When that key expires; None: it does not."""
+    """The expiry of that key; None: it does not expire."""
 
     @property
     def full_name(self) -> str:

@@ -64,7 +64,7 @@ _ERROR = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*")
 
 
 class Backoff(StrEnum):
-    """How the delay grows from one retry to the next."""
+    """The growth of the delay from one retry to the next."""
 
     FIXED = "fixed"
     LINEAR = "linear"
@@ -93,16 +93,18 @@ class OnUnknown(StrEnum):
 EXECUTOR_LOST: Final = "executor_lost"
 UNKNOWN_OUTCOME: Final = "unknown_outcome"
 LEASE_OVER: Final = "lease_over"
-"""Why an attempt was stopped that its executor could not hold any longer: it could not reach the store."""
+"""The reason of an attempt that its executor stopped because it could not hold it any longer: it could not reach the
+store."""
 END_LOST: Final = "end_lost"
-"""Why an attempt is repeated whose end the store acknowledged and then lost, when a standby took over or a backup was
-restored."""
+"""The reason of a repeated attempt whose end the store acknowledged and then lost, when a standby took over or a backup
+was restored."""
 BEGUN_UNTOLD: Final = frozenset({LEASE_OVER, END_LOST})
 """Reasons with which a run is given back that had begun, perhaps without the store knowing it."""
 OUTPUT_LOST: Final = "output_lost"
-"""Why an attempt counts as failed that ended well: its output could not be stored."""
+"""The reason of an attempt that ended well and counts as failed: its output could not be stored."""
 RETRY_DEADLINE: Final = "retry_deadline"
-"""Why a run ended whose next attempt would have begun after its deadline: it waited too long for its turn."""
+"""The reason of a run that ended because its next attempt would have begun after its deadline: it waited too long for
+its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,7 @@ class RetryPolicy:
     delays_seconds: Sequence[float] = ()
     """With LIST, at least one."""
     deadline_seconds: float | None = None
-    """So long after the run was due no further attempt begins."""
+    """The time after the due time from which no further attempt begins."""
     on: RetryRules = field(default_factory=RetryRules)
 
 
@@ -138,9 +140,9 @@ class AttemptFailure(NamedTuple):
     failures: int
     """Failures of the run, this one included."""
     due: float
-    """When the run was due."""
+    """The due time of the run."""
     at: float
-    """When the attempt ended."""
+    """The end of the attempt."""
     reason: str | None
     symptoms: Sequence[str] = ()
     """The symptoms of the failure, the most special first (`Ending.symptoms`)."""
@@ -154,13 +156,13 @@ class Resolution(NamedTuple):
     """The decision after a failure."""
 
     retry_at: float | None
-    """When the next attempt may begin; None: never."""
+    """The earliest begin of the next attempt; None: never."""
     why: str | None = None
     """Of a failure that is final although retries were left: the sentence that the run's error ends with."""
 
 
 def resolve(policy: RetryPolicy, failure: AttemptFailure, chance: float) -> Resolution:
-    """When again, or never. `chance` is drawn by the caller, uniform in [0, 1)."""
+    """Decide the time of the next attempt, or none. `chance` is drawn by the caller, uniform in [0, 1)."""
     rule = named_after(policy.on, failure.reason, failure.symptoms)
     if rule is not None and rule.after is After.FAIL:
         return Resolution(None, f"Its job says not to try again after {rule.said}.")
@@ -178,7 +180,7 @@ def resolve(policy: RetryPolicy, failure: AttemptFailure, chance: float) -> Reso
 
 
 def deadline_sentence(deadline_seconds: float) -> str:
-    """Why there is no further attempt, for people."""
+    """The reason that there is no further attempt, for people."""
     return (
         f"There is no further attempt: it would begin more than {deadline_seconds:g} s after the run was due, which is "
         "its deadline (retry.deadline_seconds)."

@@ -1,9 +1,9 @@
-"""When a job fires: at once, at a time, by cron, at an interval, or when it is asked for; and between which bounds.
+"""The times at which a job fires: at once, at a time, by cron, at an interval, or on request; and their bounds.
 
         Schedule ── next_fire ──► the timer's due ── time passes ──► decision.decide ──► runs, skips, the next due
 
 Instants at the edge of this module are `float` Unix seconds, exact to the microsecond. Inside, cron and zones
-count whole seconds and intervals count whole microseconds, so nothing drifts, whatever the number of fires.
+count whole seconds and intervals count whole microseconds, so no schedule drifts, after any number of fires.
 
 Invariants: every answer is strictly after what was asked, and lies between `start_at` and `end_at`.
 All is bounded. Civil time lives here and in `cron`, `zones` and `calendar`, nowhere else.
@@ -44,7 +44,7 @@ before, a time that it repeats may have been passed over."""
 
 
 class ScheduleType(StrEnum):
-    """How a job's times are given."""
+    """The form in which a job's times are given."""
 
     IMMEDIATE = "IMMEDIATE"
     FUTURE = "FUTURE"
@@ -226,7 +226,9 @@ def _check_spread(schedule: Schedule) -> None:
         raise Invalid("jitter_seconds and window_seconds both spread the start; send one", pointer="/window_seconds")
     if (schedule.jitter_seconds or schedule.window_seconds) and schedule.type in UNTIMED:
         name = "jitter_seconds" if schedule.jitter_seconds else "window_seconds"
-        raise Invalid(f"{name} has no meaning for what runs {_untimed(schedule)}; leave it out", pointer=f"/{name}")
+        raise Invalid(
+            f"{name} has no meaning for a job that runs {_untimed(schedule)}; leave it out", pointer=f"/{name}"
+        )
     if schedule.dst != DEBIAN and schedule.type is not ScheduleType.CRON:
         raise Invalid("dst belongs to CRON: only a wall clock is changed; leave it out", pointer="/dst")
     if not 1 <= schedule.fuse_per_minute <= MAX_FUSE:
@@ -316,7 +318,7 @@ def last_before(schedule: Schedule, instant: float) -> float | None:
 
 
 def count_between(schedule: Schedule, start: float, end: float) -> int:
-    """How many occurrences of a recurring schedule lie from `start` to before `end`: exact, and quick for any span."""
+    """The number of occurrences of a recurring schedule from `start` to before `end`: exact, and quick for any span."""
     if schedule.start_at is not None:
         start = max(start, schedule.start_at)
     last = LAST_INSTANT if schedule.end_at is None else schedule.end_at
@@ -331,7 +333,7 @@ def count_between(schedule: Schedule, start: float, end: float) -> int:
 
 
 def moved(schedule: Schedule, instant: float) -> float:
-    """Where the occurrence went that was at `instant` by other data of its zone: to the nearest. (Clocks are moved by
+    """The new time of an occurrence that was at `instant` by other zone data: the nearest one. (Clocks are moved by
     an hour or so, so the nearest has the same wall time, or is as good.)"""
     before, after = latest_fire(schedule, instant), first_fire(schedule, instant)
     if after is None:

@@ -4,9 +4,9 @@
                      ├─ # comment ───► description of the entry right below
                      └─ entry ───────► times │ user │ command % input ──► job, with what changes in meaning
 
-A job means what the entry means to Debian's cron: at the same times, clock changes included; a new run whatever still
-runs, no retry, nothing made up after a standstill; the command in the home folder, with the variables, shell and input
-of the crontab. Each difference that remains is one sentence in `changes`.
+A job means what the entry means to Debian's cron: at the same times, clock changes included; a new run beside those
+that still runs, no retry, nothing made up after a standstill; the command in the home folder, with the variables, shell
+and input of the crontab. Each difference that remains is one sentence in `changes`.
 
 Invariants: each line that is no blank, comment or assignment has its entry in the report, in order; nothing in the text
 makes this raise; the work and the report are bounded by the text's length.
@@ -267,7 +267,7 @@ def _command(file: _File, raw: str, changes: list[str]) -> Command:
     if halved:
         changes.append("two backslashes reach the command as one, as in Debian's cron; cronie leaves them as they are")
     if leaves_processes(text):
-        changes.append("what it leaves running in the background ends with the run; cron lets it go on")
+        changes.append("its background processes end with the run; cron lets them go on")
     return Command(text, tuple(_variables(file, text, changes)), stdin or None)
 
 
@@ -287,7 +287,7 @@ def _variables(file: _File, command: str, changes: list[str]) -> Iterator[tuple[
         )
     for name, value in file.environment.items():
         if name == "LOGNAME" or (name in FOR_CRON and not mentions(command, name)):
-            continue  # cron sets LOGNAME itself, whatever the file says
+            continue  # cron sets LOGNAME itself and ignores the file's
         if VARIABLE.fullmatch(name) is None:
             changes.append(f"the variable {shown(name[:40])!r} has a name that no shell can set, and is left out")
             continue

@@ -8,9 +8,8 @@
 cron starts a command in the home folder, with the variables of the file, by the shell of the file, with the text after
 the first `%` as its input. A shell task has none of these, so `wrap` says them in the task's own text.
 
-Invariants: `unwrap(wrap(command))` is the command. Everything here is linear in the length of the text, whatever it
-holds. The rules for `%` and backslashes were measured with Debian's cron 3.0pl1-162.
-"""
+Invariants: `unwrap(wrap(command))` is the command. Everything here is linear in the length of the text. The rules for
+`%` and backslashes were measured with Debian's cron 3.0pl1-162."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class _Writer:
 
     def begin(self, zones: set[str]) -> None:
         """The head of the file."""
-        self._say("written from jobs; these comments say what a crontab cannot")
+        self._say("written from jobs; these comments hold the settings that a crontab cannot express")
         if zones:
             self._say("CRON_TZ is cronie's; Debian's cron ignores it and runs everything in the machine's zone")
 
@@ -221,7 +221,7 @@ def _times(job: Mapping[str, Any]) -> tuple[str, str, list[str]]:
         raise _Unsayable(str(refusal)) from None
     if kind == "ON_DEMAND":
         raise _Unsayable("it has no schedule: it runs when it is asked for")
-    raise _Unsayable("it runs once, and a crontab only knows what repeats")
+    raise _Unsayable("it runs once, and a crontab has repeating entries only")
 
 
 def _seed(job: Mapping[str, Any]) -> bytes | None:

@@ -168,7 +168,7 @@ def _translate(found: Mapping, timezone: str | None) -> Translation:
         changes.append(f"left out, because nothing here means the same: {listed(left_out)}")
     kept = [name for name in _HISTORY if name in spec.names() or name in job_spec.names()]
     if kept:
-        changes.append(f"how long ended runs are kept is the server's retention, not {listed(kept)}")
+        changes.append(f"ended runs are kept for the server's retention, not by {listed(kept)}")
     return Translation(job, changes)
 
 

@@ -3,9 +3,9 @@
     source text ── read_crontab, read_systemd, … ──► Report(entries) ──► jobs: what an import submits
                                                           └──► as_json: what `--dry-run --json` prints
 
-Invariants: nothing is dropped: whatever the other system would run, or would trip over, is an entry. An entry that is
+Invariants: nothing is dropped: each line that the other system would run, or refuse, is an entry. An entry that is
 `same` has a job and no changes; `changed` has a job and at least one change; `refused` has a reason and no job.
-All text of a report can be encoded as UTF-8 and printed, whatever bytes the source had.
+All text of a report can be encoded as UTF-8 and printed, for any bytes of the source.
 """
 
 from __future__ import annotations

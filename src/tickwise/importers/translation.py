@@ -2,7 +2,7 @@
 
 A source is translated entry by entry. An entry that a job body cannot express raises `Untranslatable`, whose text
 becomes the entry's `reason`; `translated` is the one place that catches it. Everything here is pure and bounded:
-whatever the source repeats or nests, a text longer than a task may be is refused while it is put together."""
+a text longer than a task may be is refused while it is built, for any repeats or nesting of the source."""
 
 from __future__ import annotations
 

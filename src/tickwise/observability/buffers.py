@@ -1,8 +1,7 @@
 """Bounded buffers, as metrics tell of them.
 
-Invariant: whatever grows with the load has a limit, and both can be read; an operator sees a buffer fill long before
-callers are told to come back.
-"""
+Invariant: each buffer that grows with the load has a limit, and both can be read; an operator sees a buffer fill long
+before callers are told to come back."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Metrics:
             registry=registry,
         )
         self._duration = BatchHistogram(
-            "tickwise_run_duration_seconds", "How long attempts took.", buckets=DURATION_SECONDS, registry=registry
+            "tickwise_run_duration_seconds", "Durations of attempts.", buckets=DURATION_SECONDS, registry=registry
         )
         self._latency = BatchHistogram(
             "tickwise_schedule_to_end_seconds",
@@ -129,7 +129,7 @@ class Metrics:
         )
         self._store = Histogram(
             "tickwise_store_seconds",
-            "How long calls of the store took, by method.",
+            "Durations of store calls, by method.",
             ["method"],
             buckets=STORE_SECONDS,
             registry=registry,
@@ -137,7 +137,7 @@ class Metrics:
         self._requests = Counter("tickwise_http_requests", "Requests answered.", ["route", "status"], registry=registry)
         self._request_seconds = Histogram(
             "tickwise_http_request_seconds",
-            "How long requests took, by route.",
+            "Durations of requests, by route.",
             ["route"],
             buckets=HTTP_SECONDS,
             registry=registry,
@@ -174,8 +174,8 @@ class Metrics:
         )
         self._violations = Gauge(
             "tickwise_invariant_violations",
-            "How much the last whole pass of this scheduler found that is not as it must be, and could not put right "
-            "at once. 0 is well, NaN that it could not be looked at.",
+            "Violations of invariants that the last whole pass of this scheduler found and could not repair at once. "
+            "0: none; NaN: the check failed.",
             ["invariant"],
             registry=registry,
         )
@@ -187,12 +187,12 @@ class Metrics:
         )
         self._oldest = Gauge(
             "tickwise_oldest_ready_seconds",
-            "How long the oldest claimable run has waited beyond its time.",
+            "The wait of the oldest claimable run beyond its due time.",
             registry=registry,
         )
         self._timers = Gauge("tickwise_timers", "Fires that lie ahead.", registry=registry)
         self._timers_late = Gauge(
-            "tickwise_timers_late_seconds", "How far the earliest timer lies in the past.", registry=registry
+            "tickwise_timers_late_seconds", "The time by which the earliest timer is late.", registry=registry
         )
         self._executors = Gauge("tickwise_executors", "Active executors.", registry=registry)
 
@@ -257,7 +257,7 @@ class Metrics:
             registry=registry,
         )
         self._slots_busy = Gauge(
-            "tickwise_executor_slots_busy", "Of these, how many run a task now.", ["kinds"], registry=registry
+            "tickwise_executor_slots_busy", "Slots that run a task now.", ["kinds"], registry=registry
         )
         self._reachable = Gauge(
             "tickwise_broker_reachable",
@@ -313,7 +313,7 @@ class Metrics:
         self._count(self._dead, reasons)
 
     def _count(self, counter: Counter, reasons: Mapping[str, int]) -> None:
-        """Reasons come from runners, plugins included: their number is bounded, whatever they say."""
+        """Reasons come from runners, plugins included; their number of label values is bounded here."""
         for reason, count in reasons.items():
             if len(self._reasons) < MAX_REASONS:
                 self._reasons.add(reason)

@@ -65,7 +65,7 @@ def script_key(namespace: str, digest: str) -> str:
 
 
 def shared_script_key(digest: str) -> str:
-    """Where releases before namespaces had folders kept a script. `roles/scheduler/script_mover.py` moves it."""
+    """The place of a script in releases before namespaces had folders. `roles/scheduler/script_mover.py` moves it."""
     return f"{SCRIPTS}{digest}"
 
 
@@ -81,8 +81,8 @@ async def read_script(blobs: Blobs, namespace: str, digest: str) -> bytes:
             raise NotFound(f"the script sha256:{digest} is not stored here any more; upload it again") from None
     if sha256(content).hexdigest() != digest:
         raise NotFound(
-            f"what is stored as the script sha256:{digest} has another digest: it was changed or damaged, and is not "
-            "run. Find out who can write to the blob storage, then upload the script again"
+            f"the stored script sha256:{digest} has another digest: it was changed or damaged, and is not run. "
+            "Check who can write to the blob storage, then upload the script again"
         )
     return content
 
@@ -93,7 +93,7 @@ class BlobInfo(NamedTuple):
     key: str
     size_bytes: int
     written_at: float = 0.0
-    """When it was written last, on the blob store's clock."""
+    """The time of its last write, on the blob store's clock."""
 
 
 class Blobs(Protocol):

@@ -65,7 +65,7 @@ class Message(NamedTuple):
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
     partition: int | None = None
-    """Where it goes, whatever its key; None: where its key belongs."""
+    """The partition that it goes to, for any key; None: the partition of its key."""
 
 
 def size_of(message: Message) -> int:
@@ -86,7 +86,7 @@ class Delivery(NamedTuple):
     partition: int
     offset: int
     sent_at: float
-    """When the broker got it, by its clock; Unix seconds. For people and for lag, never for a decision."""
+    """The time at which the broker got it, by its clock; Unix seconds. For people and for lag, never for a decision."""
 
 
 class BrokerState(NamedTuple):
@@ -151,7 +151,7 @@ class Consumer(Protocol):
         ...
 
     def state(self) -> ConsumerState:
-        """How it stands."""
+        """The present state."""
         ...
 
 
@@ -164,15 +164,15 @@ class Broker(Protocol):
 
     @property
     def lanes(self) -> int:
-        """How many channels there are for runs, 1 to 10."""
+        """The number of channels for runs, 1 to 10."""
         ...
 
     def partitions(self, channel: Channel) -> int:
-        """How many partitions it has, numbered from 0; as asked for, until the broker was heard."""
+        """The number of its partitions, numbered from 0; the configured one, until the broker was heard."""
         ...
 
     def partition_of(self, channel: Channel, key: bytes) -> int:
-        """Where a message with this key goes, if it names no partition."""
+        """The partition of a message with this key, if it names none."""
         ...
 
     async def open(self, cluster: str) -> None:
@@ -206,5 +206,5 @@ class Broker(Protocol):
         ...
 
     def state(self) -> BrokerState:
-        """How it stands."""
+        """The present state."""
         ...

@@ -34,7 +34,7 @@ class Resolved(NamedTuple):
 
 class CalendarReader(Protocol):
     """Both raise `Invalid` with a pointer below `/ics` or `/holidays` for what cannot be read, and `Misconfigured` with
-    what to install if this installation lacks the library. Bounded in time and size whatever they are given, and pure:
+    what to install if this installation lacks the library. Bounded in time and size for any input, and pure:
     call them in a thread, they take up to seconds."""
 
     def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:

@@ -32,10 +32,10 @@ def check_keys_room(count: int) -> None:
 
 
 class KeyOrigin(StrEnum):
-    """How a key came to be."""
+    """The origin of a key."""
 
     MADE = "made"
-    """Somebody asked for it."""
+    """A caller requested it."""
     SETTING = "setting"
     """It is what `bootstrap_key` says. There is one such key at a time."""
     FIRST = "first"
@@ -121,5 +121,5 @@ class Keys(Protocol):
         ...
 
     async def count(self) -> int:
-        """How many keys there are, good or not: none means that nobody was ever let in."""
+        """The number of keys, valid or not: none means that no key was ever accepted."""
         ...

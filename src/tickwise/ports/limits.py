@@ -1,4 +1,4 @@
-"""How many requests of one caller are let through, counted by all processes of the API together.
+"""The request rate of one caller, counted by all processes of the API together.
 
 The measure is a pace (GCRA: the generic cell rate algorithm): each request moves a caller's theoretical time on by 1 /
 rate, and one that would move it further ahead of now than the burst allows is refused. So there are no windows at
@@ -23,7 +23,7 @@ class Pace:
     rate: float
     """Requests a second, more than 0; not whole: 0.1 is one in ten seconds."""
     burst: int
-    """So many may come at once after a quiet time; at least 1."""
+    """The most requests at once after a quiet time; at least 1."""
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < math.inf or self.burst < 1:
@@ -36,7 +36,7 @@ class Pace:
 
     @property
     def tolerance_seconds(self) -> float:
-        """How far ahead of now a caller's theoretical time may be."""
+        """The most by which a caller's theoretical time may be ahead of now."""
         return self.burst / self.rate
 
 

@@ -3,7 +3,7 @@
     executor ──launch(batch)──► runner ──began(run)──► (recorded in batches)
              ──stop(run, why)──►        ──ended(run, ending)──► attempts.finish
 
-Invariant: for every attempt that was launched, `ended` is called exactly once, whatever happens to its task.
+Invariant: for every attempt that was launched, `ended` is called exactly once, for any end of its task.
 
 The suites that adapters pass, also those of plugins: `tickwise.testing.contracts.runner` and the `runner_*` modules
 beside it."""
@@ -17,7 +17,7 @@ from uuid import UUID
 
 
 class TaskLimits(NamedTuple):
-    """How much of the machine one attempt may use, with everything that it starts. None: as much as there is.
+    """The resources that one attempt may use, with all processes that it starts. None: no limit.
 
     Each limit that is passed ends the attempt as FAILED with a reason of its own.
     """
@@ -33,7 +33,7 @@ class TaskLimits(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Nothing but its output is limited, so nothing of it need be watched."""
+        """Only its output is limited, so no other resource need be watched."""
         return self.cpu_seconds is None and self.memory_bytes is None and self.processes is None
 
 
@@ -67,7 +67,7 @@ class Assignment(NamedTuple):
 
 
 class Verdict(StrEnum):
-    """How an attempt ended, as the runner saw it."""
+    """The end of an attempt, as the runner saw it."""
 
     OK = "ok"
     FAILED = "failed"
@@ -77,7 +77,7 @@ class Verdict(StrEnum):
     CANCELLED = "cancelled"
     """It was stopped by request."""
     RELEASED = "released"
-    """It never began and nobody is to blame: give it back."""
+    """It never began, through no fault of the task: give it back."""
     UNOFFERED = "unoffered"
     """It never began, and cannot here, for now: give it back for a while, so that another executor may take it."""
 
@@ -97,8 +97,8 @@ class Ending(NamedTuple):
     """The delay that the task itself asked for (an HTTP `Retry-After`); of an UNOFFERED one, for how long it cannot be
     here."""
     symptoms: tuple[str, ...] = ()
-    """Why exactly it failed, the most special first, for rules of retrying: an exit code as text ("2"), an HTTP status
-    ("503"), or the names of an exception's classes, its own first, each qualified and short
+    """The exact causes of the failure, the most special first, for rules of retrying: an exit code as text ("2"), an
+    HTTP status ("503"), or the names of an exception's classes, its own first, each qualified and short
     ("decimal.InvalidOperation", "InvalidOperation", "decimal.DecimalException", …); with the reason `circuit_open`, the
     host."""
 
@@ -151,9 +151,9 @@ class ScriptFinding(NamedTuple):
     """The result of checking the syntax of a script."""
 
     error: str | None = None
-    """Why it does not compile, with the line; None: it does, or that is not known."""
+    """The error of the compiler, with the line; None: it compiles, or that is not known."""
     unchecked: str | None = None
-    """Why it is not known whether it compiles."""
+    """The reason that the check was not possible."""
 
 
 class ScriptCheck(Protocol):
@@ -229,7 +229,8 @@ class Runner(Protocol):
         ...
 
     def release_waiting(self) -> None:
-        """End as RELEASED whatever was launched and has not begun: the executor drains, or its lease is over."""
+        """End as RELEASED all attempts that were launched and have not begun: the executor drains, or its lease is
+        over."""
         ...
 
     async def close(self) -> None:

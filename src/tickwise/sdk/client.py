@@ -43,7 +43,7 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """Nobody answered, or the server said that it cannot serve for now. The same call may succeed later."""
+    """The server did not answer, or cannot serve for now. The same call may succeed later."""
 
     def __init__(self, detail: str, *, status: int | None = None, request_id: str | None = None) -> None:
         """`status` is the last HTTP status, None if there was no answer at all; `request_id` finds it in the logs."""
@@ -300,7 +300,7 @@ class Client:
         return answer
 
     def job_explain(self, job_id: str, *, at: str | None = None) -> Json:
-        """Why it did, or did not, run at an RFC 3339 time; without one, why it does not run now."""
+        """The reason that it did, or did not, run at an RFC 3339 time; without one, that it does not run now."""
         answer: Json = self.request("GET", f"/jobs/{_safe(job_id)}/explain", query={"at": at}).body
         return answer
 
@@ -333,7 +333,7 @@ class Client:
         return answer
 
     def run_explain(self, run_id: str) -> Json:
-        """Why it was late, was skipped, waits, or ran as it did."""
+        """The reason that it was late, was skipped, waits, or ran as it did."""
         answer: Json = self.request("GET", f"/runs/{_safe(run_id)}/explain").body
         return answer
 
@@ -349,7 +349,7 @@ class Client:
     # ------------------------------------------------------------------------------------------ dead letters
 
     def letter_get(self, run_id: str) -> Json:
-        """One dead letter with all attempts of its run, and what it was or became."""
+        """One dead letter with all attempts of its run, and its origin or its follow-up."""
         answer: Json = self.request("GET", f"/dead-letters/{_safe(run_id)}").body
         return answer
 
@@ -554,7 +554,7 @@ class Client:
 
 
 def _safe(segment: str) -> str:
-    """A text as one segment of a path: whatever it holds, it cannot reach another route."""
+    """A text as one segment of a path; no text can reach another route."""
     return quote(segment, safe="")
 
 

@@ -32,9 +32,9 @@ class Context(NamedTuple):
     attempt: int
     """1 at first; counts up with every retry."""
     nominal_time: datetime
-    """When the schedule says that it happens: what to report on. UTC."""
+    """The time of the occurrence by the schedule: the period to report on. UTC."""
     due_time: datetime
-    """When it was to start. UTC."""
+    """The time at which it was to start. UTC."""
     fencing_token: int
     """Greater for every later attempt: lets another system refuse an attempt that was given up."""
     namespace: str
@@ -46,7 +46,7 @@ class Context(NamedTuple):
 
 
 class PermanentError(Exception):
-    """Raise it when no retry can help: the run fails at once, whatever retries are left."""
+    """Raise it when no retry can help: the run fails at once, also with retries left."""
 
     __tickwise_permanent__ = True
 
@@ -110,7 +110,7 @@ def _register(function: _Function, name: str | None) -> _Function:
 
 
 def _parameters(function: Callable[..., Any]) -> int:
-    """How many of (context, payload) it takes: the parameters that a caller must or may give by position."""
+    """The number of (context, payload) that it takes: the parameters that a caller must or may give by position."""
     positional = [
         parameter
         for parameter in inspect.signature(function).parameters.values()

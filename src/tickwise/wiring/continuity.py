@@ -180,7 +180,9 @@ def _of_epoch(epoch: Epoch, now: float) -> DoctorFinding:
     text += f"; acknowledged writes were lost, {epoch.differed} runs differed and were put right"
     if now - epoch.began_at > RECENT_SECONDS:
         return DoctorFinding("continuity", "ok", text)
-    return DoctorFinding("continuity", "warning", text, f"look at what clients were told before that: {PAGE}")
+    return DoctorFinding(
+        "continuity", "warning", text, f"compare the answers that clients received before that: {PAGE}"
+    )
 
 
 def _written(instant: float) -> str:

@@ -98,7 +98,7 @@ def _tasks(settings: Settings) -> DoctorFinding:
         )  # fmt: skip
     return DoctorFinding(
         "tasks", "warning",
-        "they run as the executor's own user: a key with jobs:write may do what that user may, and read what it keeps, "
+        "they run as the executor's own user: a key with jobs:write may do what that user may, and read its files, "
         "such as the admin key in client.json and the embedded database",
         "give jobs:write only to those that may have all that, or start executors as root: then tasks are other users",
     )  # fmt: skip
@@ -233,7 +233,9 @@ async def _store(store: Any, clock: SystemClock) -> AsyncIterator[DoctorFinding]
         yield DoctorFinding("lateness", "error", late, "start a scheduler, or look at the logs of those that run")
     elif stats.oldest_ready_seconds > LATE_SECONDS:
         waits = f"the oldest of {stats.queued} queued runs waits for {stats.oldest_ready_seconds:.0f} s"
-        advice = "start executors, or ones that offer what it needs: `tickwise runs show` says why it waits"
+        advice = (
+            "start executors, or ones that meet its requirements: `tickwise runs show` gives the reason of its wait"
+        )
         yield DoctorFinding("lateness", "warning", waits, advice)
     else:
         yield DoctorFinding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")

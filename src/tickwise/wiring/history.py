@@ -35,8 +35,8 @@ MAX_FINDINGS: Final = 1_000
 ONCE: Final = frozenset({ScheduleType.IMMEDIATE, ScheduleType.FUTURE})
 
 UNSEEN: Final = (
-    "what clients were told: a job that was acknowledged and never stored leaves no record",
-    "what tasks did: whether one ran twice, at the same time as another, or wrote nothing; only a witness can tell",
+    "the clients' answers: a job that was acknowledged and never stored leaves no record",
+    "the tasks' effects: only a witness can tell that a task ran twice, at the same time as another, or wrote nothing",
     "single moves that left no record, such as a claim that was given back unbegun",
     "which occurrences there should have been: `tickwise jobs explain` and `tickwise simulate` say that",
 )
@@ -134,10 +134,10 @@ async def _judge_epochs(archive: Store, period: HistoryPeriod, total: _Sum) -> N
             continue
         text = f"the database was set back at {epoch.began_at:.3f} ({epoch.cause}, epoch {epoch.epoch})"
         if epoch.lost_writes:
-            text += f": it lost what it had acknowledged, executors knew better of {epoch.differed} runs"
+            text += f": it lost acknowledged results; executors had other results of {epoch.differed} runs"
             total.add([HistoryFinding(FindingKind.STORE_SET_BACK, text)])
         else:
-            total.unseen.append(f"{text}: whether it lost what it had acknowledged shortly before")
+            total.unseen.append(f"{text}: the loss of writes that it had acknowledged shortly before")
 
 
 async def _groups(archive: Store, period: HistoryPeriod) -> AsyncIterator[Sequence[RunRow]]:

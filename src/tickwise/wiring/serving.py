@@ -114,7 +114,7 @@ async def serving(
             # Two may be bound to one port as long as neither listens there, and the other one was quicker.
             raise Misconfigured(
                 f"nothing can be served at {places}: {failure.strerror}. Is another tickwise running? Choose a free "
-                "port with --port or --health-port, or stop what uses it."
+                "port with --port or --health-port, or stop the program that uses it."
             ) from failure
 
 

@@ -274,7 +274,7 @@ def _new_job(subject: Subject, now: float, calendars: Collection[str]) -> NewJob
         lane=_DEFAULT_LANE,
         created_by="simulation",
         recurring=when.recurs,
-        # Decided by the scheduler, whatever it is: windows concern one-time jobs too.
+        # Jobs of each schedule type are decided by the scheduler: windows concern one-time jobs too.
         run_id=None,
         due=when.due,
         never=when.never,

@@ -28,7 +28,7 @@ logger = structlog.get_logger("tickwise.wiring")
 
 
 class StoppedEarly(Exception):
-    """Somebody asked for an end before all was ready. No error."""
+    """An end was requested before all services were ready. No error."""
 
 
 class StartupWait:

@@ -256,7 +256,7 @@ def test_more_times_than_are_kept_are_cut_at_the_end_with_a_warning() -> None:
     assert ENTRIES_MAX == len(found.entries)
     last = found.entries[-1]
     assert isinstance(last, Dates)
-    assert (f"cut after {ENTRIES_MAX} times: what begins after {last.first} is not covered",) == found.warnings
+    assert (f"cut after {ENTRIES_MAX} times: events that begin after {last.first} are not covered",) == found.warnings
     assert date(2025, 1, 1).toordinal() + ENTRIES_MAX // 3 == last.first.toordinal()
 
 

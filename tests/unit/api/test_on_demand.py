@@ -124,7 +124,7 @@ async def test_what_is_said_of_times_that_there_are_not_is_warned_of(here: Scene
     """It would mean something with a schedule, so it is kept."""
     body = {"name": "a", "task": SHELL, **ON_DEMAND, "misfire": {"mode": "all"}, "overlap": "allow"}
     created = await here.ask("POST", "/jobs", 201, body)
-    assert ["misfire and overlap say what becomes of runs by schedule, and this job has none"] == created["warnings"]
+    assert ["misfire and overlap concern runs by schedule, and this job has no schedule"] == created["warnings"]
 
 
 async def test_a_body_that_says_nothing_of_when_is_told_of_it(here: Scene) -> None:

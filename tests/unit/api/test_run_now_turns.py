@@ -69,7 +69,7 @@ async def test_it_waits_for_the_fire_that_goes_on_and_says_so(here: Scene, polic
     assert 0 == await here.begin(number, [claim])
     told = await here.explain_run(asked)
     assert "waiting_overlap" == told["code"]
-    assert "what people ask for waits its turn" in told["sentence"]
+    assert "a run that a person asked for waits its turn" in told["sentence"]
     await here.finish(number, [fire])
     assert [asked] == await in_turn(here, number, 1)
 

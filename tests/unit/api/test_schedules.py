@@ -273,7 +273,7 @@ async def test_a_spread_replaces_the_other_kind_and_goes_where_it_means_nothing(
     assert (0.0, 60.0) == (job["jitter_seconds"], job["window_seconds"])
     job = await put(here, job_id, schedule_type="IMMEDIATE")
     assert 0.0 == job["window_seconds"]
-    assert any("window_seconds has no meaning for what runs at once" in said for said in job["warnings"])
+    assert any("window_seconds has no meaning for a job that runs at once" in said for said in job["warnings"])
 
 
 async def test_a_policy_leaves_the_timer_alone(here: World) -> None:

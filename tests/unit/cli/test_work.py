@@ -57,7 +57,7 @@ def test_a_script_is_known_by_its_suffix_or_its_first_line(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("thing", "hello", "what is"),
+        ("thing", "hello", "is no known script"),
         ("tool", "#!/usr/bin/perl\nprint 1", "--shell"),
         ("a.sh", "#!/usr/bin/perl\nprint 1", "names /usr/bin/perl, which is no shell"),
         ("job.json", "{}", "tickwise jobs create"),

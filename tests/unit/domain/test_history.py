@@ -552,7 +552,7 @@ def test_what_nobody_watched_is_said() -> None:
     verdict = judge(records)
     assert Status.VALID is verdict.status
     assert 5 == len(verdict.unseen)
-    assert "not seen: what the tasks did" in verdict.as_text()
+    assert "not seen: the tasks' own record" in verdict.as_text()
     assert () == judge(good(2)).unseen
 
 

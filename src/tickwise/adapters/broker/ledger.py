@@ -64,7 +64,7 @@ Place = TypeVar("Place", bound=Hashable)
 def pick(heads: Iterable[tuple[Place, Head]], limit: int, *, oldest_first: bool) -> Sequence[tuple[Place, int]]:
     """From which partitions to take how many, at most `limit` in all, in this order.
 
-    The most urgent channel first, of one channel those that waited longest; with `oldest_first` one message of whatever
+    The most urgent channel first, of one channel those that waited longest; with `oldest_first` one message of any
     waited longest goes before.
     """
     ranked = sorted(heads, key=lambda each: (each[1].urgency, each[1].sent_at))

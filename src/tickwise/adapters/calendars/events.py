@@ -123,7 +123,7 @@ def read(text: str, timezone: str, span: DaySpan) -> Resolved:
     if len(found) > ENTRIES_MAX:
         found.pop()
         last = datetime.fromtimestamp(found[-1].key, UTC).date()
-        warnings.append(f"cut after {ENTRIES_MAX} times: what begins after {last} is not covered")
+        warnings.append(f"cut after {ENTRIES_MAX} times: events that begin after {last} are not covered")
     if not found:
         warnings.append(f"no event falls between {span.first} and {span.last}")
     return Resolved(tuple(each.entry for each in found), tuple(warnings))

@@ -85,7 +85,7 @@ def _no_such_major(major: int, found: list[Binaries]) -> Misconfigured:
     here = f"here is {newest.version} at most" if newest else "here is none"
     if newest is None or newest.major < major:
         return Misconfigured(
-            f"The data directory was made by PostgreSQL {major}, which is newer than what is installed ({here}). "
+            f"The data directory was made by PostgreSQL {major}, which is newer than the installed one ({here}). "
             f"Install PostgreSQL {major} or the newer Tickwise that made it, or start with another --data-dir."
         )
     return Misconfigured(
@@ -190,7 +190,7 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _open_to_all(folder: Path) -> None:
-    """Readable by everybody, whatever the umask was when the wheel was installed: these are public programs."""
+    """Make it readable by all users, for any umask at the installation of the wheel: these are public programs."""
     for path, _, names in os.walk(folder):
         os.chmod(path, 0o755)
         for name in names:

@@ -212,7 +212,7 @@ def _let_in(data_dir: Path, own: Path, account: Account) -> bool:
 
 
 def _make_passable(folder: Path) -> None:
-    """Makes a folder of ours with its parents; as root, so that the server's user can pass whatever the umask is."""
+    """Make a folder with its parents; as root, so that the server's user can pass with any umask."""
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in made:

@@ -45,7 +45,7 @@ def as_account(account: Account | None) -> UserArguments:
 
 
 def environment() -> dict[str, str]:
-    """English messages whatever the user's locale is, because we read them."""
+    """English messages in any locale of the user, because this program parses them."""
     kept = {name: os.environ[name] for name in _ENVIRONMENT_KEPT if name in os.environ}
     return {"PATH": os.defpath, **kept, "LC_ALL": "C"}
 

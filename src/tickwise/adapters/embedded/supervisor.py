@@ -136,7 +136,7 @@ class EmbeddedPostgres:
             raise
 
     async def wait(self) -> int:
-        """The exit code of the server, as soon as it ended, for whatever reason."""
+        """The exit code of the server, as soon as it ended, for any reason."""
         if self._server is None:
             raise Bug("the embedded server was never started")
         return await asyncio.shield(self._server.exit)

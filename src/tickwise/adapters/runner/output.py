@@ -145,7 +145,7 @@ class OutputSink:
                     return
                 await self._clock.sleep(0.1 * 2 ** min(failures, 4))
                 continue
-            except Exception as error:  # noqa: BLE001  # whatever storage raises, trying again would not mend it
+            except Exception as error:  # noqa: BLE001  # an unknown failure of the storage; a retry would not help
                 self._lose(f"{type(error).__name__}: {error}")
                 return
             if closing:

@@ -187,7 +187,7 @@ class SlotRunner:
             ending = await self.perform(attempt)
         except TickwiseError as error:
             ending = self._not_carried_out(attempt, error.detail)
-        except Exception as error:  # whatever went wrong, the attempt must end, once
+        except Exception as error:  # after any failure the attempt must end, once
             _logger.exception("run %s attempt %d", attempt.assignment.run_id, attempt.assignment.attempt)
             ending = self._not_carried_out(attempt, f"{type(error).__name__}: {error}")
         attempt.forget_patience()

@@ -49,7 +49,7 @@ class Listeners:
             self.ring(topic)
 
     def clear(self) -> None:
-        """Nobody listens any more."""
+        """No listener is left."""
         self._by_topic.clear()
 
 

@@ -45,7 +45,7 @@ View = Callable[[RuleRow], Any]
 class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The part of the list."""
 
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=100, description="The most items of one page.")] = 50
     cursor: (
         Annotated[
             str,
@@ -250,7 +250,7 @@ async def windows_list(call: Call) -> Reply:
 
 
 async def window_covers(call: Call) -> Reply:
-    """When a maintenance window goes on."""
+    """The times at which a maintenance window is open."""
     found = call.control.windows.covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
 
@@ -380,7 +380,7 @@ CALENDARS: Final = (
     ),
     Endpoint(
         method="DELETE", path=_NAMED, control=CalendarService.delete, name="deleteCalendar", tag="calendars",
-        summary="Delete a calendar that no job goes by; what it was is answered.",
+        summary="Delete a calendar that no job uses, and return its last version.",
         handler=calendar_delete, answers=(CalendarView,), refuses=(404, 409, 412), conditional=True,
     ),
     Endpoint(
@@ -409,12 +409,12 @@ CALENDARS: Final = (
     ),
     Endpoint(
         method="DELETE", path=_WINDOW, control=WindowService.delete, name="deleteWindow", tag="windows",
-        summary="Delete a maintenance window; what it was is answered.",
+        summary="Delete a maintenance window, and return its last version.",
         handler=window_delete, answers=(WindowView,), refuses=(404, 412), conditional=True,
     ),
     Endpoint(
         method="GET", path=f"{_WINDOW}/covers", control=WindowService.covers, name="getWindowCovers", tag="windows",
-        summary="When a maintenance window goes on.",
+        summary="The times at which a maintenance window is open.",
         handler=window_covers, answers=(CoversView,), query=CoversQuery, refuses=(404,),
     ),
 )  # fmt: skip

@@ -81,12 +81,12 @@ def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:
 EXPLAIN: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}/explain", control=ExplainService.job, name="explainJob", tag="jobs",
-        summary="Why a job did, or did not, run at a time; or why it does not run now.",
+        summary="The reason that a job did, or did not, run at a time; or does not run now.",
         handler=job_explain, answers=(ExplanationView,), query=ExplainQuery, refuses=(404,),
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/explain", control=ExplainService.run, name="explainRun", tag="runs",
-        summary="Why a run was late, was skipped, waits, or ran as it did.",
+        summary="The reason that a run was late, was skipped, waits, or ran as it did.",
         handler=run_explain, answers=(ExplanationView,), refuses=(404,),
     ),
 )  # fmt: skip

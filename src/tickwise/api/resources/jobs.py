@@ -58,7 +58,7 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
 
-Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
+Limit = Annotated[int, Meta(ge=1, le=500, description="The most items of one page.")]
 Cursor = Annotated[
     str,
     Meta(max_length=500, pattern=r"^[A-Za-z0-9_-]+$(?!\n)", description="From the `Link` header of the page before."),
@@ -109,7 +109,9 @@ class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     if_version: (
         Annotated[
             int,
-            Meta(ge=1, description="Only if the job is at this `version`, whatever its runs did since (else 412)."),
+            Meta(
+                ge=1, description="Only if the job is at this `version` (else 412); changes of its runs do not matter."
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -173,7 +175,7 @@ async def jobs_batch(call: Call) -> Reply:
     if query.atomic and not all(isinstance(verdict, Submitted) for verdict in done):
         refused = sum(not isinstance(verdict, Submitted) for verdict in done)
         raise BatchRefused(
-            f"{refused} of {len(done)} jobs cannot be stored, so none was; results says what is wrong with which",
+            f"{refused} of {len(done)} jobs cannot be stored, so none was; results has the error of each",
             [_result(verdict) for verdict in done if not isinstance(verdict, Submitted)]
             if len(done) == refused
             else [_result(verdict, stored=False) for verdict in done],
@@ -405,8 +407,8 @@ async def job_run_now(call: Call) -> Reply:
 
 
 _BUFFERED: Final = (
-    "Where requests are buffered (`ingest`), the answer is 202 as soon as the broker has it, and what becomes of it is "
-    "at `/operations/{operation_id}`."
+    "Where requests are buffered (`ingest`), the answer is 202 as soon as the broker has it, and the outcome is at "
+    "`/operations/{operation_id}`."
 )
 
 JOBS: Final = (
@@ -495,7 +497,7 @@ JOBS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/resume", control=JobService.resume, name="resumeJob", tag="jobs",
-        summary="Let the schedule go on from now; what fell into the pause runs if asked, and is on record anyway.",
+        summary="Resume the schedule from now. Occurrences of the pause stay on record, and run only if asked for.",
         handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
         conditional=True, headers_of=_headers_of_move,
     ),

@@ -188,7 +188,7 @@ LETTERS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/dead-letters/{{run_id}}", control=LetterService.get, name="getDeadLetter",
-        tag="dead letters", summary="One dead letter with all attempts of its run, and what it was or became.",
+        tag="dead letters", summary="One dead letter with all attempts of its run, and its origin or its follow-up.",
         handler=letter_get, answers=(LetterDetailView,), refuses=(404,),
     ),
     Endpoint(

@@ -26,7 +26,7 @@ class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     end: Annotated[datetime, Meta(tz=True, description="A day ahead if not sent.")] | UnsetType = msgspec.field(
         name="to", default=UNSET
     )
-    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="The most items of one page.")] = 100
     cursor: (
         Annotated[
             str,
@@ -95,9 +95,9 @@ OCCURRENCES: Final = (
         method="GET", path=f"{API}/jobs/{{job_id}}/occurrences", control=ScheduleService.occurrences,
         name="listOccurrences",
         tag="schedules",
-        summary="One time line of a job: what became of its occurrences, what is held back, and what comes.",
-        description="The earliest first. Calendars, windows, pauses and jitter are applied to what is to come, by the "
-        "rules of now. Runs that people asked for beside the schedule are not in it.",
+        summary="The time line of a job: past occurrences with their outcomes, held ones, and those to come.",
+        description="The earliest first. Calendars, windows, pauses and jitter are applied to those to come, by the "
+        "rules of now. Runs requested beside the schedule are not in it.",
         handler=occurrences_list, answers=(list[TimeLineEntry],), query=OccurrencesQuery, refuses=(404,),
     ),
 )  # fmt: skip

@@ -225,7 +225,7 @@ async def operation_cancel(call: Call) -> Reply:
 
 _WHAT: Final = (
     "Answers 202 with an operation, which is carried out in the background and survives restarts; one that matches "
-    "nothing is done at once. With `dry_run` it answers 200 with what would be concerned, and nothing is changed."
+    "nothing is done at once. With `dry_run` it answers 200 with the targets, and nothing is changed."
 )
 
 
@@ -289,7 +289,7 @@ OPERATIONS: Final = (
     Endpoint(
         method="POST", path=f"{API}/operations/{{operation_id}}/cancel", control=OperationService.cancel,
         name="cancelOperation",
-        tag="operations", summary="Let an operation go no further; what is done stays done.",
+        tag="operations", summary="Stop an operation; finished items stay done.",
         description="Needs the scope with which it was asked for: `jobs:write` for an operation of jobs, `runs:write` "
         "for one of runs or dead letters.",
         handler=operation_cancel, answers=(OperationView,), refuses=(404,),

@@ -94,7 +94,7 @@ async def queue_resume(call: Call) -> Reply:
 QUEUES: Final = (
     Endpoint(
         method="GET", path=f"{API}/queues", control=QueueService.overview, name="listQueues", tag="queues",
-        summary="Queues by name: what waits and runs in each, and whether it is on hold.",
+        summary="Queues by name: their waiting and running runs, and their holds.",
         handler=queues_list, answers=(list[QueueView],),
     ),
     Endpoint(
@@ -104,8 +104,8 @@ QUEUES: Final = (
     Endpoint(
         method="POST", path=f"{API}/queues/{{queue}}/hold", control=QueueService.hold, name="holdQueue", tag="queues",
         summary="Let a queue stand still, from now or a time on, until a time or until it is resumed.",
-        description="Nothing more of it begins; what runs goes on, and what waits keeps its place. A hold takes the "
-        "place of the one before.",
+        description="No more of its runs begin. Running ones go on, and waiting ones keep their places. A hold "
+        "replaces the one before.",
         handler=queue_hold, body=QueueHoldBody, optional_body=True, answers=(QueueView,), refuses=(404,),
     ),
     Endpoint(

@@ -50,8 +50,8 @@ ROLES: Final = (
     Endpoint(
         method="GET", path=f"{API}/roles", control=ClusterService.roles, name="listRoles", tag="executors",
         summary="Processes that are alive, by role, as they said themselves within the last ten seconds.",
-        description="For people: a role that cannot reach what carries this (Redis, or the database) is missing here, "
-        "and may work all the same. Schedulers say when they last looked for what is due.",
+        description="For people: a role that cannot reach the signals (Redis, or the database) is missing here, and "
+        "may work all the same. Schedulers report when they last looked for due timers.",
         handler=roles_list, answers=(list[RoleView],),
     ),
 )  # fmt: skip

@@ -53,7 +53,7 @@ LOG_BYTES_MAX: Final = 4 << 20
 LOG_BYTES_USUAL: Final = 1 << 20
 OFFSET_MAX: Final = 1 << 40
 
-Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
+Limit = Annotated[int, Meta(ge=1, le=500, description="The most items of one page.")]
 Cursor = Annotated[
     str,
     Meta(max_length=500, pattern=r"^[A-Za-z0-9_-]+$(?!\n)", description="From the `Link` header of the page before."),
@@ -196,7 +196,7 @@ async def run_log(call: Call) -> Reply:
     ]
     if prefers_json(call.headers.get(b"accept"), "text/plain"):
         return answer(200, log_view(run_id, chunk), headers=headers)
-    # What a task wrote is text, whatever it looks like: no browser may take it for a page.
+    # A task's output is sent as text in any case: no browser may treat it as a page.
     headers.append((b"x-content-type-options", b"nosniff"))
     return Reply(200, chunk.content, headers, b"text/plain; charset=utf-8")
 
@@ -213,7 +213,7 @@ RUNS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/counts", control=RunService.tally, name="countRuns", tag="runs",
-        summary="How many runs ended in each hour, by final state: 92 days at most, the last day if none are named.",
+        summary="Counts of the runs that ended in each hour, by final state: 92 days at most, by default the last day.",
         description="Counted as they come on record, so it is exact, and as quick with any number of runs. "
         "Hours are those of "
         "UTC; hours and states without a run are left out. Kept for 400 days, longer than the runs.",
@@ -233,13 +233,13 @@ RUNS: Final = (
         method="POST", path=f"{API}/runs/{{run_id}}/retry", control=RunService.retry, name="retryRun", tag="runs",
         summary="A new run like one that has ended, with its payload or another.",
         description="Of a failed run this is a redrive of its dead letter, and like that it is done once: 409 "
-        "`letter_settled` names the run that was made, or says what was decided.",
+        "`letter_settled` names the run that was made, or the decision.",
         handler=run_retry, body=RunRetryBody, optional_body=True, answers=(RunDemanded,), status=202,
         refuses=(404, 409), foretold=True,
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/logs", control=RunService.log, name="getRunLog", tag="runs",
-        summary="What an attempt wrote, from an offset on; the headers Tickwise-… say how to go on.",
+        summary="The output of an attempt from an offset on; the headers Tickwise-… give the next offset.",
         handler=run_log, answers=(LogView,), query=LogQuery, refuses=(404,), headers=("Accept",),
         answer_media=("text/plain", "application/json"),
         answer_headers=("Tickwise-Attempt", "Tickwise-Next-Offset", "Tickwise-Complete"),

@@ -26,7 +26,7 @@ _task: Final = msgspec.json.Decoder(TaskBody)
 class TasksQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The part of the list."""
 
-    limit: Annotated[int, Meta(ge=1, le=500, description="How many.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=500, description="The most items of one page.")] = 50
     cursor: (
         Annotated[
             str,

@@ -20,9 +20,13 @@ _NAME: Final = "tickwise bench"
 
 
 @click.command()
-@click.option("--jobs", "count", type=click.IntRange(1, 1_000_000), default=2_000, show_default=True, help="How many.")
+@click.option(
+    "--jobs", "count", type=click.IntRange(1, 1_000_000), default=2_000, show_default=True, help="Number of jobs."
+)
 @click.option("--function", metavar="NAME", help="Call this registered function instead of the shell's `true`.")
-@click.option("--patience", metavar="SECONDS", type=float, default=120.0, show_default=True, help="When to give up.")
+@click.option(
+    "--patience", metavar="SECONDS", type=float, default=120.0, show_default=True, help="Time after which it gives up."
+)
 @server_options
 @click.pass_obj
 def bench(session: Session, count: int, function: str | None, patience: float) -> int:

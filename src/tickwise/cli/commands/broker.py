@@ -54,4 +54,4 @@ def prepare(session: Session, users: dict[str, str]) -> None:
         return
     session.say(f"The topics are there, for the store {done.cluster}.")
     for role, user in users.items():
-        session.say(f"{user} may do what the role {role} needs.")
+        session.say(f"{user} has all rights that the role {role} needs.")

@@ -120,7 +120,7 @@ def _tell_stored(session: Session, stored: dict[str, Any], what: str) -> None:
 
 
 @calendars.command("list")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_calendars(session: Session, limit: int) -> None:
@@ -139,7 +139,7 @@ def list_calendars(session: Session, limit: int) -> None:
 
 
 @windows.command("list")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_windows(session: Session, limit: int) -> None:
@@ -220,7 +220,7 @@ def _show(session: Session, found: dict[str, Any], head: dict[str, Any], calenda
 @_name_argument
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [now]")
 @click.option("--to", "end", metavar="TIME", help="To this one.  [30 days later]")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def calendar_covers(session: Session, name: str, *, start: str | None, end: str | None, limit: int) -> None:
@@ -232,7 +232,7 @@ def calendar_covers(session: Session, name: str, *, start: str | None, end: str 
 @_name_argument
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [now]")
 @click.option("--to", "end", metavar="TIME", help="To this one.  [30 days later]")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def window_covers(session: Session, name: str, *, start: str | None, end: str | None, limit: int) -> None:

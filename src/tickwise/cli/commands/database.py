@@ -44,7 +44,7 @@ def upgrade(session: Session, executor_role: str | None, database_url: str | Non
         return
     session.say(f"The schema is at {revision}.")
     if executor_role is not None:
-        session.say(f"The role {executor_role} has what an executor needs.")
+        session.say(f"The role {executor_role} has all rights that an executor needs.")
 
 
 @db.command()
@@ -82,7 +82,7 @@ def status(session: Session, database_url: str | None) -> None:
     if session.as_json:
         session.show_json({"found": found, "needed": needed, "current": found == needed, "fits": fits})
     elif found == needed:
-        session.say(f"The schema is at {found}, which is what this program needs.")
+        session.say(f"The schema is at {found}, and this program needs no other.")
     elif fits:
         session.say(f"The schema is at {found}; this program was written for {needed}, which it serves too.")
     elif found != "none" and found > needed:
@@ -110,4 +110,4 @@ def grant_executor(session: Session, role: str, database_url: str | None) -> Non
     if session.as_json:
         session.show_json({"role": role})
     else:
-        session.say(f"The role {role} has what an executor needs: start executors with its address.")
+        session.say(f"The role {role} has all rights that an executor needs: start executors with its address.")

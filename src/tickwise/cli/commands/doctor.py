@@ -32,7 +32,7 @@ _database = click.option(
 @json_option
 @click.pass_context
 def doctor(context: click.Context, database_url: str | None) -> int | None:
-    """Check this set-up and say what to do.
+    """Check this set-up and give advice.
 
     Beside a running `up` it looks at that one's port and database, unless --database names another; of one that was
     killed it says so.
@@ -61,7 +61,7 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
         session.show_json(findings)
     else:
         rows = [(found["level"], found["name"], found["detail"], found["advice"] or "") for found in findings]
-        output.table(session, ("LEVEL", "WHAT", "FOUND", "WHAT TO DO"), rows, empty="Nothing was checked.")
+        output.table(session, ("LEVEL", "CHECK", "FOUND", "ADVICE"), rows, empty="Nothing was checked.")
     return Exit.JOB_FAILED if any(found["level"] == "error" for found in findings) else Exit.OK
 
 

@@ -29,7 +29,7 @@ MAX_COUNTED: Final = 1_000
 @rules.rule_options
 @job_fields.options(SCHEDULE_FIELDS)
 @click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
-@click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many times to show.")
+@click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="Number of times to show.")
 @utc_option
 @server_options
 @click.pass_obj
@@ -83,7 +83,7 @@ def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, 
 @click.argument("job")
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'yesterday 03:00', 2h (ago).  [a day ago]")
 @click.option("--to", "end", metavar="TIME", help="To this one: 'tomorrow 10:00', 2h (from now).  [in a day]")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def occurrences(session: Session, job: str, *, start: str | None, end: str | None, limit: int) -> None:
@@ -153,7 +153,7 @@ def instant(session: Session, option: str, text: str, *, ago: bool = False) -> s
 
 @click.command("skip-next")
 @click.argument("job")
-@click.option("--reason", help="Why it is skipped; kept on record.")
+@click.option("--reason", help="The reason of the skip; kept on record.")
 @view_options
 @click.pass_obj
 def skip_next(session: Session, job: str, reason: str | None) -> None:
@@ -165,7 +165,7 @@ def skip_next(session: Session, job: str, reason: str | None) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("--until", required=True, metavar="TIME", help="When it runs instead: 'tomorrow 10:00', 2h.")
+@click.option("--until", required=True, metavar="TIME", help="The new time: 'tomorrow 10:00', 2h.")
 @view_options
 @click.pass_obj
 def snooze(session: Session, job: str, until: str) -> None:

@@ -66,7 +66,7 @@ def _import_options(command: Decorated) -> Decorated:
 @click.option("--user", metavar="NAME", help="The user of the executors: entries of this user keep their meaning.")
 @click.option(
     "--system/--no-system", "names_users", default=None,
-    help="Whether entries name a user before the command, as in /etc/crontab.  [found out]",
+    help="Entries name a user before the command, as in /etc/crontab, or do not.  [found out]",
 )  # fmt: skip
 @click.option("--source", metavar="NAME", help="The file's name in keys; it tells machines apart.  [its whole path]")
 @_import_options
@@ -278,5 +278,5 @@ def _lasting(session: Session, labels: Sequence[str]) -> list[dict[str, Any]]:
         for page in session.client.pages("/jobs", {"status": status, "label": list(labels) or None, "limit": 500}):
             found += page
     if not found:
-        session.note("There are no such jobs; `tickwise jobs list` shows what there is.")
+        session.note("There are no such jobs; `tickwise jobs list` shows all jobs.")
     return sorted(found, key=lambda job: (job["created_at"], job["job_id"]))

@@ -152,7 +152,7 @@ def _next(session: Session, job: dict[str, Any], seen_at: float) -> str:
 @jobs.command()
 @click.argument("job")
 @click.option(
-    "--runs", "count", type=click.IntRange(0, 500), default=5, show_default=True, help="How many latest runs."
+    "--runs", "count", type=click.IntRange(0, 500), default=5, show_default=True, help="Number of latest runs to show."
 )
 @view_options
 @click.pass_obj
@@ -301,7 +301,7 @@ def _edited(job: dict[str, Any]) -> dict[str, Any]:
     text = click.edit(json.dumps(before, ensure_ascii=False, indent=2) + "\n", extension=".json")
     if text is None:
         return {}
-    after = work.read_json(None, text, "what you wrote")
+    after = work.read_json(None, text, "the edited text")
     if not isinstance(after, dict):
         raise click.UsageError("a job is a JSON object.")
     changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
@@ -322,7 +322,7 @@ def _says_something(value: Any) -> bool:
 @click.argument("job", required=False)
 @bulk.job_filters
 @bulk.how_options
-@click.option("--reason", help="Why it is paused; shown with the job.")
+@click.option("--reason", help="The reason of the pause; shown with the job.")
 @click.option("--until", metavar="TIME", help="Go on by itself then: '2027-01-31 10:00', 2h.")
 @view_options
 @click.pass_obj

@@ -18,7 +18,7 @@ def keys() -> None:
 
 
 @keys.command("list")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_keys(session: Session, limit: int) -> None:

@@ -25,7 +25,7 @@ def dead_letters() -> None:
 
 @dead_letters.command("list")
 @bulk.letter_filters
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_letters(session: Session, /, limit: int, **said: Any) -> None:
@@ -96,7 +96,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
 @click.argument("letter", required=False)
 @bulk.letter_filters
 @bulk.how_options
-@click.option("--note", help="Why; a note for later readers.")
+@click.option("--note", help="A note with the reason, for later readers.")
 @view_options
 @click.pass_obj
 def discard(session: Session, /, letter: str | None, **said: Any) -> int:
@@ -115,7 +115,7 @@ def discard(session: Session, /, letter: str | None, **said: Any) -> int:
 @dead_letters.command()
 @click.argument("letter")
 @click.argument("outcome", type=click.Choice(["succeeded", "failed"]))
-@click.option("--note", help="How you know; a note for later readers.")
+@click.option("--note", help="A note with the evidence, for later readers.")
 @view_options
 @click.pass_obj
 def decide(session: Session, letter: str, outcome: str, note: str | None) -> int:

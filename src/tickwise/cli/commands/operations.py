@@ -19,7 +19,7 @@ def operations() -> None:
 
 
 @operations.command("list")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_operations(session: Session, limit: int) -> None:
@@ -68,7 +68,7 @@ def show(session: Session, operation: str, wait: bool) -> None:
     rows = [(each["id"], each["code"], each["detail"]) for each in found.get("problems", ())]
     if rows:
         click.echo()
-        output.table(session, ("ID", "CODE", "WHY IT COULD NOT BE"), rows, empty="")
+        output.table(session, ("ID", "CODE", "ERROR"), rows, empty="")
 
 
 @operations.command()
@@ -76,7 +76,7 @@ def show(session: Session, operation: str, wait: bool) -> None:
 @server_options
 @click.pass_obj
 def cancel(session: Session, operation: str) -> None:
-    """Let an operation go no further; what is done stays done."""
+    """Stop an operation; finished items stay done."""
     found = session.client.operation_cancel(_operation_id(operation))
     if session.as_json:
         session.show_json(found)

@@ -57,7 +57,7 @@ def show(session: Session, queue: str) -> None:
 
 @queues.command()
 @click.argument("queue")
-@click.option("--reason", help="Why it is on hold; shown with the queue.")
+@click.option("--reason", help="The reason of the hold; shown with the queue.")
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'tomorrow 02:00', 2h.  [now]")
 @click.option("--until", metavar="TIME", help="Go on by itself then: 'tomorrow 04:00', 2h.")
 @view_options
@@ -81,7 +81,7 @@ def resume(session: Session, queue: str) -> None:
 
 @queues.command()
 @click.argument("queue")
-@click.option("--reason", help="Why it is on hold; shown with the queue.")
+@click.option("--reason", help="The reason of the hold; shown with the queue.")
 @click.option("--until", metavar="TIME", help="Go on by itself then: 'tomorrow 04:00', 2h.")
 @click.option("--wait", is_flag=True, help="Wait until nothing of it runs any more.")
 @view_options

@@ -105,7 +105,7 @@ def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> in
 def _check(what: What, when: work.When, *, watched: bool) -> None:
     given = what.given()
     if not given:
-        raise click.UsageError("say what to run: a FILE, --shell, --http or --function.")
+        raise click.UsageError("name the task to run: a FILE, --shell, --http or --function.")
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other: a job runs one thing.")
     http_only = {"--method": what.extra.method, "--header": what.extra.headers, "--data": what.extra.data,

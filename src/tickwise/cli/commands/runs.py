@@ -41,7 +41,7 @@ def runs() -> None:
 @click.option("--executor", metavar="ID", help="Runs that this executor has, or had last.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
 @click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_runs(

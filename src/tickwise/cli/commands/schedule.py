@@ -80,7 +80,7 @@ def expression_options(command: Decorated) -> Decorated:
 @expression_options
 @click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option(
-    "--count", type=click.IntRange(1, MAX_COUNT), default=COUNT, show_default=True, help="How many fires to show."
+    "--count", type=click.IntRange(1, MAX_COUNT), default=COUNT, show_default=True, help="Number of fires to show."
 )
 @click.pass_obj
 def preview(

@@ -48,7 +48,7 @@ Named = tuple[str, Mapping[str, Any]]
 )
 @click.option("--timezone", "zone", metavar="ZONE", help="The zone of times that name none.  [UTC]")
 @click.option(
-    "--run-time", metavar="DURATION", default="0s", show_default=True, help="How long each run takes, such as 90s."
+    "--run-time", metavar="DURATION", default="0s", show_default=True, help="Duration of each run, such as 90s."
 )
 @click.pass_obj
 def simulate(

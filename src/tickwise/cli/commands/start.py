@@ -79,7 +79,7 @@ def scheduler(session: Session, /, **flags: Any) -> int:
 @click.option(
     "--labels", metavar="LABELS", help="The labels that it offers to jobs that require them, such as gpu,zone=a."
 )
-@click.option("--slots", type=click.IntRange(1), help="How many processes of tasks run at once.  [16]")
+@click.option("--slots", type=click.IntRange(1), help="Number of task processes that run at once.  [16]")
 @click.pass_obj
 def executor(session: Session, /, **flags: Any) -> int:
     """Run due jobs.

@@ -53,7 +53,7 @@ def put(session: Session, file: str, task_id: str | None, name: str | None) -> N
 
 
 @tasks.command("list")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def list_tasks(session: Session, limit: int) -> None:
@@ -103,7 +103,7 @@ def _is_script(task: dict[str, Any]) -> bool:
 
 @tasks.command()
 @click.argument("task")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def versions(session: Session, task: str, limit: int) -> None:

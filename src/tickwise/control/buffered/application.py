@@ -95,7 +95,7 @@ class _Turn:
 
 
 class RequestApplier:
-    """Brings accepted requests into the store. It carries them out on the store, whatever way requests take in."""
+    """Applies accepted requests to the store."""
 
     def __init__(self, context: ControlContext, check: TaskCheck, *, counters: Counters | None = None) -> None:
         """`counters` is told of jobs that were stored."""

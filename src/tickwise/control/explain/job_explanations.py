@@ -4,7 +4,7 @@
                                               ├─ open ───────────► held back, overdue, or to come
                                               └─ neither ────────► never again, not yet, changed, forgotten
 
-Read-only and bounded: a dozen look-ups, whatever the job.
+Read-only and bounded: a dozen look-ups for any job.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class JobExplanations:
         return _with(await self._runs.explained(latest, standing), cause)
 
     async def _demanded(self, standing: Standing, at: float) -> Explanation:
-        """A job without a schedule: whatever ran then was asked for."""
+        """A job without a schedule: each run of it was requested."""
         row = standing.row
         runs = await self._context.store.searches.runs(
             RunQuery(

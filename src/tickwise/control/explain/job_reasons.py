@@ -162,7 +162,7 @@ def over(standing: Standing) -> Explanation:
 
 def changed(standing: Standing) -> Explanation:
     since = standing.counts_from
-    words = f"the schedule was changed at {standing.said(since)}; what is on record does not say what it was before"
+    words = f"the schedule was changed at {standing.said(since)}; the record does not hold the schedule before that"
     return Explanation(code=Because.SCHEDULE_CHANGED, sentence=sentence(words), data={"changed_time": written(since)})
 
 
@@ -173,7 +173,7 @@ def unrecorded(standing: Standing, nominal: float, kept_seconds: float | None) -
     if kept_seconds is not None and nominal < now - kept_seconds:
         words = (
             f"the occurrence of {standing.said(nominal)} is {lasting(now - nominal)} ago, and runs are kept for "
-            f"{lasting(kept_seconds)}: what became of it is forgotten"
+            f"{lasting(kept_seconds)}: its record is deleted"
         )
         return Explanation(code=Because.FORGOTTEN, sentence=sentence(words), data=data)
     if row.status is JobStatus.CANCELLED and row.updated_at <= nominal:

@@ -332,7 +332,7 @@ def _had_begun(run: RunRow, instant: float) -> bool:
 def _by_overlap(facts: RunFacts) -> str:
     """The policy, in brackets; nothing of a job that is gone."""
     if facts.run.trigger in _ASKED:
-        return " (what people ask for waits its turn)"
+        return " (a run that a person asked for waits its turn)"
     return "" if facts.plan is None else f" (overlap: {facts.plan.overlap.value})"
 
 

@@ -1,5 +1,5 @@
 """The runs and queues around one run, for its explanation: what has its slots, what started it, what
-its end started. Bounded look-ups, whatever there is.
+its end started. The number of look-ups is bounded.
 """
 
 from __future__ import annotations

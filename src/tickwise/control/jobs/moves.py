@@ -94,7 +94,7 @@ def check_version(row: JobRow, wanted: int | None) -> None:
 
 
 def _cancel(row: JobRow, if_version: int | None) -> JobMove:
-    # Its plan is to do nothing, whatever the definition says: only the caller may care for a version of it.
+    # A cancelled job has an empty plan for any definition; only the caller checks the version.
     return JobMove(
         namespace=row.namespace,
         job_id=row.job_id,

@@ -294,7 +294,7 @@ def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:
 def _idle(said: ScheduleFields) -> tuple[str, ...]:
     """Refuse fields about scheduled times where there are none."""
     names = [name for name in ABOUT_TIMES if getattr(said, name)]
-    return (f"{' and '.join(names)} say what becomes of runs by schedule, and this job has none",) if names else ()
+    return (f"{' and '.join(names)} concern runs by schedule, and this job has no schedule",) if names else ()
 
 
 def _unspread(kind: ScheduleType, policies: dict[str, Any], said: ScheduleFields) -> tuple[str, ...]:
@@ -304,7 +304,7 @@ def _unspread(kind: ScheduleType, policies: dict[str, Any], said: ScheduleFields
     for name, value in (("jitter_seconds", said.jitter_seconds), ("window_seconds", said.window_seconds)):
         if policies.get(name) and not value:
             policies[name] = 0.0
-            warnings += (f"{name} has no meaning for what runs {runs}, so it was taken away",)
+            warnings += (f"{name} has no meaning for a job that runs {runs}, so it was removed",)
     return warnings
 
 

@@ -264,7 +264,7 @@ def _check_key(key: str, pointer: str) -> None:
     word, sign, value = key.partition(":")
     if key in ("job", "queue", "namespace") or (word in ("label", "key") and sign and value):
         if len(value) > TEXT_MAX:
-            raise Invalid(f"what follows {word}: has at most {TEXT_MAX} characters", pointer=pointer)
+            raise Invalid(f"the text after {word}: has at most {TEXT_MAX} characters", pointer=pointer)
         clean_text(key, pointer)
         return
     raise Invalid(f"{key[:100]!r} is no key of a limit; write {KEYS}", pointer=pointer)

@@ -4,7 +4,7 @@
                                  └─ what comes now: the first occurrence after now ──────────────► the next timer
 
 Pure. Invariants: no change makes a run of the past; an occurrence that passed and has no record yet gets one, with the
-reason; a paused job stays paused whatever is changed.
+reason; a paused job stays paused at each change.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: ScheduleRules | Non
     schedule = plan.schedule(row.job_id)
     timer, missed = None, _Missed((), ())
     if row.timer is not None:
-        # Counted from the first occurrence that is on no record, whatever was edited or paused again meanwhile.
+        # Counted from the first occurrence without a record, also after another edit or pause meanwhile.
         since = row.timer.due if row.timer.since is None else row.timer.since
         missed = _missed(row, plan, since, body, rules, now)
         due = schedules.first_fire(schedule, max(since, schedules.just_after(now)))

@@ -116,7 +116,7 @@ class JobService:
     async def run_now(
         self, who: Principal, job_id: UUID, body: RunNowBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
-        """One run besides those of the schedule, whatever the job's standing; its id. Raises `Conflict` for a CANCELLED
+        """Make one run beside the schedule's, for a job in any status; return its id. Raises `Conflict` for a CANCELLED
         job."""
         row = await self._context.job(who, job_id)
         overlap = decode_plan(row.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap

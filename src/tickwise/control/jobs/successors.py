@@ -4,7 +4,7 @@
 
 Invariants: each successor is there and not cancelled when it is named; no job is its own successor, however far away;
 no chain is longer than `MAX_CHAIN`. Of changes at the same moment that close a circle together, one process makes one
-after the other, and several take one back (`links`); whatever happens, a chain ends at run time after as many runs.
+after the other, and several take one back (`links`); in any case a chain ends at run time after as many runs.
 """
 
 from __future__ import annotations

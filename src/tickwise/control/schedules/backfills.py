@@ -56,7 +56,7 @@ class Backfills:
     async def backfill(
         self, who: Principal, job_id: UUID, body: BackfillBody, receipt_for: ReceiptFor[Backfill] | None = None
     ) -> Backfill | Replay:
-        """Runs for the occurrences of a range of the past, whatever the job's standing.
+        """Make runs for the occurrences of a past range, for a job in any status.
 
         Raises `NotFound`; `Invalid` for a range that is none, lies in the future or holds too many occurrences;
         `Conflict` for a job that runs once or is CANCELLED."""
@@ -134,7 +134,7 @@ def _check_range(schedule: Schedule, start: float, end: float, limit: int | None
     if end < start:
         raise Invalid("to is before from; give a later time", pointer="/to")
     if end > now:
-        raise Invalid(f"to is in the future (now {written(now)}); a backfill runs what has passed", pointer="/to")
+        raise Invalid(f"to is in the future (now {written(now)}); a backfill runs past occurrences", pointer="/to")
     count = schedules.count_between(schedule, start, schedules.just_after(end))
     if count == 0:
         raise Invalid("the schedule names no time from `from` to `to`; give a longer range", pointer="/from")

@@ -330,7 +330,7 @@ class Outlook:
                 return found._replace(outcome=OccurrenceFate.SKIP, note=note)
             opens = verdict.opens
             found = found._replace(outcome=OccurrenceFate.DEFER)
-            note += f"; deferred to {written(opens)}; what is deferred to one time becomes one run"
+            note += f"; deferred to {written(opens)}; occurrences deferred to one time become one run"
         return found._replace(due=self._started(opens, opens + spread(self.schedule, nominal)), note=note)
 
     def _started(self, earliest: float, due: float) -> float:

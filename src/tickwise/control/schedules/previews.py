@@ -250,7 +250,7 @@ def _fire(
         fate = OccurrenceFate.SKIP
         if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
             fate, opens = OccurrenceFate.DEFER, closed.opens
-            notes.append(f"deferred to {written(opens)}; what is deferred to one time becomes one run")
+            notes.append(f"deferred to {written(opens)}; occurrences deferred to one time become one run")
     due = opens + spread(schedule, nominal)
     if record is not None:
         fate, due, note = _on_record(record, due)

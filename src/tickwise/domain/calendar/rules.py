@@ -53,7 +53,7 @@ __all__ = [
 ]  # fmt: skip
 
 SEARCH_SECONDS: Final = 5 * 366 * 86_400.0
-"""How far ahead `opens` is looked for. A job that cannot run for five years is as good as ended."""
+"""The span in which `opens` searches. A job that cannot run for five years is as good as ended."""
 SEARCH_STEPS: Final = 4_000
 """And over how many windows: five years hold 1,830 nights and 260 weekends; a step takes a few microseconds."""
 SEARCH_LOOKS: Final = 40_000
@@ -160,7 +160,7 @@ class CalendarRule:
         return math.inf if begin is None else begin
 
     def sentence(self, instant: float) -> str:
-        """Why it closes at an instant at which it does."""
+        """The reason of the closure at an instant at which it closes."""
         if self.mode is CalendarMode.INCLUDE:
             return f"outside the calendar {self.name}"
         return f"excluded by the calendar {self.name}: {_entry_words(self.calendar, instant)}"
@@ -188,7 +188,7 @@ class Window:
         return None if cover is None else cover[1]
 
     def sentence(self, instant: float) -> str:
-        """Why it closes at an instant at which it does."""
+        """The reason of the closure at an instant at which it closes."""
         reason = f": {self.reason}" if self.reason else ""
         return f"in the maintenance window {self.name}{reason} ({_entry_words(self.when, instant)})"
 
@@ -210,7 +210,7 @@ class Closed:
     """Of the calendar, or of the maintenance window."""
     otherwise: Otherwise
     until: float
-    """When the first of those that close here may cease to: up to then all of them close every occurrence. Infinity:
+    """The earliest possible end of a closure here: up to then all of them close every occurrence. Infinity:
     never."""
     opens: float | None
     """The next instant at which all rules allow; None: not within the bounds of the search."""
@@ -286,7 +286,7 @@ class ScheduleRules:
         return self.is_complex and not self._search(instant)[1]
 
     def _search(self, instant: float) -> tuple[float | None, bool]:
-        """When all allow, if that was found; and whether it is known."""
+        """The time from which all allow, if it was found; and whether it is known."""
         closers: tuple[CalendarRule | Window, ...] = (*self.windows, *self.calendars)
         cursor, last, looks = instant, instant + SEARCH_SECONDS, max(1, self.looks)
         for _ in range(min(SEARCH_STEPS, 1 + SEARCH_LOOKS // looks)):

@@ -1,4 +1,4 @@
-"""Where in time a calendar's entries are: what covers an instant, and where the next cover begins.
+"""The entries of a calendar in time: the entry that covers an instant, and the begin of the next cover.
 
         days, periods ──► intervals sorted once, found by halving          (10,000 of them cost as much as ten)
         weekly hours  ──► the windows of the days around an instant

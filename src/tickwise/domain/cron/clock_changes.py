@@ -91,8 +91,8 @@ def moved_at_or_before(walls: WallTimes, stretch: Stretch, rule: GapRule, instan
 
 
 def count_moved(walls: WallTimes, stretch: Stretch, rule: GapRule, begin: int, end: int) -> int:
-    """How many instants from `begin` to before `end` (of the stretch) fire for skipped times alone: those at which the
-    line fires anyway are not counted."""
+    """The number of instants from `begin` to before `end` (of the stretch) that fire for skipped times alone; those at
+    which the line fires anyway are not counted."""
     if moved_at_or_after(walls, stretch, rule, begin) is None:
         return 0
     if rule is GapRule.RUN_AFTER:

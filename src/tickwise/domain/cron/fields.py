@@ -12,7 +12,7 @@ A field is a list of items with commas; an item is `*`, a value, a range (it may
 may end in a step. `H`, `H(0-29)`, `H/15` and `H(0-29)/10` take values that a seed picks: for ever the same ones for the
 same seed, so the hash behind them must never change. `@every 90s` is an interval and has no fields.
 
-Invariant: whatever the text, the answer is masks (or seconds) or a `CronInvalid` that names the field, its place in the
+Invariant: for any text, the answer is masks (or seconds) or a `CronInvalid` that names the field, its place in the
 line, what was found and what to write.
 """
 
@@ -338,7 +338,7 @@ def _read_item(given: FieldText, item: str, masks: FieldMasks) -> None:
 
 
 def _width(kind: FieldKind, first: int, last: int) -> int:
-    """How many values a range has; one that ends below its begin goes around."""
+    """The number of values of a range; one that ends below its begin goes around."""
     return last - first + 1 if last >= first else (last - first) % kind.size + 1
 
 
@@ -379,7 +379,7 @@ def _value(given: FieldText, text: str, item: str) -> int:
         if not kind.low <= number <= kind.high:
             last = kind.low + kind.size
             wrapped = (
-                f"write {kind.low}, or what is allowed: {kind.allowed}" if kind.low == 0 and number == last else ""
+                f"write {kind.low}, or an allowed value: {kind.allowed}" if kind.low == 0 and number == last else ""
             )
             given.refuse(f"{_shown(text)} is out of range", advice=wrapped)
         return number

@@ -139,7 +139,7 @@ class WallTimes:
     # ------------------------------------------------------------------------------------------------- counting
 
     def count_walls(self, begin: int, end: int) -> int:
-        """How many named wall times lie from `begin` to before `end`; about a microsecond a month."""
+        """The number of named wall times from `begin` to before `end`; about a microsecond a month."""
         if end <= begin:
             return 0
         first_day, first_second = divmod(begin, DAY_SECONDS)
@@ -166,7 +166,7 @@ class WallTimes:
         return found & ((1 << end - begin) - 1)
 
     def _count_days(self, begin: int, end: int) -> int:
-        """How many days (since the epoch) from `begin` to before `end` suit the line."""
+        """The number of days (since the epoch) from `begin` to before `end` that suit the line."""
         total = 0
         while begin < end:
             today = date.fromordinal(begin + _EPOCH_ORDINAL)

@@ -110,12 +110,12 @@ def _counts(history: History, seen: SeenExecutions, findings: list[HistoryFindin
 def _unseen(history: History) -> tuple[str, ...]:
     """The inputs that nobody watched."""
     sentences = {
-        "what clients were told, so what was acknowledged and lost": bool(history.operations),
+        "the clients' answers, so acknowledged requests that were lost": bool(history.operations),
         "each change as it was made, so a write that was overwritten": history.journal is not None,
-        "what the tasks did, so whether a task ran twice, at the same time as another, or not at all": (
+        "the tasks' own record, so tasks that ran twice, at the same time as another, or not at all": (
             history.executions is not None
         ),
         "which occurrences there should be, so one that was never made": history.targets is not None,
-        "the faults, so whether what ran again had a reason": history.faults is not None,
+        "the faults, so the reasons of repeated runs": history.faults is not None,
     }
     return tuple(sentence for sentence, watched in sentences.items() if not watched)

@@ -69,7 +69,7 @@ class Operation(NamedTuple):
     answer: ClientAnswer
     begun: float
     ended: float | None = None
-    """When the answer came; None: never."""
+    """The time of the answer; None: none came."""
     key: str | None = None
     """The Idempotency-Key: requests with the same one, of the same kind, are one."""
     job_id: UUID | None = None
@@ -130,7 +130,7 @@ class Run(NamedTuple):
     origin: UUID | None = None
     key: str | None = None
     attempts_most: int | None = None
-    """How many failures its job allows in all (`max_retries` + 1); None: not checked."""
+    """The number of failures that its job allows in all (`max_retries` + 1); None: not checked."""
     limit_key: str | None = None
     """The key of the concurrency limit that it is under (see `History.limits`)."""
     witnessed: bool = True
@@ -191,7 +191,7 @@ class History:
     """None: how often things run again is counted, not judged. Empty: nothing may run again."""
     lease_ends: Sequence[LeaseEnd] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
-    """How many runs with this `limit_key` may be running at the same time."""
+    """The most runs with this `limit_key` that may be running at the same time."""
     edges: Sequence[Edge] = ()
     stale_refused: int = 0
     """Results of old attempts that the store refused, as the wrapper or the logs say: shown among the counts."""

@@ -34,7 +34,7 @@ class SeenExecutions(NamedTuple):
     """The earliest first."""
     re_executions: int
     zombie_overlaps: int
-    """How often an execution began before an earlier one of the same run had ended."""
+    """The number of executions that began before an earlier one of the same run had ended."""
 
 
 def executed(history: History, runs: Mapping[UUID, Run], lives: Mapping[UUID, Life] | None) -> SeenExecutions:
@@ -99,7 +99,7 @@ def _early(history: History, executions: Sequence[Execution], run: Run) -> Itera
 
 
 def _retries(run: Run, life: Life | None) -> int:
-    """How many of its executions follow a failure that was reported."""
+    """The number of its executions that follow a reported failure."""
     if life is not None:
         return life.retries
     ended_it = run.state is RunState.FAILED and run.reason != POISON and run.failures > 0
@@ -150,7 +150,7 @@ def _late(
 
 
 def allowed(faults: Sequence[Fault]) -> int:
-    """How many re-executions these faults can explain."""
+    """The number of re-executions that these faults can explain."""
     return sum(fault.in_flight for fault in faults)
 
 

@@ -37,7 +37,7 @@ class Attempt:
     def __init__(self, executor: int) -> None:
         self.executor = executor
         self.taken_at: float | None = None
-        """When the attempt ended or was taken away, by the store's clock; None: it is still held."""
+        """The time at which the attempt ended or was taken away, by the store's clock; None: it is still held."""
         self.after: RunState | None = None
         """The state of the run after it."""
 

@@ -85,5 +85,5 @@ def followed(history: History) -> Iterable[HistoryFinding]:
                 text = f"run {run.run_id} ended {run.state}, and {len(there)} runs of job {edge.successor} followed"
                 yield HistoryFinding(FindingKind.SUCCESSOR_DOUBLED, text, run.run_id, edge.successor)
     for (origin, successor), runs in made.items():
-        text = f"run {runs[0].run_id} of job {successor} says that it follows run {origin}, whose end asks for none"
+        text = f"run {runs[0].run_id} of job {successor} names run {origin} as its origin, which starts none"
         yield HistoryFinding(FindingKind.EXTRA_RUN, text, runs[0].run_id, successor)

@@ -1,4 +1,4 @@
-"""Has a concurrency key a free slot, and which waiting runs get the next slots?
+"""The rules of concurrency: whether a key has a free slot, and the waiting runs that get the next slots.
 
 A slot is taken by each RUNNING run of the key and, for a moment, by each woken run: one that waited and may be claimed.
 Nothing is counted up and down.

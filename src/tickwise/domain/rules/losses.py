@@ -50,7 +50,7 @@ class LossFate(Enum):
     CANCEL = "it ends CANCELLED, for it was asked to stop"
     REVOKE = "it ends SKIPPED or is forgotten, for it was asked back and had not begun"
     FAIL = "it ends FAILED, for its job says so of an unknown outcome"
-    HOLD = "it ends FAILED, and a person decides what is true"
+    HOLD = "it ends FAILED, and a person decides its outcome"
     QUARANTINE = "it ends FAILED, for it was lost with its executor too often"
 
 
@@ -63,9 +63,9 @@ class LossVerdict(NamedTuple):
     counted: bool
     """Whether the attempt keeps its number: an attempt that an executor gives back in order unbegun never was."""
     lost_reason: str | None = None
-    """Why the attempt ended, if it is on record and did not end the run."""
+    """The reason of the attempt's end, if it is on record and did not end the run."""
     reason: str | None = None
-    """Why the run FAILED, …"""
+    """The reason that the run FAILED, …"""
     error: str | None = None
     """… and the sentence for people."""
 

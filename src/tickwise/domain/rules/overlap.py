@@ -30,7 +30,7 @@ class LinedRun(NamedTuple):
     policy: Overlap
     trigger: int
     settled: bool
-    """Its overlap is decided: it may start, whatever else goes on."""
+    """Its overlap is decided: it may start beside all other runs."""
     state: RunState
 
 
@@ -70,7 +70,7 @@ def replaces(run: LinedRun, earlier: LinedRun) -> bool:
 
 
 def replaced(*, held: bool, begun: bool) -> ReplacedVerdict:
-    """How a replaced run ends. `begun`: the start of an attempt is on record."""
+    """The end of a replaced run. `begun`: the start of an attempt is on record."""
     if held:
         return ReplacedVerdict.STOP
     return ReplacedVerdict.CANCEL if begun else ReplacedVerdict.SKIP

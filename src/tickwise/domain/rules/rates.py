@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class RateState(NamedTuple):
-    """How far a rate has come."""
+    """The progress of a rate."""
 
     given: float | None = None
     """The last slot that an active run has; None: there is none."""
@@ -22,9 +22,9 @@ class RateStep(NamedTuple):
     """The slot of a start."""
 
     slot: float
-    """When it may start: now, or later."""
+    """The earliest start: now, or later."""
     state: RateState
-    """How far the rate has come then."""
+    """The progress of the rate after the start."""
 
 
 def step(state: RateState, *, gap: float, slot: float | None, now: float) -> RateStep:

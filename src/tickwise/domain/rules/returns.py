@@ -1,4 +1,4 @@
-"""Where does a run go that its holder gives back, and from when on can it be claimed?
+"""The rule of returns: the state of a run that its holder gives back, and the time from which it can be claimed.
 
 given back, retried, or lost ── asked to stop? ──┬── CANCEL                      CANCELLED
                                                  ├── REVOKE, and not begun       SKIPPED, or forgotten

@@ -18,7 +18,7 @@ POISON: Final = "poison"
 """The reason of a run that was lost with its executor too often."""
 
 SEQUENCE_PAUSED_SENTENCE: Final = "the job was paused when a sequence came to it"
-"""Why a run was skipped that a sequence would have started."""
+"""The reason that a run of a sequence was skipped."""
 REPLACED_SENTENCE: Final = "a later run of the job took its place"
 FAILED_SENTENCE: Final = "its executor was lost while it ran, and its job says that it then failed"
 HELD_SENTENCE: Final = (
@@ -30,7 +30,7 @@ MAX_COUNTED: Final = 100
 
 
 def overlap_sentence(earlier: int) -> str:
-    """Why a run was skipped: so many earlier runs (at least one) were unfinished."""
+    """The reason that a run was skipped: so many earlier runs (at least one) were unfinished."""
     if earlier >= MAX_COUNTED:
         runs = f"{MAX_COUNTED} earlier runs or more"
     else:
@@ -39,10 +39,10 @@ def overlap_sentence(earlier: int) -> str:
 
 
 def poison_sentence(crashes: int) -> str:
-    """Why a run was quarantined: so many crashes."""
+    """The reason that a run was quarantined: so many crashes."""
     return f"its executor was lost while it ran, {crashes} times"
 
 
 def cancelled_sentence(principal: str) -> str:
-    """Why a run was cancelled: a person said so."""
+    """The reason that a run was cancelled: a person requested it."""
     return f"cancelled by {principal}"

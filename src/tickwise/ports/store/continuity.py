@@ -18,7 +18,7 @@ from tickwise.domain.model import Claimed
 
 
 class EpochCause(StrEnum):
-    """Why an epoch began."""
+    """The cause of an epoch's begin."""
 
     FIRST = "first"
     """The store was made."""

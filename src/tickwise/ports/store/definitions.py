@@ -18,9 +18,9 @@ MAX_LANES: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
 them, so what would bring one more is refused, code `lanes_exhausted`."""
 MAX_LANES_OF_NAMESPACE: Final = 1_000
-"""So many of them one namespace may have, so that none uses up what all may have."""
+"""The most lanes of one namespace, so that no namespace uses up those of all."""
 LANES_RESERVED: Final = 16
-"""So many a namespace may have however many there are; and its default lanes, whatever it has already."""
+"""The number that each namespace may have at any total, besides its default lanes."""
 
 LANE_IDLE_SECONDS: Final = 3_600.0
 """A lane that no job and no run has used for so long may be freed, where there is little room left."""
@@ -61,7 +61,7 @@ class NewJob(NamedTuple):
     """The name of the only fire of a one-time job that needs no decision; None for all others: they always begin as
     timers, and a scheduler decides what they come to."""
     due: float | None
-    """When it fires first; None: now. A recurring job that will never fire has `never`."""
+    """The time of its first fire; None: now. A recurring job that will never fire has `never`."""
     never: bool = False
     named: bool = False
     """The client chose `job_id`: it may repeat one, so the store looks. Of a job that is not named, an id that is
@@ -72,7 +72,7 @@ class NewJob(NamedTuple):
     labels: Mapping[str, str] | None = None
     owner: str | None = None
     missed: Sequence[NewRun] = ()
-    """Runs to make besides, at once, whatever their due time."""
+    """Further runs to make at once, with any due time."""
     calendars: Sequence[str] = ()
     """The names of the calendars that its schedule goes by."""
     zone_data: str | None = None
@@ -176,13 +176,13 @@ class JobRow:
     """The earliest due time of its timer (unless that is held back for good), of its QUEUED runs, and of its DISPATCHED
     runs that are not yet due."""
     timer: TimerState | None
-    """Where its schedule stands; None: it names no further fire. Of a one-time job only the due time says anything."""
+    """The state of its schedule; None: it has no further fire. Of a one-time job only the due time has a meaning."""
     listed: UUID
     """Its place in lists, `model.place_of`."""
 
 
 class OperationStatus(StrEnum):
-    """Where an operation stands."""
+    """The status of an operation."""
 
     RUNNING = "running"
     DONE = "done"
@@ -201,7 +201,7 @@ class EndedOperation:
     request: str
     created_by: str
     created_at: float
-    """When it was accepted."""
+    """The time of its acceptance."""
     status: OperationStatus
     """DONE or FAILED."""
     problems: str = "[]"
@@ -291,8 +291,8 @@ class JobMove:
     replan: Replan
     expected_version: int | None = None
     """The version that the plan was made from; another one stored raises `VersionConflict`, unless it is the next one
-    and the job stands as the move would have it: then that was this move, and it is not made again. None: whatever it
-    is."""
+    and the job stands as the move would have it: then that was this move, and it is not made again. None: any
+    version."""
     reason: str | None = None
     until: float | None = None
     by: str | None = None
@@ -315,7 +315,7 @@ class OccurrenceMove:
     expected: TimerState
     """The timer that this was decided from; another one stored raises `VersionConflict`."""
     timer: TimerState | None
-    """Where it goes; as in `TimerStore.commit`."""
+    """Its next time; as in `TimerStore.commit`."""
     skip: NewSkip | None = None
     run: NewRun | None = None
     zone_data: str | None = None
@@ -403,7 +403,7 @@ class JobStore(Protocol):
         the version one higher by it, answers as it did at first and changes nothing.
 
         Those that wait for a slot of a limit ask for it again, for the definition may say otherwise now. With `repace`
-        so do those that have a slot under a rate, whatever its key: they are claimable as they are due, and their slots
+        so do those that have a slot under a rate of any key: they are claimable as they are due, and their slots
         are free again. A run that is held keeps its slot. Without `repace` no slot of a rate moves: among others a run
         would lose its place.
 

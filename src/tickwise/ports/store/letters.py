@@ -22,7 +22,7 @@ from tickwise.ports.store.records import RunRow
 
 
 class LetterStatus(StrEnum):
-    """Where a dead letter stands."""
+    """The status of a dead letter."""
 
     OPEN = "open"
     HELD = "held"
@@ -112,7 +112,7 @@ class NewOperation:
     """JSON text: filter and parameters; opaque to the store."""
     created_by: str
     matched: int | None
-    """How many there were when it was asked for; None: more than were counted."""
+    """The number of targets at the request; None: more than were counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class OperationRow:
     status: OperationStatus
     matched: int | None
     cursor: str | None
-    """Where the next page begins; opaque. None: nothing is done yet."""
+    """The begin of the next page; opaque. None: no page is done yet."""
     step: int
     """The fence: how often the cursor has moved."""
     done: int
@@ -146,7 +146,7 @@ class OperationStep:
     operation_id: UUID
     expected_step: int
     cursor: str | None
-    """Where the next page begins; None: it was the last one."""
+    """The begin of the next page; None: it was the last one."""
     done: int
     """In this page."""
     refused: int

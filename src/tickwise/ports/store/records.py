@@ -36,7 +36,7 @@ class CancelRow:
     error: str | None
     """Details of it, such as the caller."""
     heard_at: float | None
-    """When its holder was told; None: not yet, or never."""
+    """The time at which its holder received the request; None: not yet, or never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class RunQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many runs came on record with one final state in one hour."""
+    """The number of runs that came on record with one final state in one hour."""
 
     hour: float
     """Its first instant, by the store's clock: whole hours since the epoch."""
@@ -143,7 +143,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long ended things are kept, and how far ahead partitions are made."""
+    """The retention of ended runs and jobs, and the time for which partitions are made ahead."""
 
     runs_seconds: float
     failed_seconds: float
@@ -167,11 +167,11 @@ class StoreStats:
     held: int
     retrying: int
     oldest_ready_seconds: float
-    """How long the oldest claimable run has waited beyond its ready time; 0 if none has."""
+    """The wait of the oldest claimable run beyond its ready time; 0 if none waits."""
     timers: int
     """Those that are held back for good included."""
     timers_late_seconds: float
-    """How far the earliest timer is in the past; 0 if none is."""
+    """The time by which the earliest timer is late; 0 if none is."""
     executors: int
 
 

@@ -24,11 +24,11 @@ class RuleKind(StrEnum):
 
 
 MAX_NAMESPACE: Final = {RuleKind.CALENDAR: 1_000, RuleKind.WINDOW: 200}
-"""So many of a kind one namespace may have, so that none uses up what all may have; each decision looks at all windows
-of its namespace."""
+"""The most rules of a kind in one namespace, so that no namespace uses up those of all; each decision looks at all
+windows of its namespace."""
 
 RESERVED: Final = 20
-"""So many of a kind a namespace may have, however many there are in others."""
+"""The number of rules of a kind that each namespace may have at any total."""
 
 
 def check_room(kind: RuleKind, *, of_all: int, of_kind: int) -> None:

@@ -89,7 +89,8 @@ class ClaimRequest:
     ahead_seconds: float
     """Also runs that become ready within this time; the executor holds them until they are due."""
     afresh: bool = False
-    """Nothing that could be claimed stays unseen: a queue goes on in which runs have been ready for long."""
+    """The claim reads each lane from its begin, so that it misses no ready run: a queue goes on in which runs have been
+    ready for long."""
     runs: Sequence[UUID] | None = None
     """Only these, in this order: a hint named them. None: any."""
 
@@ -125,7 +126,7 @@ class Timer(NamedTuple):
     run_id: UUID | None = None
     """Of a one-time job that needs no decision: the name of its fire."""
     lane: Lane = Lane()
-    """Where its runs wait."""
+    """The lane of its runs."""
 
 
 class Fire(NamedTuple):
@@ -135,7 +136,7 @@ class Fire(NamedTuple):
     due: float
     """The timer's due time as it was taken."""
     timer: TimerState | None
-    """Where it goes; None: it never fires again."""
+    """Its next time; None: it never fires again."""
     runs: Sequence[NewRun]
     skips: Sequence[NewSkip] = ()
     park: str | None = None
@@ -153,7 +154,7 @@ class FireRequest:
     once: bool = False
     """Those of one-time jobs too: while a maintenance window may concern them."""
     without: Sequence[UUID] = ()
-    """Not those of these jobs, which wait: they take no place of the limit."""
+    """The jobs whose timers are left out, because they wait; they do not count for the limit."""
     other_zone_data_than: str | None = None
     """Instead, those that were computed with another version of the zone data than this and are due after the horizon.
     Left out are those that are held back, and those that needed no zone's rules."""
@@ -317,7 +318,7 @@ class RunStore(Protocol):
     run then, the fire makes no earlier one, and none that is made later can come before it (it is due no later than the
     nominal time that the timer goes on from). Else it is claimed `guarded`, and `AttemptStore.start` settles it: if no
     earlier run of the job is unfinished then, it starts; if not, its start is refused and the store does as the policy
-    says. Earlier is what has the smaller (due, run id), and whatever was let start already (settled, or with ALLOW
+    says. Earlier is what has the smaller (due, run id), and each run that was let start already (settled, or with ALLOW
     and not merely QUEUED); runs of a backfill look only at their own kind, and others not at them. What is settled
     stays so, through retries too, unless a free run is given another due time or kept by a new plan.
 
@@ -411,7 +412,7 @@ class AttemptStore(Protocol):
         Each goes to one executor only, with a new token, its attempt number one higher. Each claim is atomic for
         itself: the lost answer of a call leaves claims that `ExecutorStore.release_unknown` gives back. Higher priority
         first, but no lane with waiting runs is passed over for ever: at least every tenth claim begins with the run
-        that has waited longest, whatever its priority. Lanes of one priority go by their longest-waiting run; within a
+        that has waited longest, of any priority. Lanes of one priority go by their longest-waiting run; within a
         lane the earliest ready first. One executor may claim with several sets of labels in turn, each at its own pace
         (it names kinds of tasks as labels, so that what it has no room for stays for others). An expired executor, or
         one whose lease ran out, gets nothing. A run may stay unseen for up to 2 s after it became claimable in the past
@@ -438,10 +439,10 @@ class AttemptStore(Protocol):
         nothing.
 
         Final states leave a history row and no run. FAILED counts a failure. RETRYING does too, keeps the attempt on
-        record, and is claimable from `retry_at`. QUEUED (given back unstarted) is claimable at once, or from
-        `retry_at` if that is given, and the attempt is not counted; if its start was on record, the attempt stays on
-        record as QUEUED and its number is used up, but neither a failure nor a crash is counted; unless its `started`
-        is 0.0, for then nothing ever began, whatever is on record, and it is a give-back like any other. SKIPPED with
+        record, and is claimable from `retry_at`. QUEUED (given back unstarted) is claimable at once, or from `retry_at`
+        if that is given, and the attempt is not counted; if its start was on record, the attempt stays on record as
+        QUEUED and its number is used up, but neither a failure nor a crash is counted; unless its `started` is 0.0, for
+        then the run never began, also if its start is on record, and it is a give-back like any other. SKIPPED with
         reason `revoked` leaves what `CancelKind.REVOKE` says; if the request was withdrawn meanwhile, it is a
         give-back. An outcome that left a record before, with the same executor and token, is accepted again and changes
         nothing; a repeated give-back or revoke changes nothing. What a store cannot keep of an error text (NUL, lone
@@ -467,9 +468,9 @@ class ExecutorStore(Protocol):
     async def beat(
         self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
     ) -> Beat:
-        """Renew the lease of one executor, whatever it holds; hear what is asked of it, each time until it is done. A
-        lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays so.
-        `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
+        """Renew the lease of one executor and of all runs that it holds; return the requests to it, each until it is
+        done. A lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays
+        so. `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
         ...
 
     async def leave(self, executor: int) -> None:

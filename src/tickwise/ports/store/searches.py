@@ -27,10 +27,10 @@ class Searches(Protocol):
         ...
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
-        """How many runs came on record in each hour that begins in this time (`until` excluded), oldest first, at most
-        `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
-        costs the same however many there are, and stays when they are past their time. Nothing is said of states and
-        hours in which nothing came."""
+        """The number of runs that came on record in each hour that begins in this time (`until` excluded), oldest
+        first, at most `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so
+        it is exact, costs the same however many there are, and stays when they are past their time. Nothing is said of
+        states and hours in which nothing came."""
         ...
 
     async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
@@ -45,5 +45,5 @@ class Searches(Protocol):
         ...
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        """How many a search finds, counted to its `limit` at most. Raises `Invalid` as the search does."""
+        """The number of hits of a search, counted to its `limit` at most. Raises `Invalid` as the search does."""
         ...

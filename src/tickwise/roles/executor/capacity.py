@@ -67,7 +67,7 @@ class RunnerCapacity:
         self.ahead_only = False
         """Its last claim brought only runs that are not due yet."""
         self.looked_at = float("-inf")
-        """When it last claimed whatever there is; monotonic seconds."""
+        """The time of the last claim without names; monotonic seconds."""
         self._wake = wake
         self._wanting = False
         self._clock = clock

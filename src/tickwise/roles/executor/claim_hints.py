@@ -52,7 +52,7 @@ REACHABLE_SECONDS: Final = 0.1
 MAX_EARLY: Final = 1_000
 """Messages that are kept because their runs cannot be claimed yet; what comes besides is found by looking."""
 FAIR_EVERY: Final = 10
-"""One in so many claims begins with the hint that came first, whatever its priority."""
+"""One in so many claims begins with the oldest hint, of any priority."""
 
 
 class Pack(msgspec.Struct, eq=False):
@@ -322,7 +322,7 @@ class Hinting:
             self._buffers[capacity].put(priority, pack, first=True)
 
     def claimed(self, named: HintedRuns) -> None:
-        """The store has answered: whatever was to be had of them is ours."""
+        """The store has answered: this executor holds all of them that it could claim."""
         for _, pack in named.packs:
             if pack.delivery is not None:
                 self._is_done(pack.delivery)

@@ -5,8 +5,8 @@
        └── none, or for long: attempts.claim     claim, and again for a while: perhaps it still will be, by a server
                                                  that stood still
 
-Without a broker, or while it is away, every wake-up is a claim of whatever there is. With one, hints name what came,
-and whatever there is is looked for every `poll_seconds`, for as long as that brings as much as there was room for.
+Without a broker, or while it is away, every wake-up leads to a claim of any ready runs. With one, hints name new runs,
+and any ready runs are claimed every `poll_seconds`, repeatedly while the claim fills the room.
 
 Invariant: what the store gave us and we do not know of goes back, if the store did so within `RECALL_SECONDS` of
 answering us again.
@@ -137,13 +137,13 @@ class ClaimLoop:
         return max(min(look, poll if ripe is None else ripe), LEAST_SECONDS)
 
     def _looks(self, capacity: RunnerCapacity, hinting: Hinting, now: float) -> bool:
-        """Whether it is time to claim whatever there is for this runner: its last such claim filled, or is long ago."""
+        """Whether it is time to claim any ready runs for this runner: its last such claim was full, or is long ago."""
         if hinting.waiting(capacity):
             return now - capacity.looked_at >= max(LOOK_SECONDS, self._settings.poll_seconds)
         return capacity.hungry or now - capacity.looked_at >= self._settings.poll_seconds
 
     async def _claim_any(self, ready: Sequence[RunnerCapacity]) -> bool:
-        """Claim whatever there is for these runners; whether there may be more.
+        """Claim any ready runs for these runners; return whether there may be more.
 
         While there is little to do, one claim asks for all runners at once, so that a ring costs one statement. After
         a claim that filled, each runner asks for itself, as much as it has room for and as far ahead as suits it, until

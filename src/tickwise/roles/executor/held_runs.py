@@ -56,7 +56,7 @@ class Body(NamedTuple):
     payload: bytes
     limits: TaskLimits
     guarded: bool
-    """A start is recorded before it begins, whatever the store says of the run."""
+    """A start is recorded before it begins, for any state of the run in the store."""
     names_errors: bool
     is_followed: bool
     """Other jobs go on from its success."""
@@ -91,7 +91,7 @@ class HeldRun(msgspec.Struct, eq=False):
     """Its start is recorded before it begins."""
     stage: RunStage = RunStage.HOLDING
     cancelling: bool = False
-    """Somebody wants it stopped."""
+    """Its stop was requested."""
     fenced: bool = False
     """It is being stopped because our lease ends."""
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from tickwise.ports.clock import Clock
 
 MARGIN_SECONDS: Final = 1.0
-"""So long before its lease ends an executor that could not renew it begins to stop its tasks."""
+"""The time before the end of its lease at which an executor that could not renew it begins to stop its tasks."""
 MARGIN_SHARE: Final = 0.2
 """Of a short lease it is this share."""
 GRACE_SHARE: Final = 0.8
@@ -29,7 +29,7 @@ class AskedAt(NamedTuple):
 
     monotonic: float
     ahead: float
-    """How far the wall clock was ahead of the monotonic one."""
+    """The difference of the wall clock and the monotonic one."""
 
 
 class LeaseWatchers(Protocol):

@@ -186,7 +186,7 @@ class Outbox:
         try:
             await self._pass_on(sender, [outcome for outcome, _ in batch])
         except BaseException:
-            # Whatever failed, the store has neither accepted nor refused these.
+            # At any failure the store has neither accepted nor refused these.
             if sender == lease.number:
                 outcomes.extendleft(reversed(batch))
             else:

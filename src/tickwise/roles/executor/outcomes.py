@@ -44,7 +44,7 @@ UNOFFERED_SECONDS: Final = 10.0
 """A run that cannot go on here goes back for this long: time for an executor that has it to take it."""
 ERROR_LENGTH: Final = 4000
 """Characters of an error message that are stored; the whole is in the output."""
-ENDED_UNTOLD: Final = "it ended, and the database lost what was said of it when it was set back"
+ENDED_UNTOLD: Final = "it ended, and the database lost its outcome when it was set back"
 LET_GO: Final = "its executor could not reach the store, and stopped it before its lease ended"
 
 
@@ -132,7 +132,7 @@ def _stopped_by_lease(on_unknown: OnUnknown) -> Sequel:
         case OnUnknown.FAIL:
             return Sequel(FAILED, EXECUTOR_LOST, f"{LET_GO}; its job says not to run it again (on_unknown)")
         case OnUnknown.HOLD:
-            return Sequel(FAILED, UNKNOWN_OUTCOME, f"{LET_GO}; what it has done by then is for a person to find out")
+            return Sequel(FAILED, UNKNOWN_OUTCOME, f"{LET_GO}; a person must find out its effects until then")
 
 
 def _is_followed(held: HeldRun, sequel: Sequel) -> bool:
@@ -175,7 +175,7 @@ def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
             # The sequence reads later whether the job names others that go on from a failure.
             return _unbegun(claimed, FAILED, now, EXECUTOR_LOST, error)._replace(follow=True)
         case OnUnknown.HOLD:
-            error = f"{ENDED_UNTOLD}; what it has done is for a person to find out"
+            error = f"{ENDED_UNTOLD}; a person must find out its effects"
             return _unbegun(claimed, FAILED, now, UNKNOWN_OUTCOME, error)
 
 

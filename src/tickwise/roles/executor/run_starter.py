@@ -173,7 +173,7 @@ class RunStarter:
             try:
                 refused = set(await self._attempts.start(self._lease.number, begun)) if begun else set()
                 break
-            except Exception as failure:  # noqa: BLE001  # whatever it was, only the store's word can end this
+            except Exception as failure:  # noqa: BLE001  # after any failure only the store's answer can end this
                 if is_cancelled():
                     return
                 # It may be on record. Only a repeated call can tell. An expiry of this executor ends the loop too.

@@ -71,7 +71,7 @@ class LeaseExpiry:
             # find the leases of all of them over when it goes on.
             if at >= self._grace_until:
                 await self._expire()
-        except Exception as failure:  # noqa: BLE001  # whatever is wrong with the dead, what waits goes on
+        except Exception as failure:  # noqa: BLE001  # a failed expiry must not delay waiting runs
             trouble = failure
         await self._unblock()
         if trouble is not None:

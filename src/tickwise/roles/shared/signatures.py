@@ -39,7 +39,7 @@ class Unsigned(StrEnum):
     """The unsigned messages that are accepted: the setting `unsigned_messages`."""
 
     REFUSED = "refused"
-    """Nothing."""
+    """No unsigned message is accepted."""
     OLDER = "older"
     """Results of executors that registered no key, because they are older; requests where no secret is set."""
     ACCEPTED = "accepted"
@@ -56,7 +56,7 @@ class RefusalReason(StrEnum):
 
 
 class Unverified(UnreadableMessage):
-    """Nobody knows who made this message, or it comes too late. The text says which."""
+    """The sender of this message is not proven, or it comes too late. The text has the cause."""
 
     def __init__(self, reason: RefusalReason, detail: str) -> None:
         super().__init__(detail)
@@ -150,7 +150,7 @@ class RequestCheck:
         if age > self._late_seconds:
             raise Unverified(
                 RefusalReason.LATE,
-                f"it came {age:.0f} s after it was accepted, and the store may have forgotten what it came to",
+                f"it came {age:.0f} s after it was accepted, and the store may have deleted its outcome",
             )
 
 

@@ -96,8 +96,8 @@ class SimulatedNode:
         """Its role is at work."""
         self.leaving = False
         self.parting = False
-        """It has drained and takes leave: nobody renews its lease, and a call without an answer is waited for until the
-        lease may be over."""
+        """It has drained and ends its registration: no heartbeat renews its lease, and a call without an answer is
+        awaited until the lease may be over."""
         self._ground = ground
         swarm = ground.swarm
         self.host = Host(

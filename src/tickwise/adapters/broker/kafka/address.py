@@ -2,7 +2,7 @@
 
     kafka://[user:password@]host:port[,host:port…][?prefix=tickwise&lanes=10&…]
 
-Invariant: whatever is wrong is said as `Misconfigured`, with what is allowed instead. No password is ever shown.
+Invariant: each fault is reported as `Misconfigured`, with the allowed values. No password is ever shown.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _options(query: str) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
         if name not in OPTIONS:
-            shown = repr(name) if OPTION.fullmatch(name) else "what stands behind the '?'"
+            shown = repr(name) if OPTION.fullmatch(name) else "the part after the '?'"
             _refuse(f"{shown} is no option; there are {', '.join(OPTIONS)}")
         if name in read:
             _refuse(f"{name} is given twice")

@@ -186,7 +186,7 @@ class KafkaBroker:
             self._refused = refusal.detail
             self._away(refusal.detail)
             self._complaints.complain("channels", refusal.detail)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, somebody must go on looking
+        except Exception as failure:  # noqa: BLE001 - the watch must go on after any failure
             self._complaints.failed("keeper")
             self._away(f"it could not be looked at: {type(failure).__name__}")
 

@@ -105,7 +105,7 @@ class Member:
             except self._library.KafkaException as failure:
                 self._complaints.complain("consumer", f"could not begin: {failure}")
                 self._stopped.wait(AGAIN_SECONDS)
-            except Exception:  # noqa: BLE001 - whatever it is, somebody must go on fetching
+            except Exception:  # noqa: BLE001 - fetching must go on after any failure
                 self._complaints.failed("consumer")
                 self._stopped.wait(AGAIN_SECONDS)
             finally:

@@ -162,7 +162,7 @@ class ShareMember:
             except (self._library.KafkaException, RuntimeError) as failure:
                 self._complaints.complain("share", str(failure))
                 self._stopped.wait(AGAIN_SECONDS)
-            except Exception:  # noqa: BLE001 - whatever it is, somebody must go on fetching
+            except Exception:  # noqa: BLE001 - fetching must go on after any failure
                 self._complaints.failed("share")
                 self._stopped.wait(AGAIN_SECONDS)
             finally:
@@ -173,7 +173,7 @@ class ShareMember:
                         consumer.close()
 
     def _step(self, consumer: Any) -> None:
-        """One poll, and whatever becomes of it."""
+        """Poll once, and handle the result."""
         acquired = []
         for message in consumer.poll(POLL_SECONDS):
             if message.error() is None:

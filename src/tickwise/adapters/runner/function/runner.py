@@ -150,7 +150,7 @@ class FunctionRunner:
             await self.close()
             raise Misconfigured(
                 f"the modules of function_modules ({', '.join(self._modules)}) take longer than {START_SECONDS:.0f} s "
-                "to import; move what they do at import into their functions"
+                "to import; move the work done at import into their functions"
             ) from None
         except Misconfigured:
             await self.close()

@@ -440,7 +440,7 @@ def _succeeded(number: int, started: float, ended: float, value: Any) -> Result:
     try:
         return Result(number, started, ended, _encode(value).decode())
     except Exception as error:  # noqa: BLE001  # what it returned may be too large for our memory, too
-        text = f"what the function returned is not JSON: {error}"
+        text = f"the function's result is not JSON: {error}"
         return _failed(number, started, ended, "result", text)
 
 

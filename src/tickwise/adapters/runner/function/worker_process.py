@@ -1,6 +1,6 @@
 """One function worker as the executor sees it: its process, its socket, and the runs that it holds.
 
-States: starting (until its `Hello`) → ready → ended. It ends once, for whatever cause, and then says so once.
+States: starting (until its `Hello`) → ready → ended. It ends once, for any cause, and then reports its end once.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Final
 
 FAILURES: Final = 5
-"""In a row, from one host, of whatever jobs."""
+"""Failures in a row, of one host, over all jobs."""
 OPEN_SECONDS: Final = 30.0
 PROBE_SECONDS: Final = 5.0
 """When to ask again while a probe is under way."""

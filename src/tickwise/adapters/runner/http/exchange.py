@@ -21,7 +21,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, whatever its status."""
+    """An answer, with any status."""
 
     status: int
     headers: Mapping[str, str]

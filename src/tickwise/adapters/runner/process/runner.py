@@ -276,7 +276,7 @@ class ProcessRunner(SlotRunner):
                 obeys = loop.create_task(ask_tree(tree, end, threads=self._threads, clock=settings.clock))
                 await asyncio.wait({obeys, attempt.hurry}, return_when=asyncio.FIRST_COMPLETED)
                 obeys.cancel()
-                await asyncio.gather(obeys, return_exceptions=True)  # whatever it met, the KILL comes next
+                await asyncio.gather(obeys, return_exceptions=True)  # after any failure the KILL comes next
             reason = None if end.done() and not attempt.trouble.done() else attempt.trouble.result()
         finally:
             if deadline:
@@ -419,7 +419,7 @@ def _signal_name(number: int) -> str:
 
 def _untold(attempt: Attempt, ended: float) -> Ending:
     """How it ended is not known: who had started it for us was killed meanwhile."""
-    error = "how it ended was lost with the process that starts tasks as other users, which was killed"
+    error = "the outcome is lost: the process that starts tasks as other users was killed"
     return Ending(Verdict.FAILED, attempt.started, ended, "crashed", error)
 
 

@@ -146,8 +146,8 @@ def python_for(user: TaskUser) -> TaskPython:
             return found
     TaskPython(moved, None, lock).release()
     raise Misconfigured(
-        f"the user {user.name}, as which tasks run, can run neither {sys.executable} nor what was made of it in "
-        f"{folder}; install Python and Tickwise where all users can read them, such as /opt, or set "
+        f"tasks run as the user {user.name}, and this user can run neither {sys.executable} nor its copy in {folder}; "
+        "install Python and Tickwise where all users can read them, such as /opt, or set "
         "TICKWISE_RUN_TASKS_AS to a user that can"
     )
 

@@ -155,7 +155,7 @@ class RunRecord(Placed):
     failures: int = 0
     crashes: int = 0
     settled: bool = False
-    """Its overlap is decided: it may start, whatever else goes on."""
+    """Its overlap is decided: it may start beside all other runs."""
     guarded: bool = False
     blocked: bool = False
     """It waits for an earlier run of its job, or for a slot."""

@@ -77,7 +77,7 @@ def of_tables(rows: Sequence[Row]) -> Iterator[str]:
         )
     if unclean := [f"{row['name']} ({row['dead']:,} dead rows)" for row in rows if row["unclean"]]:
         yield (
-            f"vacuum is far behind on {_names(unclean)}: look for what holds it up (autovacuum off, its workers busy "
+            f"vacuum is far behind on {_names(unclean)}: look for the cause (autovacuum off, its workers busy "
             "elsewhere, an old transaction), then VACUUM by hand once"
         )
     if unread := [f"{row['name']} ({row['changed']:,} changes)" for row in rows if row["unread"]]:

@@ -62,7 +62,7 @@ POOL_SETTINGS: Final = {"jit": "off", "idle_in_transaction_session_timeout": "30
 
 
 READ_SETTINGS: Final = {"default_transaction_read_only": "on"}
-"""Of a store that only reads: nothing is written by it, whatever server the address leads to."""
+"""The session setting of a store that only reads: it writes to no server, not even to a primary."""
 
 
 class Terms(NamedTuple):
@@ -391,7 +391,7 @@ class Links:
                 await pool.expire_connections()
             raise
         finally:
-            # What was done is done, and an error that is under way stays what it is, whatever giving back says.
+            # An error while the connection is given back must not replace the result or the first error.
             with contextlib.suppress(*_LOST, asyncpg.PostgresError, asyncpg.InternalClientError):
                 await pool.release(connection)
 

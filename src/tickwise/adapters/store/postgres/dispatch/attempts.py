@@ -169,7 +169,7 @@ class Attempts(Part):
         try:
             places = {number: await self._lanes.place(number) for number in {row[_LANE] for row in rows}}
         except Unavailable:
-            # They are taken, whatever order they come in: that a lane was not known here must not lose them.
+            # They are claimed in any order: a lane that was unknown here must not lose them.
             return rows
         claimer.took([(place.lane.priority, place.namespace) for place in places.values()])
         if len(places) > 1:

@@ -24,7 +24,7 @@ NARROW_SECONDS: Final = 86_400.0
 """A window of next fires in which the jobs are put in order; in a wider one the newest jobs are looked at in turn."""
 
 FEW: Final = 500
-"""So many jobs of a namespace, with a label or of a schedule type are all looked at, whatever else is asked of them;
+"""Up to so many jobs of a namespace, with a label or of a schedule type are all scanned, with any further filters;
 among more, those are found first that are planned, due or failed, which may be those of everybody."""
 
 

@@ -97,7 +97,7 @@ class ClaimCursor:
 
     @property
     def fair(self) -> bool:
-        """Whether this claim begins with the run that has waited longest, whatever its priority."""
+        """Whether this claim begins with the run that has waited longest, of any priority."""
         return self.count % FAIR_EVERY == 0
 
     def looks_ahead(self, monotonic: float, ahead_seconds: float) -> bool:

@@ -101,7 +101,7 @@ async def _wake_keys(
 
 
 async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> None:
-    """Nobody else starts or wakes anything with these keys, each given once, until this transaction ends."""
+    """Lock these keys, each given once: no other transaction starts or wakes a run with them until this one ends."""
     if keys:
         await connection.execute(statement("limits_lock"), *halves(keys))
 

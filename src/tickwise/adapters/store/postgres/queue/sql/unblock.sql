@@ -3,7 +3,7 @@
 -- a row that would replace each other (CANCEL_RUNNING, asked for in one way), it is the last: at its start the others go. (They are gone
 -- already, unless one began to wait in the moment in which it was asked to stop.) However many wait, it looks at a few of them
 -- (`runs_waits`, `runs_line`). $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk,
--- since the sweep repeats whatever a crash of the server loses. A run that another transaction has locked is left to the next sweep:
+-- since the sweep repeats the updates that a crash of the server loses. A run that another transaction has locked is left to the next sweep:
 -- waiting for it could be a deadlock.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
