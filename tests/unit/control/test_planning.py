@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
@@ -14,7 +16,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.planning import Timing, planned, timing
 from tickwise.domain.errors import Invalid
 from tickwise.domain.schedule import MisfireMode, ScheduleType
-from tickwise.roles.shared.definition import CalendarUse, MisfirePolicy
+from tickwise.roles.shared.definition import CalendarUse, MisfirePolicy, Plan
 
 JOB = UUID(int=7)
 NOW = 1_800_000_000.25
@@ -51,3 +53,12 @@ def test_the_short_way_comes_to_the_same(kind: Any, **said: Any) -> None:
     """The same plan, or the same refusal at the same field, whatever is said of time."""
     body = JobBody(name="a", schedule_type=kind, **said)
     assert outcome(lambda: planned(body, JOB, NOW)) == outcome(lambda: timing(body, JOB, NOW))
+
+
+@pytest.mark.parametrize("name", ["schedule_time", "at"])
+def test_one_time_takes_the_short_way_under_either_name(name: str) -> None:
+    """A job that names its one time by the short form costs a submit no more than one that names it by the long form:
+    both take the short way, to the same plan."""
+    time = datetime.fromtimestamp(NOW + 60.0, UTC)
+    found = timing(msgspec.convert({"name": "a", name: time}, JobBody), JOB, NOW)
+    assert found == Timing(Plan(schedule_type=ScheduleType.FUTURE, schedule_time=NOW + 60.0), NOW + 60.0, usual=True)

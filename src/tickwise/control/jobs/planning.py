@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.control.bodies import SCHEDULE_DETAILS, SCHEDULE_NAMED, SCHEDULE_POLICIES, TEXT_MAX
-from tickwise.control.times import EPOCH, instant
+from tickwise.control.times import instant
 from tickwise.domain import schedule as schedules
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import Overlap
@@ -90,8 +90,8 @@ LASTING: Final = (*RECURRING, ScheduleType.ON_DEMAND)
 """Jobs of which there may be another run at any time: stores keep them, and they can be paused."""
 ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", *(field.name for field in SCHEDULE_FIELDS))
 _DRAWN: Final = DrawnFields(SCHEDULE_FIELDS)
-_others = attrgetter("at", *(field.name for field in SCHEDULE_FIELDS))
-_NOTHING: Final = (UNSET,) * (1 + len(SCHEDULE_FIELDS))
+_policies_sent = attrgetter(*SCHEDULE_POLICIES)
+_NO_POLICIES: Final = (UNSET,) * len(SCHEDULE_POLICIES)
 AT_ONCE: Final = Timing(Plan(schedule_type=ScheduleType.IMMEDIATE), None, usual=True)
 _UTC_SAID: Final = (UNSET, None, UTC_NAME)
 _FUTURE_SAID: Final = (ScheduleType.FUTURE, None)
@@ -109,18 +109,17 @@ def duration_seconds(text: str, pointer: str = "/every") -> float:
 
 
 def timing(said: ScheduleFields, job_id: UUID, now: float) -> Timing:
-    """`planned`, without the detour for what almost every job of a busy day says: one time to come, or at once.
+    """`planned`, on a short way for almost every job of a busy day: one time to come, under either name, or at once.
     All other bodies, and refused ones, take the long way."""
     if (
         said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
         or said.timezone not in _UTC_SAID or said.start_at or said.end_at or said.max_runs or said.dst
-        or said.jitter_seconds or said.window_seconds or said.misfire or said.overlap or said.calendars
-        or _others(said) != _NOTHING
+        or (said.schedule_time and said.at) or _policies_sent(said) != _NO_POLICIES
     ):  # fmt: skip
         return planned(said, job_id, now)
-    kind, time = said.schedule_type or None, said.schedule_time
+    kind, time = said.schedule_type or None, said.schedule_time or said.at
     if time and kind in _FUTURE_SAID:
-        at = (time - EPOCH).total_seconds()
+        at = instant(time)
         if now <= at <= LAST_INSTANT:
             return Timing(Plan(schedule_type=ScheduleType.FUTURE, schedule_time=at), at, usual=True)
     elif not time and kind is ScheduleType.IMMEDIATE:
@@ -262,6 +261,8 @@ def _inferred(said: NormalizedSchedule) -> ScheduleType:
 def _policies(said: ScheduleFields, before: Plan | None) -> dict[str, Any]:
     """The fields of a plan that say what is done with its times; what was not said is as `before`, or the default."""
     found: dict[str, Any] = {} if before is None else {name: getattr(before, name) for name in SCHEDULE_POLICIES}
+    if _policies_sent(said) == _NO_POLICIES:
+        return found
     if said.jitter_seconds is not UNSET:
         found["jitter_seconds"] = float(said.jitter_seconds or 0.0)
         if said.jitter_seconds and said.window_seconds is UNSET:
@@ -368,7 +369,7 @@ def plan_of(definition: Plan) -> Plan:
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """The fields of the definition that say when, and what then."""
-    return {name: getattr(plan, name) for name in Plan.__struct_fields__}
+    return msgspec.structs.asdict(plan)
 
 
 def is_decided(plan: Plan) -> bool:
