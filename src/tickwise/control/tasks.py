@@ -59,6 +59,15 @@ class CheckedTask(NamedTuple):
     """Why nobody knows whether that script compiles."""
 
 
+class KindRules(NamedTuple):
+    """The rules of a task kind for the policies of a job."""
+
+    limits: Collection[str]
+    """The limits that its tasks support."""
+    reasons: Collection[str] | None
+    """The reasons of its own that it names; None: it names none, or is unknown."""
+
+
 class TaskCheck:
     """Asks the kinds, and remembers what they said.
 
@@ -137,15 +146,12 @@ class TaskCheck:
         """The task that runs the registered function of this name."""
         return self(_encode({"kind": "function", "name": name}))
 
-    def limits(self, kind: str) -> Collection[str]:
-        """The limits that tasks of this kind support; of an unknown kind, all limits."""
+    def rules_of(self, kind: str) -> KindRules:
+        """The rules of this kind; those of an unknown kind allow everything."""
         strategy = self._kinds.get(kind)
-        return TaskLimits._fields if strategy is None else strategy.limits
-
-    def reasons(self, kind: str) -> Collection[str] | None:
-        """The reasons of its own that this kind names; None: it names none, or is unknown."""
-        strategy = self._kinds.get(kind)
-        return strategy.reasons if isinstance(strategy, KindWithReasons) else None
+        if strategy is None:
+            return KindRules(TaskLimits._fields, None)
+        return KindRules(strategy.limits, strategy.reasons if isinstance(strategy, KindWithReasons) else None)
 
     def _ask(self, task: bytes) -> CheckedTask:
         said = _decoded(task)

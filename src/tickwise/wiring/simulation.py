@@ -32,7 +32,7 @@ from tickwise.adapters.clock import MovedClock, SystemClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.control.bodies import JobBody
-from tickwise.control.jobs.planning import Timing, plan_fields, timing, zone_data
+from tickwise.control.jobs.planning import Timing, plan_fields, timing
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before, most_per_minute
@@ -280,7 +280,7 @@ def _new_job(subject: Subject, now: float, calendars: Collection[str]) -> NewJob
         never=when.never,
         labels=body.labels or None,
         calendars=tuple(use.name for use in when.plan.calendars),
-        zone_data=zone_data(when.plan) if when.recurs else None,
+        zone_data=when.zone_data,
     )
 
 

@@ -280,7 +280,7 @@ def test_the_reasons_of_our_kinds_are_known() -> None:
     """Each says that it has none of its own, so a rule for an unknown reason is refused."""
     check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
     for name in ("function", "http", "python", "shell"):
-        reasons = check.reasons(name)
+        reasons = check.rules_of(name).reasons
         assert reasons == ()
         with pytest.raises(Invalid, match=f"no task of the kind {name} fails with the reason 'throttled'"):
             doubtful(THROTTLED, CheckedTask(name, msgspec.Raw(b"{}"), None), reasons)
@@ -296,7 +296,7 @@ def test_a_kind_names_reasons_of_its_own() -> None:
 
 def test_a_reason_of_a_kind_of_others_is_told_of_and_not_refused() -> None:
     """Nobody here knows with what their tasks end."""
-    reasons = TaskCheck({}).reasons("spark")
+    reasons = TaskCheck({}).rules_of("spark").reasons
     [said] = doubtful(THROTTLED, CheckedTask("spark", msgspec.Raw(b"{}"), None), reasons)
     assert "'throttled'" in said
     assert "spark" in said

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.planning import Timing, planned, timing
 from tickwise.domain.errors import Invalid
+from tickwise.domain.model import run_id
 from tickwise.domain.schedule import MisfireMode, ScheduleType
 from tickwise.roles.shared.definition import CalendarUse, MisfirePolicy, Plan
 
@@ -59,6 +60,7 @@ def test_the_short_way_comes_to_the_same(kind: Any, **said: Any) -> None:
 def test_one_time_takes_the_short_way_under_either_name(name: str) -> None:
     """A job that names its one time by the short form costs a submit no more than one that names it by the long form:
     both take the short way, to the same plan."""
-    time = datetime.fromtimestamp(NOW + 60.0, UTC)
-    found = timing(msgspec.convert({"name": "a", name: time}, JobBody), JOB, NOW)
-    assert found == Timing(Plan(schedule_type=ScheduleType.FUTURE, schedule_time=NOW + 60.0), NOW + 60.0, usual=True)
+    at = NOW + 60.0
+    found = timing(msgspec.convert({"name": "a", name: datetime.fromtimestamp(at, UTC)}, JobBody), JOB, NOW)
+    plan = Plan(schedule_type=ScheduleType.FUTURE, schedule_time=at)
+    assert found == Timing(plan, at, usual=True, run_id=run_id(JOB, at))

@@ -10,7 +10,8 @@ import msgspec
 
 from tests.support.kinds import builtin_kinds
 from tickwise.control.bodies import JobBody
-from tickwise.control.jobs.composing import Composed, Scene, compose
+from tickwise.control.jobs.composing import Composed, compose
+from tickwise.control.jobs.scene import Scene
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.model import Principal
 from tickwise.importers.report import ImportReport

@@ -15,7 +15,8 @@ import pytest
 from tests.support.kinds import builtin_kinds
 from tickwise.adapters.runner.kinds import ShellKind
 from tickwise.control.bodies import JobBody
-from tickwise.control.jobs.composing import Scene, compose
+from tickwise.control.jobs.composing import compose
+from tickwise.control.jobs.scene import Scene
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.model import Principal

@@ -26,18 +26,13 @@ from tickwise.control.circuit_breaker import Remembered, StoreCircuitBreaker
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
-from tickwise.control.jobs.composing import (
-    Composed,
-    Scene,
-    check_calendars,
-    check_texts,
-    resolve_task,
-    successors,
-)
+from tickwise.control.jobs.composing import Composed
 from tickwise.control.jobs.planning import planned
 from tickwise.control.jobs.policies import check_kept, policies
+from tickwise.control.jobs.resolving import check_calendars, check_texts, resolve_task
+from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
-from tickwise.control.jobs.successors import NOTHING, Graph, listed
+from tickwise.control.jobs.successors import NOTHING, Graph, listed, successors
 from tickwise.control.receipts import Once
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
@@ -383,9 +378,9 @@ def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) ->
     if body.calendars:
         check_calendars(body.calendars, scene.calendars)
     found = policies(body)
-    successors(body, job_id, name, scene)
+    successors(body, job_id, name, scene.successors)
     if body.limits and resolved is not None:
-        check_kept(found["limits"], resolved.task.kind, check.limits(resolved.task.kind), sent=True)
+        check_kept(found["limits"], resolved.task.kind, check.rules_of(resolved.task.kind).limits, sent=True)
 
 
 def _successors_named(bodies: Sequence[JobBody]) -> frozenset[str]:

@@ -15,22 +15,15 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composer import JobComposer
-from tickwise.control.jobs.composing import (
-    OWN_FUNCTION,
-    ResolvedTask,
-    check_calendars,
-    check_texts,
-    lane,
-    resolve_task,
-    successors,
-)
+from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
 from tickwise.control.jobs.planning import Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, replan_changed
+from tickwise.control.jobs.resolving import OWN_FUNCTION, ResolvedTask, check_calendars, check_texts, resolve_task
 from tickwise.control.jobs.submission import Submissions, Submitted
-from tickwise.control.jobs.successors import listed
+from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_text
 from tickwise.control.wakeups import wake_all
@@ -181,13 +174,14 @@ class JobChanges:
         name = clean_text(body.name or row.name, "/name")
         labels = row.labels if body.labels is UNSET else body.labels or {}
         where = lane(body, task, scene.offered, row.lane)
-        fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene)
+        fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
         keyed = Keyed(row.job_id, where.queue, labels)
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
+        rules = self._composer.check.rules_of(task.kind)
         if body.limits or resolved is not None:
-            check_kept(definition.limits, task.kind, self._composer.check.limits(task.kind), sent=bool(body.limits))
-        doubts = doubtful(definition.retry, task, self._composer.check.reasons(task.kind)) if body.retry else ()
+            check_kept(definition.limits, task.kind, rules.limits, sent=bool(body.limits))
+        doubts = doubtful(definition.retry, task, rules.reasons) if body.retry else ()
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,

@@ -12,8 +12,9 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
-from tickwise.control.jobs.composing import Composed, Scene, compose
+from tickwise.control.jobs.composing import Composed, compose
 from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, read, rechecked
+from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import NOTHING, listed, look
 from tickwise.control.rules import calendars_known
 from tickwise.control.tasks import Findings, TaskCheck
@@ -31,7 +32,7 @@ class JobComposer:
         self._context = context
         self.check = check
 
-    def usual_scene(self, body: JobBody) -> Scene | None:
+    def _usual_scene(self, body: JobBody) -> Scene | None:
         """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
         if body.task_id or body.calendars or body.then or body.on_failure:
             return None
@@ -70,9 +71,16 @@ class JobComposer:
         tasks = (bytes(body.task) for body in bodies if body.task is not UNSET)
         return await self.check.scripts_looked_at(tasks, Turns(self._context.clock))
 
-    async def compose(self, who: Principal, body: JobBody, scene: Scene) -> Composed:
-        """The job of a body. A create that is repeated after its time has passed is composed as it was then. Raises
-        `Invalid`."""
+    async def look_up(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
+        """`scene`, with the findings on the scripts in the bodies. Raises `StoreUnavailable`."""
+        scripts = await self.scripts_of(bodies)
+        return (await self.scene(who, bodies))._replace(scripts=scripts)
+
+    async def compose(self, who: Principal, body: JobBody, scene: Scene | None = None) -> Composed:
+        """The job of a body; without a scene, the objects that it names are looked up. A create that is repeated after
+        its time has passed is composed as it was then. Raises `Invalid`, and `StoreUnavailable` if it looks up."""
+        if scene is None:
+            scene = self._usual_scene(body) or await self.look_up(who, (body,))
         try:
             return self.compose_now(who, body, scene)
         except Invalid as refusal:

@@ -25,6 +25,7 @@ from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import SCHEDULE_FIELDS
+from tickwise.domain.model import run_id
 from tickwise.domain.schedule import ASKED_FOR, UNTIMED, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, data_version
 from tickwise.roles.shared.definition import CalendarUse, ClockChanges, MisfirePolicy, Plan
@@ -82,6 +83,10 @@ class Timing(NamedTuple):
     warnings: tuple[str, ...] = ()
     usual: bool = False
     """Nothing but type and time is other than the default."""
+    run_id: UUID | None = None
+    """The id of its only run; None if it recurs, or a scheduler must decide it."""
+    zone_data: str | None = None
+    """The version of the zone data behind `due`; None if no zone's rules were needed."""
 
 
 UTC_NAME: Final = "UTC"
@@ -92,7 +97,7 @@ ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", *(field.name for field 
 _DRAWN: Final = DrawnFields(SCHEDULE_FIELDS)
 _policies_sent = attrgetter(*SCHEDULE_POLICIES)
 _NO_POLICIES: Final = (UNSET,) * len(SCHEDULE_POLICIES)
-AT_ONCE: Final = Timing(Plan(schedule_type=ScheduleType.IMMEDIATE), None, usual=True)
+_AT_ONCE: Final = Plan(schedule_type=ScheduleType.IMMEDIATE)
 _UTC_SAID: Final = (UNSET, None, UTC_NAME)
 _FUTURE_SAID: Final = (ScheduleType.FUTURE, None)
 
@@ -109,22 +114,28 @@ def duration_seconds(text: str, pointer: str = "/every") -> float:
 
 
 def timing(said: ScheduleFields, job_id: UUID, now: float) -> Timing:
-    """`planned`, on a short way for almost every job of a busy day: one time to come, under either name, or at once.
-    All other bodies, and refused ones, take the long way."""
+    """`planned`, on a short way for almost every job of a busy day. All other bodies, and refused ones, take the long
+    way."""
+    return _usual(said, job_id, now) or planned(said, job_id, now)
+
+
+def _usual(said: ScheduleFields, job_id: UUID, now: float) -> Timing | None:
+    """The timing of one time to come, under either name, or of at once; None for all other bodies."""
     if (
         said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
         or said.timezone not in _UTC_SAID or said.start_at or said.end_at or said.max_runs or said.dst
         or (said.schedule_time and said.at) or _policies_sent(said) != _NO_POLICIES
     ):  # fmt: skip
-        return planned(said, job_id, now)
+        return None
     kind, time = said.schedule_type or None, said.schedule_time or said.at
     if time and kind in _FUTURE_SAID:
         at = instant(time)
         if now <= at <= LAST_INSTANT:
-            return Timing(Plan(schedule_type=ScheduleType.FUTURE, schedule_time=at), at, usual=True)
+            plan = Plan(schedule_type=ScheduleType.FUTURE, schedule_time=at)
+            return Timing(plan, at, usual=True, run_id=run_id(job_id, at))
     elif not time and kind is ScheduleType.IMMEDIATE:
-        return AT_ONCE
-    return planned(said, job_id, now)
+        return Timing(_AT_ONCE, None, usual=True, run_id=run_id(job_id, now))
+    return None
 
 
 def planned(said: ScheduleFields, job_id: UUID, now: float, before: Plan | None = None) -> Timing:
@@ -172,10 +183,11 @@ def _timed(plan: Plan, job_id: UUID, now: float, used: dict[str, str], warnings:
     if plan.schedule_type is ScheduleType.ON_DEMAND:
         return Timing(plan, None, True, True, warnings)
     if not schedule.recurs:
-        return Timing(plan, schedule.at, warnings=warnings)
+        only = None if is_decided(plan) else run_id(job_id, now if schedule.at is None else schedule.at)
+        return Timing(plan, schedule.at, warnings=warnings, run_id=only)
     due = schedules.next_fire(schedule, now)
-    never = (WILL_NEVER_FIRE,) if due is None else ()
-    return Timing(plan, due, True, due is None, (*schedules.warnings(schedule), *warnings, *never))
+    said = (*schedules.warnings(schedule), *warnings, *((WILL_NEVER_FIRE,) if due is None else ()))
+    return Timing(plan, due, True, due is None, said, zone_data=zone_data(plan))
 
 
 def retimed(plan: Plan, job_id: UUID, now: float) -> Timing:

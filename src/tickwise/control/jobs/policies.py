@@ -44,6 +44,7 @@ _DRAWN: Final = DrawnFields(OTHER_FIELDS)
 _ALL: Final = ("retry", "limits", "concurrency", "rate", "isolation", *(field.name for field in OTHER_FIELDS))
 _NOTHING: Final = (UNSET,) * len(_ALL)
 _all = attrgetter(*_ALL)
+_KEYED: Final = ("concurrency", "rate")
 KEYS: Final = "job, queue, namespace, label:NAME or key:TEXT"
 
 
@@ -63,6 +64,30 @@ def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType
     except (ValueError, RecursionError) as failure:
         raise Invalid(f"it cannot be read as JSON: {failure}", pointer=pointer) from None
     return payload
+
+
+class Policies(NamedTuple):
+    """The policies of a body, held against its task."""
+
+    fields: dict[str, Any]
+    """The fields of the definition that the body sets beside task, schedule and successors."""
+    warnings: tuple[str, ...] = ()
+
+
+def policies_for(body: JobBody, task: CheckedTask, check: TaskCheck, job_id: UUID, queue: str) -> Policies:
+    """`policies`, with what the kind of the task supports, and the texts of the keys. Raises `Invalid`."""
+    found = policies(body)
+    warnings: tuple[str, ...] = ()
+    if body.limits or body.retry:
+        rules = check.rules_of(task.kind)
+        if body.limits:
+            check_kept(found["limits"], task.kind, rules.limits, sent=True)
+        if body.retry:
+            warnings = doubtful(found["retry"], task, rules.reasons)
+    if body.concurrency or body.rate:
+        keyed = Keyed(job_id, queue, body.labels or {})
+        found |= limit_keys(found.get("concurrency"), found.get("rate"), keyed, _KEYED)
+    return Policies(found, warnings)
 
 
 def policies(body: JobBody) -> dict[str, Any]:
@@ -100,9 +125,9 @@ def check_policies(definition: Definition, task: CheckedTask, check: TaskCheck) 
     if definition.retry != _NO_RETRY:
         retry = definition.retry
         _checked_retry(RetryBody(**{name: getattr(retry, name) for name in retry.__struct_fields__}))
-        doubtful(retry, task, check.reasons(task.kind))
+        doubtful(retry, task, check.rules_of(task.kind).reasons)
     if definition.limits != _NO_LIMITS:
-        check_kept(_checked_limits(definition.limits), task.kind, check.limits(task.kind), sent=True)
+        check_kept(_checked_limits(definition.limits), task.kind, check.rules_of(task.kind).limits, sent=True)
     _checked_concurrency(definition.concurrency)
     _checked_rate(definition.rate)
     if bytes(definition.payload) != b"{}":
@@ -280,19 +305,22 @@ class Keyed(NamedTuple):
 
 def with_keys(definition: Definition, keyed: Keyed, sent: Collection[str]) -> Definition:
     """The same with the texts by which stores know its limits. `sent`: the fields of the body, for pointers."""
-    if definition.concurrency is None and definition.rate is None:
-        if definition.limit_key is None and definition.rate_key is None:
-            return definition
-        return msgspec.structs.replace(definition, limit_key=None, rate_key=None)
+    keys = limit_keys(definition.concurrency, definition.rate, keyed, sent)
+    if keys == {"limit_key": definition.limit_key, "rate_key": definition.rate_key}:
+        return definition
+    return msgspec.structs.replace(definition, **keys)
+
+
+def limit_keys(
+    concurrency: Concurrency | None, rate: Rate | None, keyed: Keyed, sent: Collection[str]
+) -> dict[str, str | None]:
+    """The texts by which stores know these limits. `sent`: the fields of the body, for pointers. Raises `Invalid`."""
     keys: dict[str, str | None] = {"limit_key": None, "rate_key": None}
-    for name, field, said in (
-        ("limit_key", "concurrency", definition.concurrency),
-        ("rate_key", "rate", definition.rate),
-    ):
+    for name, field, said in (("limit_key", "concurrency", concurrency), ("rate_key", "rate", rate)):
         if said is not None:
             pointer = f"/{field}/key" if field in sent or "labels" not in sent else "/labels"
             keys[name] = _key(said.key, keyed, pointer)
-    return msgspec.structs.replace(definition, **keys)
+    return keys
 
 
 def key_in_words(key: str) -> str:

@@ -16,9 +16,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tickwise.control.bodies import TEXT_MAX, JobBody
-from tickwise.control.jobs.composing import Scene, check_calendars, check_texts, labels_of, successors, usual_lane
-from tickwise.control.jobs.planning import RECURRING, is_decided, retimed, zone_data
+from tickwise.control.jobs.lanes import labels_of, usual_lane
+from tickwise.control.jobs.planning import RECURRING, retimed
 from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
+from tickwise.control.jobs.resolving import check_calendars, check_texts
+from tickwise.control.jobs.scene import Scene
+from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Invalid
@@ -98,24 +101,22 @@ def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskChec
     check_policies(definition, task, check)
     _check_rest(job, definition, scene)
     timing = retimed(definition, job.job_id, scene.now)
-    due = timing.due
     made = with_keys(definition, Keyed(job.job_id, lane.queue, job.labels or {}), ())
     if task.text != definition.task:
         made = msgspec.structs.replace(made, task=task.text)
-    own_run = None if timing.recurs or is_decided(definition) else run_id(job.job_id, scene.now if due is None else due)
     return job._replace(
         schedule_type=definition.schedule_type.value,
         task_kind=task.kind,
         definition=job.definition if made == definition else encode_definition(made),
         lane=lane,
         recurring=timing.recurs,
-        run_id=own_run,
-        due=due,
+        run_id=timing.run_id,
+        due=timing.due,
         never=timing.never,
         named=job.digest is not None,
         owner=None if job.owner == job.created_by else job.owner,
         calendars=tuple(use.name for use in definition.calendars),
-        zone_data=zone_data(definition) if timing.recurs else None,
+        zone_data=timing.zone_data,
     )
 
 
@@ -163,7 +164,7 @@ def _check_rest(job: NewJob, definition: Definition, scene: Scene) -> None:
         check_calendars(definition.calendars, scene.calendars)
     if definition.then or definition.on_failure:
         said = JobBody(then=[*map(str, definition.then)], on_failure=[*map(str, definition.on_failure)])
-        successors(said, job.job_id, job.name, scene)
+        successors(said, job.job_id, job.name, scene.successors)
     if job.digest is not None and len(job.digest) != DIGEST_BYTES:
         raise Invalid("the digest of a body has 32 bytes", pointer="")
     warnings = definition.warnings

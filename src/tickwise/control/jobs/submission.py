@@ -103,11 +103,7 @@ class Submissions:
         self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
     ) -> Submitted | Replay:
         """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
-        scene = self._composer.usual_scene(body)
-        if scene is None:
-            scripts = await self._composer.scripts_of((body,))
-            scene = (await self._composer.scene(who, (body,)))._replace(scripts=scripts)
-        composed = await self._composer.compose(who, body, scene)
+        composed = await self._composer.compose(who, body)
         job = composed.job
         submitted = Submitted(job.job_id, composed.warnings)
         if receipt_for is None:
@@ -158,8 +154,7 @@ class Submissions:
     ) -> tuple[list[Verdict], dict[int, NewJob]]:
         """A verdict for each body, and the jobs to store by their place."""
         readable = [body for body in bodies if isinstance(body, JobBody)]
-        scripts = await self._composer.scripts_of(readable)
-        scene = (await self._composer.scene(who, readable))._replace(scripts=scripts)
+        scene = await self._composer.look_up(who, readable)
         verdicts: list[Verdict] = []
         jobs: dict[int, NewJob] = {}
         turns = Turns(self._context.clock)

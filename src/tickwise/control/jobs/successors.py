@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
+from tickwise.control.bodies import JobBody
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.store import JobRow, JobStore
@@ -124,6 +125,18 @@ def resolved(said: References, field: str, *, own: UUID, graph: Graph) -> tuple[
             raise Invalid(f"the job {name[:200]!r} is named twice; name it once", pointer=pointer)
         found[job_id] = None
     return tuple(found)
+
+
+def successors(body: JobBody, job_id: UUID, name: str, graph: Graph) -> dict[str, tuple[UUID, ...]]:
+    """The fields `then` and `on_failure`, as far as they were sent, as ids. Raises `Invalid`."""
+    found = {
+        field: resolved(said, field, own=job_id, graph=graph)
+        for field, said in (("then", body.then), ("on_failure", body.on_failure))
+        if said is not UNSET
+    }
+    if any(found.values()):
+        check_sequence(job_id, name, fields=found, graph=graph)
+    return found
 
 
 def _is_own(name: str, own: UUID) -> bool:

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 
 from tickwise.control.bodies import PreviewBody
 from tickwise.control.context import ControlContext
-from tickwise.control.jobs.composing import check_calendars
 from tickwise.control.jobs.planning import planned, upcoming
 from tickwise.control.jobs.replans import paused_note
+from tickwise.control.jobs.resolving import check_calendars
 from tickwise.control.rules import calendars_known, rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules

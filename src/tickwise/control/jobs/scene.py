@@ -1,0 +1,28 @@
+"""The facts that composing needs beside a body, as the store and the active executors gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tickwise.control.jobs.successors import NOTHING, Graph
+from tickwise.control.tasks import NO_FINDINGS, Findings
+from tickwise.ports.store import StoredTask
+from tickwise.roles.shared.served_queues import Serving
+
+
+class Scene(NamedTuple):
+    """The facts that composing needs beside the body."""
+
+    now: float
+    tasks: Mapping[str, StoredTask]
+    """The stored tasks that are named by `taskId`, as far as they exist."""
+    offered: frozenset[str]
+    calendars: frozenset[str] = frozenset()
+    """The calendars that are named, as far as they exist."""
+    successors: Graph = NOTHING
+    """The jobs that are named as successors, and what follows from them."""
+    scripts: Findings = NO_FINDINGS
+    """The findings on the scripts in the bodies."""
+    serving: Serving | None = None
+    """None: it is not known which lanes are served."""
