@@ -16,7 +16,7 @@ from tickwise.ports.store import ExecutorRow, JobRow, Receipt, RunRow, Store
 from tickwise.ports.store.searches import Searches
 from tickwise.roles.shared.group_commit import surely
 from tickwise.roles.shared.hint_publisher import HintPublisher
-from tickwise.roles.shared.served_queues import Serving
+from tickwise.roles.shared.served_queues import NOBODY, Serving
 
 EXECUTORS_FRESH_SECONDS: Final = 2.0
 """How old the list of active executors may be: a warning may lag, a submit must not wait for it."""
@@ -72,26 +72,25 @@ class ActiveExecutors:
         self._clock = clock
         self._time = time
         self._rows: tuple[ExecutorRow, ...] = ()
-        self._names: frozenset[str] = frozenset()
-        self._serving = Serving(())
+        self._serving = NOBODY
         self._until = float("-inf")
 
     async def functions(self) -> frozenset[str]:
         """Names. While one caller reads them anew, the others get the old ones."""
+        return (await self.serving()).functions
+
+    async def serving(self) -> Serving:
+        """The functions and the lanes that they serve."""
         if self._clock.monotonic() >= self._until:
             await self._look()
-        return self._names
+        return self._serving
 
-    def fresh_functions(self) -> frozenset[str] | None:
+    def fresh_serving(self) -> Serving | None:
         """The same if nobody need be asked."""
-        return self._names if self._clock.monotonic() < self._until else None
+        return self._serving if self._clock.monotonic() < self._until else None
 
-    def known_functions(self) -> frozenset[str]:
+    def known_serving(self) -> Serving:
         """The same however old it is."""
-        return self._names
-
-    def serving(self) -> Serving:
-        """The lanes that they serve, however old that is."""
         return self._serving
 
     async def rows(self) -> tuple[ExecutorRow, ...]:
@@ -109,7 +108,6 @@ class ActiveExecutors:
             # It only costs a warning; the write that follows, or came before, tells whether the store is there.
             return
         self._rows = tuple(row for row in rows if row.gone_at is None and row.lease_until > now)
-        self._names = frozenset(name for row in self._rows for name in row.functions)
         self._serving = Serving(self._rows)
 
 

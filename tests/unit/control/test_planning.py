@@ -35,7 +35,7 @@ def outcome(make: Any) -> Timing | tuple[str, str | None]:
         found: Timing = make()
     except Invalid as refusal:
         return refusal.detail, refusal.pointer
-    return found._replace(usual=False)
+    return msgspec.structs.replace(found, usual=False)
 
 
 @given(

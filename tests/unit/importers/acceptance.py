@@ -26,7 +26,7 @@ _CHECK: Final = TaskCheck({kind.name: kind for kind in builtin_kinds()})
 def accepted(job: Mapping[str, Any]) -> Composed:
     """The job that the product makes of a body. Raises what the API would answer with."""
     body = msgspec.json.decode(json.dumps(job).encode(), type=JobBody)
-    return compose(_WHO, body, Scene(now=NOW, tasks={}, offered=frozenset()), _CHECK, b"0123456789")
+    return compose(_WHO, body, Scene(now=NOW, tasks={}), _CHECK, b"0123456789")
 
 
 def check_report(report: ImportReport) -> None:

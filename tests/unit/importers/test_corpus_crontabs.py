@@ -108,7 +108,7 @@ def test_whatever_is_not_refused_is_a_job_that_the_product_takes() -> None:
     """Its body passes every check that `POST /jobs` makes."""
     text = 'MAILTO=ops\nA="b c"\nSHELL=/bin/bash\nRANDOM_DELAY=5\nCRON_TZ=Asia/Tokyo\n# said\n'
     text += "".join(f"{line}\n" for line, _ in ODD_LINES)
-    scene = Scene(now=1_800_000_000.0, tasks={}, offered=frozenset())
+    scene = Scene(now=1_800_000_000.0, tasks={})
     check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
     for system in (False, True):
         report = read_crontab(text.replace(" a", " daemon a") if system else text, source="/etc/crontab", system=system)

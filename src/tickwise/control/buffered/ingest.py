@@ -304,9 +304,9 @@ class BufferedIngest:
     async def _scene_or_seen(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         named = any(body.task_id or body.calendars or body.then or body.on_failure for body in bodies)
         if not named:
-            now, offered = self._context.time.fresh(), self._context.executors.fresh_functions()
-            if now is not None and offered is not None:
-                return Scene(now, {}, offered, serving=self._context.executors.serving())
+            now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
+            if now is not None and serving is not None:
+                return Scene(now, {}, serving)
         try:
             scene = await self._breaker.ask(lambda: self._composer.scene(who, bodies), probes=not named)
         except StoreUnavailable:
@@ -338,14 +338,8 @@ class BufferedIngest:
         graph = self._graphs_seen.find((namespace, names)) if names else NOTHING
         if graph is None:
             raise _cannot_tell("successor")
-        return Scene(
-            self._context.time.at_best(),
-            tasks,
-            self._context.executors.known_functions(),
-            calendars,
-            graph,
-            serving=self._context.executors.serving(),
-        )
+        now, serving = self._context.time.at_best(), self._context.executors.known_serving()
+        return Scene(now, tasks, serving, calendars, graph)
 
     def _message(self, request: Request) -> Message:
         """As it is sent: signed, where there is a secret."""

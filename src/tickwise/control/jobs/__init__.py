@@ -5,8 +5,8 @@
 
 - `service` is the entrance; `control.requests` is the one to create, change and cancel. `submission` stores what was
   composed.
-- `composer` looks up the objects that a body names. `composing` makes the job: it asks `planning`, `resolving`, `lanes`,
-  `policies` and `successors` once each, in this order, and each hands over a value.
+- `composer` looks up the objects that a body names. `composing` makes the job: it asks `planning`, `resolving`,
+  `lanes`, `policies` and `successors` once each, in this order, and each hands over a value.
 - These and `replans` are pure functions over bodies and rows. A refusal points at a field.
 - `successors` and `links` keep sequences of jobs free of circles.
 - `rechecking` composes again what another process has accepted.

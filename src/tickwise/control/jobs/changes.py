@@ -173,7 +173,7 @@ class JobChanges:
             check_calendars(plan.calendars, scene.calendars)
         name = clean_text(body.name or row.name, "/name")
         labels = row.labels if body.labels is UNSET else body.labels or {}
-        where = lane(body, task, scene.offered, row.lane)
+        where = lane(body, task, scene.serving.functions, row.lane)
         fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
         keyed = Keyed(row.job_id, where.queue, labels)

@@ -38,12 +38,8 @@ class JobComposer:
             return None
         if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
             return None
-        now, offered = self._context.time.fresh(), self._context.executors.fresh_functions()
-        return (
-            None
-            if now is None or offered is None
-            else Scene(now, {}, offered, serving=self._context.executors.serving())
-        )
+        now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
+        return None if now is None or serving is None else Scene(now, {}, serving)
 
     async def scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         """Look up the objects that the bodies name. Raises `StoreUnavailable`."""
@@ -63,8 +59,8 @@ class JobComposer:
             for name in (*listed(body.then), *listed(body.on_failure))
         ]
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
-        now, offered = await self._context.time.now(), await self._context.executors.functions()
-        return Scene(now, tasks, offered, calendars, following, serving=self._context.executors.serving())
+        now, serving = await self._context.time.now(), await self._context.executors.serving()
+        return Scene(now, tasks, serving, calendars, following)
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
         """The findings on the scripts in the bodies. Returns within seconds."""
@@ -111,7 +107,7 @@ class JobComposer:
             definition = read(job)
             if is_usual(job, definition, accepted, self.check):
                 return job
-            scene = Scene(accepted, {}, frozenset())
+            scene = Scene(accepted, {})
             names = named(definition)
             if names is not None:
                 scene = await self._scene_named(job.namespace, names, accepted)
@@ -129,4 +125,4 @@ class JobComposer:
             tasks = {} if found is None else {found.task_id: found}
         calendars = await calendars_known(self._context, namespace, names.calendars) if names.calendars else frozenset()
         following = await look(self._context.store.jobs, namespace, names.successors) if names.successors else NOTHING
-        return Scene(accepted, tasks, frozenset(), calendars, following)
+        return Scene(accepted, tasks, calendars=calendars, successors=following)

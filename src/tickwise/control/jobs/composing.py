@@ -3,7 +3,7 @@
     JobBody ──┬─ planning ───► Timing (Plan, first due, the only run) ──┐
               ├─ resolving ──► name, ResolvedTask ──────────────────────┤
               ├─ lanes ──────► Lane ────────────────────────────────────┼──► Definition (one text) ──► NewJob
-              ├─ policies ───► Policies: retry, limits, keys, payload ──┤
+              ├─ policies ───► fields: retry, limits, keys, payload ────┤
               └─ successors ─► ids ─────────────────────────────────────┘
 
 Pure, apart from the facts in the `Scene`. Each part is asked once, in the order of the refusals, and hands over a
@@ -28,7 +28,6 @@ from tickwise.control.tasks import TaskCheck
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import NewJob
 from tickwise.roles.shared.definition import Definition, encode_definition
-from tickwise.roles.shared.served_queues import not_offered
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,10 +46,8 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     plan = when.plan
     name, resolved = resolve(body, plan.calendars, scene, check)
     task = resolved.task
-    own_lane = lane(body, task, scene.offered)
-    missing = not_offered(task.function, scene.offered)
-    if missing is None and scene.serving is not None:
-        missing = scene.serving.missing(own_lane, task.function)
+    own_lane = lane(body, task, scene.serving.functions)
+    missing = scene.serving.missing(own_lane, task.function)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)
     if body.then or body.on_failure:
         fields |= successors(body, job_id, name, scene.successors)

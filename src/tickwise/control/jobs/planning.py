@@ -71,7 +71,7 @@ class NormalizedSchedule(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class Timing(NamedTuple):
+class Timing(msgspec.Struct, frozen=True):
     """A plan that was checked, and what follows from it at the moment."""
 
     plan: Plan

@@ -66,16 +66,11 @@ def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType
     return payload
 
 
-class Policies(NamedTuple):
-    """The policies of a body, held against its task."""
-
-    fields: dict[str, Any]
-    """The fields of the definition that the body sets beside task, schedule and successors."""
-    warnings: tuple[str, ...] = ()
-
-
-def policies_for(body: JobBody, task: CheckedTask, check: TaskCheck, job_id: UUID, queue: str) -> Policies:
-    """`policies`, with what the kind of the task supports, and the texts of the keys. Raises `Invalid`."""
+def policies_for(
+    body: JobBody, task: CheckedTask, check: TaskCheck, job_id: UUID, queue: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """`policies` with the texts of their keys, held against the rules of the task's kind; and the warnings. Raises
+    `Invalid`."""
     found = policies(body)
     warnings: tuple[str, ...] = ()
     if body.limits or body.retry:
@@ -87,7 +82,7 @@ def policies_for(body: JobBody, task: CheckedTask, check: TaskCheck, job_id: UUI
     if body.concurrency or body.rate:
         keyed = Keyed(job_id, queue, body.labels or {})
         found |= limit_keys(found.get("concurrency"), found.get("rate"), keyed, _KEYED)
-    return Policies(found, warnings)
+    return found, warnings
 
 
 def policies(body: JobBody) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tickwise.control.jobs.successors import NOTHING, Graph
 from tickwise.control.tasks import NO_FINDINGS, Findings
 from tickwise.ports.store import StoredTask
-from tickwise.roles.shared.served_queues import Serving
+from tickwise.roles.shared.served_queues import NOBODY, Serving
 
 
 class Scene(NamedTuple):
@@ -17,12 +17,11 @@ class Scene(NamedTuple):
     now: float
     tasks: Mapping[str, StoredTask]
     """The stored tasks that are named by `taskId`, as far as they exist."""
-    offered: frozenset[str]
+    serving: Serving = NOBODY
+    """The functions and the lanes that active executors serve, as far as they are known."""
     calendars: frozenset[str] = frozenset()
     """The calendars that are named, as far as they exist."""
     successors: Graph = NOTHING
     """The jobs that are named as successors, and what follows from them."""
     scripts: Findings = NO_FINDINGS
     """The findings on the scripts in the bodies."""
-    serving: Serving | None = None
-    """None: it is not known which lanes are served."""

@@ -43,19 +43,26 @@ def unserved_lane(lane: Lane, active: Sequence[ExecutorRow]) -> str | None:
 
 
 class Serving:
-    """The lanes that the executors of one moment serve. A lane is judged once: submits share the answer."""
+    """The functions and the lanes that the executors of one moment serve. A lane is judged once: submits share the
+    answer."""
 
     def __init__(self, active: Sequence[ExecutorRow]) -> None:
+        self.functions = frozenset(name for executor in active for name in executor.functions)
         self._active = active
         self._judged: dict[tuple[Lane, str | None], str | None] = {}
 
     def missing(self, lane: Lane, function: str | None) -> str | None:
-        """The warning for a lane that nobody serves. Without any executor there is none: that is no fault of a job."""
-        if not self._active:
-            return None
+        """The warning for a function that nobody offers, or for a lane that nobody serves. Without any executor there
+        is none for a lane: that is no fault of a job."""
+        passing = not_offered(function, self.functions)
+        if passing is not None or not self._active:
+            return passing
         name = (lane, function)
         if name not in self._judged:
             if len(self._judged) >= MAX_JUDGED:
                 self._judged.clear()
             self._judged[name] = unserved(lane, function, self._active)
         return self._judged[name]
+
+
+NOBODY: Final = Serving(())
