@@ -4,7 +4,8 @@
                    ◄── close ──── shelf ◄── reset: no transaction, lock, listener or setting stays, plans do
 
 A new session plans each statement anew, which takes longer than the rest of a test: the 917 promises of the store took
-165 s with new ones. Invariant: nothing but plans goes from a test to the next.
+165 s with new ones. A pool's sessions are kept in the same way, and an address is probed for a shared pool once.
+Invariant: nothing but plans goes from a test to the next.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
+from tickwise.adapters.store.postgres.connection.dialer import Dialer
+
 END_SECONDS: Final = 2.0
 
 
@@ -26,20 +29,27 @@ class _Shelf:
 
     def __init__(self) -> None:
         self._connect = asyncpg.connect
+        self._kept: dict[Any, type[_Session]] = {}
         self._idle: defaultdict[str, list[_Session]] = defaultdict(list)
 
-    async def connect(self, *address: Any, **options: Any) -> asyncpg.Connection:
-        """In place of `asyncpg.connect`. A pool's sessions are its own: it ends idle ones later, whoever has them."""
-        if "connection_class" in options:
-            return await self._connect(*address, **options)
-        idle = self._idle[repr((address, sorted(options.items())))]
+    async def connect(
+        self, *address: Any, connection_class: type[asyncpg.Connection] = asyncpg.Connection, **options: Any
+    ) -> asyncpg.Connection:
+        """In place of `asyncpg.connect`, also for a pool."""
+        idle = self._idle[repr((address, connection_class.__name__, sorted(options.items())))]
         while idle:
             session = idle.pop()
             if not session.is_closed():
                 return session
-        session = await self._connect(*address, connection_class=_Session, **options)
+        session = await self._connect(*address, connection_class=self._class_of(connection_class), **options)
         session.idle = idle
         return session
+
+    def _class_of(self, asked: type[asyncpg.Connection]) -> type[_Session]:
+        """The class of sessions that are kept, with what the other class says."""
+        if asked not in self._kept:
+            self._kept[asked] = type(f"Kept{asked.__name__}", (_Session, asked), {})
+        return self._kept[asked]
 
     async def close(self) -> None:
         """End them."""
@@ -53,6 +63,7 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no 
 
     idle: list[_Session]
     """Where it goes back to."""
+    _pool_holder: Any
 
     async def close(self, *, timeout: float | None = None) -> None:
         """Go back to the shelf, as new."""
@@ -60,10 +71,19 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no 
             return
         try:
             await self.reset(timeout=timeout)
+            await self.execute(asyncpg.Connection.get_reset_query(self))  # the class of a pool may leave it out
+            self._leave_pool()
         except BaseException:
             self.terminate()
             raise
         self.idle.append(self)
+
+    def _leave_pool(self) -> None:
+        """Tell the pool that this session is not its own any more, as the driver does when a session ends."""
+        held, self._pool_holder = self._pool_holder, None
+        holder = held and held()
+        if holder is not None:
+            holder._release_on_close()
 
     async def end(self) -> None:
         """Close it in earnest."""
@@ -71,12 +91,31 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no 
             await super().close(timeout=END_SECONDS)
 
 
+class _Probes:
+    """The addresses that were found to give each client a session of its own."""
+
+    def __init__(self) -> None:
+        self._probe = Dialer.check
+        self._found: set[str] = set()
+
+    async def check(self, dialer: Dialer, dsn: str, **options: Any) -> None:
+        """In place of `Dialer.check`, of which one answer serves for all."""
+        if dsn not in self._found:
+            await self._probe(dialer, dsn, **options)
+            self._found.add(dsn)
+
+
 @asynccontextmanager
 async def kept_sessions() -> AsyncIterator[None]:
     """While this lasts, a session that is closed is given to the next who connects in the same way."""
-    shelf = _Shelf()
+    shelf, probes = _Shelf(), _Probes()
+
+    async def check(dialer: Dialer, dsn: str, **options: Any) -> None:
+        await probes.check(dialer, dsn, **options)
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(asyncpg, "connect", shelf.connect)
+        patched.setattr(Dialer, "check", check)
         try:
             yield
         finally:
