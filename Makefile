@@ -62,13 +62,13 @@ down:  ## stop what `make up` started; the data stays
 	@if [ -x $(BIN)/tickwise ]; then $(BIN)/tickwise down $(AT); \
 	else echo 'Nothing is installed here, so nothing runs from here.'; fi
 
-check: setup  ## the quick gate: format, lint, types, imports, dead code, unit tests, contracts on two stores
+check: setup  ## the quick gate: format, lint, types, imports, dead code, unit tests, contracts on two stores; not the thorough
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
-	$(PYTEST) -n $(or $(WORKERS),2) --dist loadfile tests/style tests/unit tests/conformance
+	$(PYTEST) -n $(or $(WORKERS),3) --dist loadfile -m "not thorough" tests/style tests/unit tests/conformance
 
 test: setup  ## everything, on a PostgreSQL, a Kafka and a Redis of its own, all from packages (TESTS=path for a part)
 	$(PYTEST) -n $(or $(WORKERS),4) --dist loadfile $(TESTS)

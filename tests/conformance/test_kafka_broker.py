@@ -20,6 +20,8 @@ from tickwise.testing.contracts.broker import (
     until,
 )
 
+pytestmark = pytest.mark.thorough
+
 
 class Backend(BrokerSuite):
     """Topics under a prefix of their own; groups by the protocol of Kafka 4."""

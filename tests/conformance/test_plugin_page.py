@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.thorough
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/write-a-plugin.md"
 _NAMED = re.compile(r"`(\w+\.(?:py|toml))`(?:[^`\n]|\n(?!\n))*:\n\n```(?:python|toml)\n(.*?)```", re.DOTALL)
 

@@ -397,14 +397,17 @@ class TestReturnTable(Backend, ReturnTableContract):
     pass
 
 
+@pytest.mark.thorough
 class TestLineTable(Backend, LineTableContract):
     pass
 
 
+@pytest.mark.thorough
 class TestSlotTable(Backend, SlotTableContract):
     pass
 
 
+@pytest.mark.thorough
 class TestRateTable(Backend, RateTableContract):
     pass
 

@@ -16,6 +16,8 @@ from tests.support.crons import fire_after, fire_at_or_before
 from tickwise.domain.cron.expression import parse
 from tickwise.domain.zones import DEBIAN, Dst, GapRule, RepeatRule
 
+pytestmark = pytest.mark.thorough
+
 NEW_YORK = "America/New_York"
 LORD_HOWE = "Australia/Lord_Howe"
 APIA = "Pacific/Apia"

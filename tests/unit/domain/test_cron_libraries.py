@@ -17,6 +17,8 @@ from tests.reference.slow_cron import at
 from tests.support.crons import fire_after
 from tickwise.domain.cron.expression import parse
 
+pytestmark = pytest.mark.thorough
+
 NEW_YORK = "America/New_York"
 LONDON = "Europe/London"
 KOLKATA = "Asia/Kolkata"

@@ -10,6 +10,8 @@ import pytest
 from tickwise.domain.lifecycle import MOVES
 from tickwise.testing.lease_model import STUCK, TICKWISE, Fence, Protocol, SearchResult, search
 
+pytestmark = pytest.mark.thorough
+
 STALE = "a stale result was accepted"
 AGAIN = "what must not run twice began again"
 UNCANCELLED = "what was to be cancelled was claimed again"
