@@ -427,7 +427,7 @@ async def test_a_data_directory_of_a_newer_layout_is_refused(make: Make, used_di
 
 
 @pytest.mark.parametrize(
-    ("major", "words"), [("99", "newer than what is installed"), ("9", "programs are gone.*pg_dump")]
+    ("major", "words"), [("99", "newer than the installed one"), ("9", "programs are gone.*pg_dump")]
 )
 async def test_a_cluster_of_a_major_version_that_is_not_here_is_refused(
     make: Make, used_dir: Path, major: str, words: str
