@@ -59,13 +59,6 @@ MUTANTS: Final = (
         (POSTGRES + "TestEpochs::test_tokens_of_a_new_epoch_are_above_all_before",),
     ),
     Mutant(
-        "a new epoch lifts the numbers of executors",
-        SCHEMA + "0003_continuity.sql",
-        "last_value + 1000000",
-        "last_value",
-        (POSTGRES + "TestEpochs::test_numbers_of_executors_are_not_given_again",),
-    ),
-    Mutant(
         "another timeline begins an epoch",
         SCHEMA + "0003_continuity.sql",
         "WHEN was.timeline <> here.timeline THEN 'promoted'",
@@ -348,9 +341,16 @@ MUTANTS: Final = (
     Mutant(
         "a claim in doubt is read again",
         "src/tickwise/roles/executor/claim_loop.py",
+        "if self._in_doubt or self._recall_at",
+        "if self._recall_at",
+        (EXECUTOR + "test_a_claim_whose_answer_was_lost_is_given_back",),
+    ),
+    Mutant(
+        "a claim in doubt is read again for a while, because it may be carried out late",
+        "src/tickwise/roles/executor/claim_loop.py",
         "if self._in_doubt:",
         "if False:",
-        (EXECUTOR + "test_a_claim_whose_answer_was_lost_is_given_back",),
+        (EXECUTOR + "test_a_claim_that_is_carried_out_long_after_it_was_given_up_is_given_back",),
     ),
     Mutant(
         "a named claim in doubt is read again",

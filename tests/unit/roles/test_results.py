@@ -17,7 +17,7 @@ from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import MarkedChannel, NewJob
 from tickwise.ports.store.wrapping import WrappedStore
-from tickwise.roles.executor import result_publisher
+from tickwise.roles.executor import answered_claims, result_publisher
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.shared.messages import Results, encode
 
@@ -78,8 +78,10 @@ async def test_an_outcome_is_recorded_by_a_recorder_and_then_forgotten_by_its_ex
     assert 0 == len(rig.executor._outbox)
 
 
-async def test_what_is_on_its_way_counts_as_known_when_a_claim_is_in_doubt() -> None:
-    """Else the store would give it to somebody else, and its task would run twice."""
+async def test_what_is_on_its_way_counts_as_known_when_a_claim_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the store would give it to somebody else, and its task would run twice. Also after so many claims that this
+    one's token is not remembered."""
+    monkeypatch.setattr(answered_claims, "TOKENS_KEPT", 0)
     rig = await register()
     (job,) = await ended(rig)
     rig.flaky.away = {"attempts.claim"}
