@@ -134,7 +134,7 @@ async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
     for drop, _ in indexes:
         await connection.execute(drop)
     for low in range(1, size + 1, PAGE):
-        await connection.execute(SQL["fill_future"], low, min(low + PAGE - 1, size), lane, SPEC)
+        await connection.execute(SQL["fill_future"], low, min(low + PAGE - 1, size), lane, SPEC, size)
     for _, definition in indexes:
         await connection.execute(definition)
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

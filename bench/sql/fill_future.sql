@@ -1,6 +1,7 @@
--- Jobs that lie ahead, between a month and a year: $1 to $2 of them, $3 lane, $4 definition. They were handed in over the last month.
+-- Jobs that lie ahead, between a month and a year: $1 to $2 of $5 in all, $3 lane, $4 definition. They were handed in evenly over the
+-- last 14 days, so none is past the time for which records are kept.
 WITH n AS (
-  SELECT n, now() - interval '30 days' + n * interval '1 millisecond' AS made,
+  SELECT n, date_trunc('milliseconds', now() - interval '14 days' + n * (interval '14 days' / $5::bigint)) AS made,
          date_trunc('second', now()) + interval '31 days' + (n * 7919 % 31000000) * interval '1 second' AS at
   FROM generate_series($1::bigint, $2::bigint) n
 ),

@@ -446,6 +446,25 @@ class UpkeepContract(StoreContract):
         assert await store.jobs.get("default", failed.job_id) is None
         await self.add(store, make.job(key="done"), make.job(key="failed"))
 
+    async def test_a_finished_job_goes_whatever_its_id_says(self, store: Store, make: Factory) -> None:
+        """A client may choose an id that says another time than that of the creation."""
+        executor = await self.register(store)
+        ids = [
+            UUID(int=7),
+            UUID(int=(1 << 128) - 9),
+            make.identifier(-900 * DAY_SECONDS),
+            make.identifier(900 * DAY_SECONDS),
+        ]
+        for number, identifier in enumerate(ids):
+            chosen = make.job(job_id=identifier, key=f"chosen {number}", named=True, digest=identifier.bytes)
+            await self.finish(store, executor, outcome(await self.held(store, executor, chosen)))
+        await self.shift(store, 20 * DAY_SECONDS)
+        await store.upkeep.maintain(KEPT)
+        assert [True] * 4 == [await store.jobs.get("default", identifier) is not None for identifier in ids]
+        await self.shift(store, 25 * DAY_SECONDS)
+        await store.upkeep.maintain(KEPT)
+        assert [False] * 4 == [await store.jobs.get("default", identifier) is not None for identifier in ids]
+
     async def test_nothing_unfinished_is_ever_dropped(self, store: Store, make: Factory) -> None:
         """A timer, a waiting run, a held one, one that retries: each keeps itself and its job, for years."""
         executor = await self.register(store, lease_seconds=10_000 * DAY_SECONDS)
