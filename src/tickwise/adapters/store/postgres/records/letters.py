@@ -159,7 +159,11 @@ async def _settle(
     }
     jobs = {failed[one.run_id]["job_id"] for one in settlements if one.run is not None and one.run_id in failed}
     standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}
-    refusals = [_refusal(settlement, failed.get(settlement.run_id), standing) for settlement in settlements]
+    # What was settled before is answered so, whatever came after it.
+    before = {row["run_id"] for row in await connection.fetch(statement("letters_settled"), list(failed))}
+    refusals = [
+        None if one.run_id in before else _refusal(one, failed.get(one.run_id), standing) for one in settlements
+    ]
     wanted: dict[UUID, Settlement] = {}
     for settlement, refusal in zip(settlements, refusals, strict=True):
         if refusal is None:
@@ -180,7 +184,7 @@ async def _settle(
 
 
 def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Mapping[UUID, int]) -> Settled | None:
-    """Why a letter cannot be settled so, also if a person has settled it before; None: it can."""
+    """The reason why a letter that is not settled cannot be settled so; None: it can."""
     if failed is None:
         return Settled.NOT_FAILED
     if settlement.resolution is not None and not failed["held"]:

@@ -349,6 +349,17 @@ class SettledLettersContract(LettersContract):
         assert await self.run_state(store, run.run_id) is None
         assert await self.settle(store, discarded(run_id)) == [Settled.SETTLED]
 
+    async def test_a_settlement_that_is_repeated_after_its_job_was_cancelled_is_a_repeat(
+        self, store: Store, make: Factory
+    ) -> None:
+        """It was carried out, whatever came after it. Another settlement comes too late."""
+        run_id = await self.failed(store, make)
+        run = await self.again(store, make, run_id)
+        assert await self.settle(store, redriven(run_id, run)) == [Settled.SETTLED]
+        await store.jobs.move(make.move((await self.run_row(store, run_id)).job_id, JobAction.CANCEL))
+        assert await self.settle(store, redriven(run_id, run)) == [Settled.REPEATED]
+        assert await self.settle(store, discarded(run_id)) == [Settled.TAKEN]
+
     async def test_each_letter_of_a_batch_is_settled_for_itself(self, store: Store, make: Factory) -> None:
         """A letter that cannot be settled holds up no other; the answers come in the order asked."""
         one, two = await self.failed(store, make), await self.failed(store, make)
