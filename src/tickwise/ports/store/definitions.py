@@ -398,9 +398,9 @@ class JobStore(Protocol):
         ...
 
     async def change(self, change: JobChange) -> JobRow:
-        """Replace the definition; the version grows by one. Runs that nobody holds yet, one that is just being made
-        included, get the new definition (unless they have their own) and the new lane. The same change repeated, with
-        the version one higher by it, answers as it did at first and changes nothing.
+        """Replace the definition; the version grows by one. All active runs, one that is just being made included, get
+        the new definition (unless they have their own) and the new lane; a held one for its next attempt. The same
+        change repeated, with the version one higher by it, answers as it did at first and changes nothing.
 
         Those that wait for a slot of a limit ask for it again, for the definition may say otherwise now. With `repace`
         so do those that have a slot under a rate of any key: they are claimable as they are due, and their slots

@@ -142,8 +142,8 @@ class Jobs(Duty):
         for run in job.runs.values():
             if run.overlap is Overlap.ALLOW and run.trigger == Trigger.SCHEDULE:
                 run.settled = True  # the old schedule has decided about this fire; the new one does not change that
+            run.lane = change.lane  # of a held one for its next attempt
             if not run.held:
-                run.lane = change.lane
                 if run.waits_for_slot:
                     self._state.stop_waiting(run)
                 else:

@@ -184,6 +184,17 @@ class EditsContract(StoreContract):
         [again] = await self.claim_freed(store, executor)
         assert again.spec == '{"n":2}'
 
+    async def test_a_held_run_is_tried_again_in_the_new_lane(self, store: Store, make: Factory) -> None:
+        """The attempt that runs stays where it is."""
+        executor = await self.register(store)
+        claimed = await self.held(store, executor, make.job())
+        row = await self.job_row(store, claimed.job_id)
+        await store.jobs.change(make.change(row, lane=lane(queue="heavy")))
+        await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now))
+        assert list(await self.claim_freed(store, executor)) == []
+        [again] = await self.claim(store, executor, queues=("heavy",))
+        assert again.run_id == claimed.run_id
+
     async def test_a_timer_fires_with_the_new_definition(self, store: Store, make: Factory) -> None:
         """Of a one-time job and of a recurring one."""
         once, often = make.job(make.now + 60.0), make.recurring(make.now + 60.0)
