@@ -120,7 +120,8 @@ async def test_what_was_written_is_told_after_its_callers_were() -> None:
     told: list[tuple[list[int], bool]] = []
     writer = Writer()
 
-    def wrote(jobs: Sequence[NewJob]) -> None:
+    def wrote(jobs: Sequence[NewJob], added: Sequence[Added]) -> None:
+        assert [Added.CREATED] * len(jobs) == list(added)
         told.append(([each.job_id.int for each in jobs], all(future.done() for future in waiting)))
 
     async with gathering(writer, wrote=wrote) as made:

@@ -24,6 +24,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.store import Added, NewJob, Replay, no_lane
 from tickwise.roles.shared.group_commit import Gatherer, Room
 
+_THERE: Final = frozenset({Added.CREATED, Added.REPEATED})
 FORETELLINGS_MAX: Final = 5
 
 
@@ -115,7 +116,7 @@ class Submissions:
             if isinstance(results, Replay):
                 return results
             added = results[0]
-            self._stored((job,))
+            self._stored((job,), results)
         refused = refusal_of(added, job)
         if refused is not None:
             raise refused
@@ -146,7 +147,7 @@ class Submissions:
                 results = await self._context.surely(lambda: self._context.store.jobs.add(chosen))
             if not isinstance(results, Replay):
                 _tell(verdicts, jobs, zip(places, results, strict=True))
-            self._stored(chosen)
+                self._stored(chosen, results)
         return verdicts
 
     async def _composed(
@@ -190,7 +191,7 @@ class Submissions:
                 return results
             taken = {place for place, result in zip(jobs, results, strict=True) if refusal_of(result, jobs[place])}
             if not taken:
-                self._stored(chosen)
+                self._stored(chosen, results)
                 return verdicts
             _tell(verdicts, jobs, zip(list(jobs), results, strict=True))
             if atomic:
@@ -205,14 +206,15 @@ class Submissions:
         added = await self._context.surely(lambda: self._context.store.jobs.add(jobs))
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
-        self._stored([job for job, result in zip(jobs, added, strict=True) if result is Added.CREATED])
+        self._stored(jobs, added)
         return added
 
-    def _stored(self, jobs: Sequence[NewJob]) -> None:
-        """Tell of what is committed. Asks nobody and cannot fail: it would make a failure of a success."""
-        wake_for(self._context, jobs)
+    def _stored(self, jobs: Sequence[NewJob], added: Sequence[Added]) -> None:
+        """Tell of the jobs that are there now. Asks nobody and cannot fail: it would make a failure of a success."""
+        # One that is repeated may be new, too: the first answer may have been lost.
+        wake_for(self._context, [job for job, result in zip(jobs, added, strict=True) if result in _THERE])
         if self._counters is not None:
-            self._counters.submitted(len(jobs))
+            self._counters.submitted(sum(result is Added.CREATED for result in added))
 
     async def _write(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
         added = await self._context.store.jobs.add(jobs)

@@ -119,9 +119,9 @@ class Gatherer:
         limit: int = 500,
         waiting_max: int = 20_000,
         room: Room | None = None,
-        wrote: Callable[[Sequence[NewJob]], None] | None = None,
+        wrote: Callable[[Sequence[NewJob], Sequence[Added]], None] | None = None,
     ) -> None:
-        """`wrote` is told of each batch that was committed, after its callers were."""
+        """`wrote` is told of each batch that was committed and of the results, after its callers were."""
         self._write = write
         self._clock = clock
         self._wait_seconds = wait_seconds
@@ -211,7 +211,7 @@ class Gatherer:
                 if not future.done():
                     future.set_result(result)
             if self._wrote is not None:
-                self._wrote(jobs)
+                self._wrote(jobs, results)
 
 
 def _copy(away: Unavailable) -> Unavailable:
