@@ -167,6 +167,35 @@ async def test_a_create_that_cannot_be_stored_says_so_where_the_job_would_be(her
     assert "key_taken" == third["code"]
 
 
+async def test_a_create_that_was_refused_stays_refused_when_its_message_comes_again(here: Buffered) -> None:
+    """Also if what it names is there by then: its operation says that it failed, and its client may have sent it
+    anew."""
+    await send(here, "PUT", "/calendars/c", 201, json={"dates": ["2030-01-01"]})
+    made = await create(here, every="1h", calendars=[{"name": "c"}])
+    assert 200 == (await here.world.client.delete(f"{API}/calendars/c")).status_code
+    batch = await here.batch()
+    await here.recorder.apply(batch)
+    where = f"/operations/{made['operation_id']}"
+    assert "failed" == (await send(here, "GET", where, 200))["status"]
+    await send(here, "PUT", "/calendars/c", 201, json={"dates": ["2030-01-01"]})
+    await here.recorder.apply(batch)
+    assert [] == await stored(here)
+    assert "failed" == (await send(here, "GET", where, 200))["status"]
+
+
+async def test_the_reason_of_a_refusal_is_for_callers_that_may_see_the_job(here: Buffered) -> None:
+    """As its operation is. Others learn that there is no such job."""
+    await create(here, every="1h", key="unique")
+    second = await create(here, every="1h", key="unique")
+    await here.apply()
+    key = await here.world.key("runs-alone", "runs:read")
+    headers = {"Authorization": f"Bearer {key}"}
+    for path, status in ((f"/jobs/{second['job_id']}/status", 404), (f"/operations/{second['operation_id']}", 403)):
+        answer = await here.world.client.get(API + path, headers=headers)
+        assert status == answer.status_code, answer.text
+        assert "unique" not in answer.text
+
+
 @pytest.mark.parametrize("chosen", [True, False])
 async def test_a_repeat_of_a_create_with_a_key_of_its_own_is_no_clash(here: Buffered, chosen: bool) -> None:
     """Once it is stored, its unique key is taken: by itself. Whoever takes the repeat in tells that from a clash."""

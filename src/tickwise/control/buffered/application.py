@@ -94,6 +94,10 @@ class _Turn:
             )
 
 
+_REFERENCES: Final = ('"calendars"', '"then"', '"on_failure"', '"task_id"')
+"""Members of a definition that name stored objects. One without them is judged by itself."""
+
+
 class RequestApplier:
     """Applies accepted requests to the store."""
 
@@ -129,8 +133,8 @@ class RequestApplier:
 
     async def _take(self, turn: _Turn, request: Request) -> None:
         if request.kind == "create":
-            # A key may have become free since this create was refused for it.
-            if request.job is None or request.job.key is None or not await self._is_over(turn, request):
+            # A key may have become free since this create was refused for it, and what it names may be there by now.
+            if not _may_be_accepted_later(request) or not await self._is_over(turn, request):
                 await self._take_create(turn, request)
             return
         if turn.keyed or request.job_id in turn.ids:
@@ -212,6 +216,13 @@ class RequestApplier:
         ended, turn.ended, turn.ended_jobs, turn.refused = turn.ended, [], set(), False
         if ended:
             await self._store.operations.record(ended)
+
+
+def _may_be_accepted_later(request: Request) -> bool:
+    """Whether a create that was refused could be accepted when its message comes again: its key may be free by then,
+    and the calendar, the task or the successor that it names may be there."""
+    job = request.job
+    return job is not None and (job.key is not None or any(name in job.definition for name in _REFERENCES))
 
 
 def _asker(request: Request) -> Principal:

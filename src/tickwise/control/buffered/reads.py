@@ -18,7 +18,7 @@ import msgspec
 
 from tickwise.control.buffered.ingest import CLOCKS_SECONDS, BufferedIngest
 from tickwise.control.buffered.pending import PendingRequest
-from tickwise.control.bulk.access import check_kind, find_operation
+from tickwise.control.bulk.access import check_kind, find_operation, may
 from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.context import ControlContext
@@ -52,6 +52,8 @@ class PendingReads:
         try:
             row = await self._breaker.ask(lambda: self._context.store.operations.get(who.namespace, operation))
             if row is not None and row.status is OperationStatus.FAILED:
+                if not may(who, row.kind, "read", "write"):
+                    return None
                 raise NotFound(_why(row, job_id))
             if told is None and await self._may_come(job_id):
                 return PendingRequest(job_id, job_id)

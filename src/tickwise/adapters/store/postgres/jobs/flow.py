@@ -20,8 +20,6 @@ from tickwise.domain.errors import Unavailable
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
-"""Standings of a job."""
-
 
 class Completions(Part):
     """`CompletionStore` of the port."""
