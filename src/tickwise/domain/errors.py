@@ -170,6 +170,18 @@ class Busy(Unavailable):
     code = "busy"
 
 
+class SignInPaced(Busy):
+    """Too many attempts to sign in came from this address, or with this name from its network. Nothing was tried."""
+
+    code = "sign_in_paced"
+
+
+class TokensUnavailable(Unavailable):
+    """This process makes no tokens: it has no key to sign them with."""
+
+    code = "tokens_unavailable"
+
+
 class Misconfigured(TickwiseError):
     """The program cannot start or go on as it is set up; the message says what an operator should change."""
 

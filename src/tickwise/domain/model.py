@@ -142,10 +142,17 @@ class Principal(NamedTuple):
     """The key that was sent; None where no request is behind it."""
     expires_at: float | None = None
     """The expiry of that key; None: it does not expire."""
+    user_id: UUID | None = None
+    """The person who signed in; None: a key was sent."""
+    everywhere: frozenset[str] = frozenset()
+    """The permissions that hold in each namespace, and for the installation itself."""
 
     @property
     def full_name(self) -> str:
-        """Its namespace and its name as one text, which no other principal has."""
+        """Its namespace and its name as one text, which no other principal has. A person and a key of one name are
+        two."""
+        if self.user_id is not None:
+            return joined(self.namespace, "user", str(self.user_id))
         return joined(self.namespace, self.name)
 
     def may(self, scope: str) -> bool:

@@ -1,0 +1,96 @@
+"""A caller of several namespaces, and the principal that it is in one of them.
+
+    key, token ──authenticated──► Caller ──names a namespace──► Principal ──► every method of control
+
+A grant says: these permissions, in this namespace (`*`: in each one), for jobs that have these labels. A caller has the
+permissions of all grants that hold in a namespace. Their labels stay apart: a person who may read everything, and write
+jobs of one team, does not write the jobs of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tickwise.domain.errors import Forbidden
+from tickwise.domain.model import Principal
+from tickwise.domain.permissions import closed
+
+INSTALLATION: Final = "*"
+"""The namespace of a grant that holds in each namespace, and for the installation itself."""
+
+
+class Grant(NamedTuple):
+    """Permissions in a namespace."""
+
+    namespace: str
+    permissions: frozenset[str]
+    labels: tuple[tuple[str, str], ...] = ()
+    """It holds for jobs that have all of these, sorted; none: for all jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """An authenticated key or person."""
+
+    name: str
+    home: str
+    """The namespace of requests that name none."""
+    grants: tuple[Grant, ...]
+    key_id: UUID | None = None
+    user_id: UUID | None = None
+    session_id: UUID | None = None
+    """The session of the token that was shown."""
+    expires_at: float | None = None
+    """When the key expires, so that none outlives the key that made it; None: it does not. A token ends sooner."""
+    _principals: dict[str, Principal] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of_key(cls, principal: Principal, namespaces: Iterable[str] | None = None) -> Caller:
+        """The caller that shows a key: it has the permissions of `principal` in each of the namespaces. None: in that
+        of the principal alone."""
+        places = (principal.namespace,) if namespaces is None else sorted(namespaces)
+        return cls(
+            name=principal.name,
+            home=principal.namespace,
+            grants=tuple(Grant(place, principal.scopes) for place in places),
+            key_id=principal.key_id,
+            expires_at=principal.expires_at,
+        )
+
+    def principal(self, namespace: str | None = None) -> Principal:
+        """The caller in one of its namespaces. Raises `Forbidden`, whether or not there is such a namespace: who asks
+        for names learns none."""
+        place = self.home if namespace is None else namespace
+        found = self._principals.get(place)
+        if found is None:
+            found = self._principal(place)
+            self._principals[place] = found
+        return found
+
+    def _principal(self, namespace: str) -> Principal:
+        grants = [grant for grant in self.grants if grant.namespace in (namespace, INSTALLATION)]
+        if not grants:
+            raise Forbidden(f"{self.name} has no permission in the namespace {namespace[:100]!r}")
+        whole = [grant for grant in grants if not grant.labels]
+        return Principal(
+            self.name,
+            namespace,
+            closed(permission for grant in whole for permission in grant.permissions),
+            key_id=self.key_id,
+            expires_at=self.expires_at,
+            user_id=self.user_id,
+            everywhere=closed(
+                permission for grant in whole if grant.namespace == INSTALLATION for permission in grant.permissions
+            ),
+        )
+
+    @property
+    def namespaces(self) -> Mapping[str, frozenset[str]]:
+        """The permissions by the namespace of the grants; `*` stands for each one."""
+        found: dict[str, frozenset[str]] = {}
+        for grant in self.grants:
+            found[grant.namespace] = found.get(grant.namespace, frozenset()) | grant.permissions
+        return found
