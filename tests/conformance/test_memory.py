@@ -55,6 +55,9 @@ from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRules
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
+from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
+from tickwise.testing.contracts.store.people.sessions import SessionsContract
+from tickwise.testing.contracts.store.people.users import UsersContract
 
 
 class Backend:
@@ -164,6 +167,14 @@ class TestTasks(Backend, TasksContract):
 
 
 class TestKeys(Backend, KeysContract):
+    pass
+
+
+class TestUsers(Backend, UsersContract):
+    pass
+
+
+class TestSessions(Backend, SessionsContract):
     pass
 
 
@@ -360,4 +371,8 @@ class TestRateTable(Backend, RateTableContract):
 
 
 class TestWaitingTable(Backend, WaitingTableContract):
+    pass
+
+
+class TestNamespaces(Backend, NamespacesContract):
     pass

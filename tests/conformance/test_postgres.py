@@ -57,11 +57,15 @@ from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRules
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
+from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
+from tickwise.testing.contracts.store.people.sessions import SessionsContract
+from tickwise.testing.contracts.store.people.users import UsersContract
 
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
 
 EMPTIES = """
-    SELECT string_agg(format('DELETE FROM %s', oid::regclass), ';') FROM pg_class
+    SELECT string_agg(format('DELETE FROM %s%s', oid::regclass, CASE WHEN relname = 'namespaces' THEN
+      ' WHERE name <> ''default''' END), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
       AND relname NOT LIKE '%version%' AND relname <> 'cluster'"""
 
@@ -209,6 +213,14 @@ class TestTasks(Backend, TasksContract):
 
 
 class TestKeys(Backend, KeysContract):
+    pass
+
+
+class TestUsers(Backend, UsersContract):
+    pass
+
+
+class TestSessions(Backend, SessionsContract):
     pass
 
 
@@ -413,4 +425,8 @@ class TestRateTable(Backend, RateTableContract):
 
 
 class TestWaitingTable(Backend, WaitingTableContract):
+    pass
+
+
+class TestNamespaces(Backend, NamespacesContract):
     pass

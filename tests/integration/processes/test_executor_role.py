@@ -18,7 +18,12 @@ from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import grant_executor, upgrade
 from tickwise.domain.errors import Misconfigured
 
-CLOSED = ("keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers")
+PEOPLE = (
+    "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens", "token_keys",
+)  # fmt: skip
+CLOSED = (
+    "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers", *PEOPLE,
+)  # fmt: skip
 """What an executor has nothing to do with."""
 
 

@@ -7,7 +7,8 @@
                                             ended runs that start others, holds, dead letters, long requests
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
-    keys                                    API keys (`ports.identity.Keys`)
+    keys · namespaces · users · roles · sessions
+                                            API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
 
 Rules of every method:
 
@@ -33,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tickwise.ports.identity import Keys
+from tickwise.ports.identity import Keys, NamespaceStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     LANE_IDLE_SECONDS,
@@ -316,6 +317,14 @@ class Store(Protocol):
     def searches(self) -> Searches: ...
     @property
     def keys(self) -> Keys: ...
+    @property
+    def namespaces(self) -> NamespaceStore: ...
+    @property
+    def roles(self) -> RoleStore: ...
+    @property
+    def users(self) -> UserStore: ...
+    @property
+    def sessions(self) -> SessionStore: ...
 
     async def open(self) -> None:
         """Connect. Raises `Misconfigured` (a schema that is older or newer than the program, wrong settings) or

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import KeyRecord
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.callers import Caller
 from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
 
 
@@ -36,12 +37,18 @@ class ApiKeys(Duty):
         return [record.key.key_id for record in replaced]
 
     async def find(self, digest: bytes) -> FoundKey | None:
-        found, now = self._state.api_keys.get(digest), self._state.now()
+        return self._good(self._state.api_keys.get(digest))
+
+    async def of_id(self, key_id: UUID) -> FoundKey | None:
+        return self._good(next((each for each in self._state.api_keys.values() if each.key.key_id == key_id), None))
+
+    def _good(self, found: KeyRecord | None) -> FoundKey | None:
+        now = self._state.now()
         if found is None or not found.good(now):
             return None
         principal = found.key.principal
         left = None if principal.expires_at is None else principal.expires_at - now
-        return FoundKey(principal._replace(key_id=found.key.key_id), left)
+        return FoundKey(Caller.of_key(principal._replace(key_id=found.key.key_id), found.key.namespaces), left)
 
     async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
@@ -90,6 +97,7 @@ def _row(record: KeyRecord) -> KeyRow:
         key_id=key.key_id,
         name=principal.name,
         namespace=principal.namespace,
+        namespaces=key.namespaces or frozenset({principal.namespace}),
         scopes=principal.scopes,
         origin=key.origin,
         prefix=key.prefix,

@@ -14,6 +14,8 @@ from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.sessions import NewSession
+from tickwise.ports.identity.users import NewLink, UserRow
 from tickwise.ports.store import (
     AttemptRow,
     Completion,
@@ -307,3 +309,34 @@ class KeyRecord:
     def over_at(self) -> float:
         """Of one that is not good: since when."""
         return self.revoked_at or self.key.principal.expires_at or 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class UserRecord:
+    """A person."""
+
+    row: UserRow
+    name_key: str
+    email_key: str | None
+    password: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkRecord:
+    """A link."""
+
+    link: NewLink
+    expires_at: float
+    is_used: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRecord:
+    """A family."""
+
+    session: NewSession
+    rotated_at: float
+    ends_at: float
+    is_revoked: bool = False
+    used: dict[bytes, bytes] = field(default_factory=dict)
+    """Tokens that were rotated, each with the one that came after it."""

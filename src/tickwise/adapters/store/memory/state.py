@@ -23,24 +23,30 @@ from tickwise.adapters.store.memory.records import (
     JobRecord,
     KeyRecord,
     LetterRecord,
+    LinkRecord,
     OperationRecord,
     ReceiptRecord,
     RunRecord,
+    SessionRecord,
     StopRequest,
     TimeQueue,
     TimerRecord,
+    UserRecord,
 )
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
-from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.overlap import is_earlier, next_in_line
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
+from tickwise.ports.identity.sessions import PublicKey
+from tickwise.ports.identity.users import RoleRow
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
     LANES_RESERVED,
@@ -70,6 +76,17 @@ from tickwise.ports.store import (
 ON_DEMAND: Final = "ON_DEMAND"
 """The type of a schedule that names no time: its job runs on request."""
 HOUR_SECONDS: Final = 3600.0
+
+
+def _default_namespace(now: float) -> NamespaceRow:
+    return NamespaceRow(
+        name=DEFAULT_NAMESPACE,
+        display_name=DEFAULT_NAMESPACE,
+        state=NamespaceState.ACTIVE,
+        created_at=now,
+        created_by="tickwise",
+        version=1,
+    )
 
 
 class State:
@@ -134,6 +151,12 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self.api_keys: dict[bytes, KeyRecord] = {}
+        self.namespaces: dict[str, NamespaceRow] = {DEFAULT_NAMESPACE: _default_namespace(clock.now())}
+        self.people: dict[UUID, UserRecord] = {}
+        self.user_links: dict[bytes, LinkRecord] = {}
+        self.custom_roles: dict[tuple[str, str], RoleRow] = {}
+        self.sessions: dict[UUID, SessionRecord] = {}
+        self.token_keys: dict[str, PublicKey] = {}
         self.on_handover: Callable[[Handover], None] | None = None
 
     def now(self) -> float:

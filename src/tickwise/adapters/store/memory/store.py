@@ -13,7 +13,9 @@ from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
 from tickwise.adapters.store.memory.keys import ApiKeys
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
+from tickwise.adapters.store.memory.namespaces import Namespaces
 from tickwise.adapters.store.memory.operations import Operations
+from tickwise.adapters.store.memory.people import Roles, Sessions, Users
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
@@ -65,6 +67,10 @@ class MemoryStore:
         self.upkeep = Upkeep(state)
         self.searches = Searches(state)
         self.keys = ApiKeys(state)
+        self.namespaces = Namespaces(state)
+        self.users = Users(state)
+        self.roles = Roles(state)
+        self.sessions = Sessions(state)
 
     async def open(self) -> None:
         """Be there. Leases that ran out while it was closed get one more period."""

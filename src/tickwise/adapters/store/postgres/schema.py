@@ -44,6 +44,7 @@ MIGRATIONS: Final = (
             "0003_wakes.sql",
         ),
     ),
+    Migration("0004", ("0004_people.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -22,6 +22,9 @@ from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
+from tickwise.adapters.store.postgres.people.namespaces import Namespaces
+from tickwise.adapters.store.postgres.people.sessions import Sessions
+from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
@@ -110,6 +113,10 @@ class PostgresStore:
         self.upkeep = Upkeep(shared)
         self.searches = Searches(shared)
         self.keys = ApiKeys(shared)
+        self.namespaces = Namespaces(shared)
+        self.users = Users(shared)
+        self.roles = Roles(shared)
+        self.sessions = Sessions(shared)
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port."""

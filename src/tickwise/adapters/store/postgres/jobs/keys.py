@@ -10,6 +10,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
 
@@ -52,14 +53,22 @@ class ApiKeys(Part):
 
     async def find(self, digest: bytes) -> FoundKey | None:
         """See the port."""
+        return await self._find(digest, None)
+
+    async def of_id(self, key_id: UUID) -> FoundKey | None:
+        """See the port."""
+        return await self._find(None, key_id)
+
+    async def _find(self, digest: bytes | None, key_id: UUID | None) -> FoundKey | None:
+        name = "key_find" if key_id is None else "key_of_id"
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("key_find"), digest)
+            row = await connection.fetchrow(statement(name), digest if key_id is None else key_id)
         if row is None:
             return None
         principal = Principal(
             row["name"], row["namespace"], frozenset(row["scopes"]), key_id=row["key_id"], expires_at=row["expires_at"]
         )
-        return FoundKey(principal, row["seconds_left"])
+        return FoundKey(Caller.of_key(principal, _namespaces(row)), row["seconds_left"])
 
     async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """See the port."""
@@ -98,10 +107,26 @@ async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
         key.prefix,
         key.created_by,
         principal.expires_at,
+        None if key.namespaces is None else sorted(key.namespaces),
     )
     return added is not None
 
 
+def _namespaces(row: Mapping[str, Any]) -> frozenset[str]:
+    """The namespaces of a key. Programs of the release before write none: their keys of the installation are good in
+    each one, the others in their own."""
+    if row["namespaces"] is not None:
+        return frozenset(row["namespaces"])
+    return frozenset({row["namespace"] if row["origin"] == KeyOrigin.MADE else INSTALLATION})
+
+
 def _key(row: Mapping[str, Any]) -> KeyRow:
     fields = dict(row)
-    return KeyRow(**{**fields, "scopes": frozenset(fields["scopes"]), "origin": KeyOrigin(fields["origin"])})
+    return KeyRow(
+        **{
+            **fields,
+            "namespaces": _namespaces(row),
+            "scopes": frozenset(fields["scopes"]),
+            "origin": KeyOrigin(fields["origin"]),
+        }
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import MAX_KEYS, KeyOrigin, NewKey
@@ -24,9 +25,9 @@ def new_key(make: Factory, secret: bytes = b"secret", principal: Principal = ADA
     return NewKey(key_id=make.identifier(), digest=sha256(secret).digest(), principal=principal, **fields)
 
 
-def as_found(key: NewKey) -> Principal:
-    """The principal of a request with the key."""
-    return key.principal._replace(key_id=key.key_id)
+def as_found(key: NewKey) -> Caller:
+    """The caller of a request with the key."""
+    return Caller.of_key(key.principal._replace(key_id=key.key_id), key.namespaces)
 
 
 async def finds(store: Store, key: NewKey) -> bool:
@@ -42,6 +43,18 @@ class KeysContract(StoreContract):
         key = new_key(make)
         assert await store.keys.add(key) is True
         assert await store.keys.find(key.digest) == (as_found(key), None)
+
+    async def test_a_key_says_in_which_namespaces_it_works(self, store: Store, make: Factory) -> None:
+        """Those that it was made for; `*` is each one. It is found by its id, too."""
+        for number, namespaces in enumerate([frozenset({"default", "team-a"}), frozenset({"*"}), None]):
+            key = new_key(make, b"secret %d" % number, namespaces=namespaces)
+            assert await store.keys.add(key) is True
+            assert await store.keys.find(key.digest) == (as_found(key), None)
+            assert await store.keys.of_id(key.key_id) == (as_found(key), None)
+            rows = {row.key_id: row for row in await store.keys.page("default", before=None, limit=10)}
+            assert rows[key.key_id].namespaces == (namespaces or {"default"})
+        await store.keys.revoke("default", key.key_id)
+        assert await store.keys.of_id(key.key_id) is None
 
     async def test_an_unknown_key_is_nobodys(self, store: Store, make: Factory) -> None:
         """Not even nearly."""
@@ -82,7 +95,7 @@ class KeysContract(StoreContract):
         await store.keys.add(new_key(make, principal=nobody))
         found = await store.keys.find(new_key(make).digest)
         assert found is not None
-        assert not found.principal.may("jobs:read")
+        assert not found.caller.principal().may("jobs:read")
 
     async def test_an_expired_key_lets_nobody_in(self, store: Store, make: Factory) -> None:
         """By the store's clock; before that, the store says how long the key is good."""
@@ -90,7 +103,7 @@ class KeysContract(StoreContract):
         await store.keys.add(key)
         found = await store.keys.find(key.digest)
         assert found is not None
-        assert found.principal.expires_at == pytest.approx(make.now + 60.0, abs=0.001)
+        assert found.caller.expires_at == pytest.approx(make.now + 60.0, abs=0.001)
         assert found.seconds_left is not None
         assert 0.0 < found.seconds_left <= 60.0
         await self.shift(store, 60.5)

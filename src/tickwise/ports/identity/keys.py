@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
 
@@ -52,7 +53,9 @@ class NewKey:
     digest: bytes
     """The SHA-256 of its secret."""
     principal: Principal
-    """Its principal. `principal.expires_at` is when the key expires."""
+    """Its principal in the namespace of requests that name none. `principal.expires_at` is when the key expires."""
+    namespaces: frozenset[str] | None = None
+    """The namespaces in which the key works; `*`: each one, and the installation itself. None: its own."""
     origin: KeyOrigin = KeyOrigin.MADE
     prefix: str | None = None
     """The beginning of the secret, which may be shown; None: nothing of it may be."""
@@ -67,6 +70,9 @@ class KeyRow:
     key_id: UUID
     name: str
     namespace: str
+    """The namespace of requests that name none."""
+    namespaces: frozenset[str]
+    """All in which it works; `*`: each one, and the installation itself."""
     scopes: frozenset[str]
     origin: KeyOrigin
     prefix: str | None
@@ -81,8 +87,8 @@ class KeyRow:
 class FoundKey(NamedTuple):
     """A good key."""
 
-    principal: Principal
-    """With the key's own id and end."""
+    caller: Caller
+    """With the key's id and expiry."""
     seconds_left: float | None
     """Until it expires, by the store's clock; None: it does not."""
 
@@ -106,6 +112,10 @@ class Keys(Protocol):
 
     async def find(self, digest: bytes) -> FoundKey | None:
         """The good key with this digest."""
+        ...
+
+    async def of_id(self, key_id: UUID) -> FoundKey | None:
+        """The good key with this id."""
         ...
 
     async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:

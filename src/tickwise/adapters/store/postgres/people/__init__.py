@@ -1,0 +1,1 @@
+"""People and what belongs to them: users with their roles, namespaces, sessions."""

@@ -1,0 +1,182 @@
+"""People and their roles: small tables, changed one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Conflict, NotFound, VersionConflict
+from tickwise.domain.permissions import ROLES
+from tickwise.ports.identity.users import (
+    Member,
+    NewLink,
+    NewUser,
+    RoleRow,
+    SignIn,
+    UserChange,
+    UserRow,
+    check_administrator,
+    role_unknown,
+    user_exists,
+)
+
+
+class Users(Part):
+    """`UserStore` of the port."""
+
+    async def add(self, user: NewUser) -> UserRow:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("users_lock"))
+            found = await _found(connection, user.user_id)
+            if found is not None:
+                return found.row
+            await _check_roles(connection, user.roles)
+            try:
+                with translated(writes=True):
+                    await connection.execute(
+                        statement("user_add"),
+                        user.user_id, user.name, user.name_key, user.email, user.email_key, user.password,
+                        user.created_by,
+                    )  # fmt: skip
+            except UniqueBroken as error:
+                raise user_exists(user.name) from error
+            await _replace_members(connection, user.user_id, user.roles)
+            return (await _surely_found(connection, user.user_id)).row
+
+    async def get(self, user_id: UUID) -> UserRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            found = await _found(connection, user_id)
+        return None if found is None else found.row
+
+    async def sign_in(self, key: str) -> SignIn | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("users_found"), None, key)
+        return None if row is None else _sign_in(row)
+
+    async def page(self, namespace: str | None, *, after: UUID | None, limit: int) -> Sequence[UserRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            ids = [row["user_id"] for row in await connection.fetch(statement("users_page"), namespace, after, limit)]
+            rows = await connection.fetch(statement("users_found"), ids, None)
+        found = {row["user_id"]: _sign_in(row).row for row in rows}
+        return [found[user_id] for user_id in ids if user_id in found]
+
+    async def change(self, change: UserChange) -> UserRow:
+        """See the port."""
+        row = change.row
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("users_lock"))
+            found = await _found(connection, row.user_id)
+            if found is None:
+                raise NotFound(f"there is no user {row.user_id}")
+            if change.is_done(found.row):
+                return found.row
+            if found.row.version != row.version:
+                raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
+            await _check_roles(connection, row.roles)
+            before = await connection.fetchval(statement("administrators_count"))
+            try:
+                with translated(writes=True):
+                    await connection.execute(
+                        statement("user_change"),
+                        row.user_id, row.version, row.name, change.name_key, row.email, change.email_key, row.active,
+                        change.password, change.ends_tokens(found.row),
+                    )  # fmt: skip
+            except UniqueBroken as error:
+                raise user_exists(row.name) from error
+            await _replace_members(connection, row.user_id, row.roles)
+            check_administrator(before, await connection.fetchval(statement("administrators_count")))
+            return (await _surely_found(connection, row.user_id)).row
+
+    async def link(self, link: NewLink) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(
+                statement("link_add"), link.digest, link.kind, link.user_id, link.seconds, link.created_by
+            )
+
+    async def use_link(self, digest: bytes, password: str) -> UserRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            user_id = await connection.fetchval(statement("link_use"), digest, password)
+            return None if user_id is None else (await _surely_found(connection, user_id)).row
+
+    async def signed_in(self, user_id: UUID) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("user_signed_in"), user_id)
+
+
+class Roles(Part):
+    """`RoleStore` of the port."""
+
+    async def all(self, namespace: str | None) -> Sequence[RoleRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            return [_role(row) for row in await connection.fetch(statement("custom_roles"), namespace)]
+
+    async def put(self, role: RoleRow) -> Sequence[UUID]:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("users_lock"))
+            labels = json.dumps(dict(role.labels))
+            await connection.execute(
+                statement("custom_role_put"), role.namespace, role.name, sorted(role.permissions), labels
+            )
+            rows = await connection.fetch(statement("custom_role_members"), role.namespace, role.name)
+        return [row["user_id"] for row in rows]
+
+    async def drop(self, namespace: str, name: str) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("users_lock"))
+            dropped: bool | None = await connection.fetchval(statement("custom_role_drop"), namespace, name)
+        if dropped is None:
+            raise Conflict(f"people have the role {name}: give them another one first", code="role_in_use")
+        return dropped
+
+
+async def _found(connection: asyncpg.Connection, user_id: UUID) -> SignIn | None:
+    row = await connection.fetchrow(statement("users_found"), [user_id], None)
+    return None if row is None else _sign_in(row)
+
+
+async def _surely_found(connection: asyncpg.Connection, user_id: UUID) -> SignIn:
+    found = await _found(connection, user_id)
+    assert found is not None
+    return found
+
+
+async def _replace_members(connection: asyncpg.Connection, user_id: UUID, roles: Sequence[Member]) -> None:
+    await connection.execute(
+        statement("members_replace"), user_id, [each.namespace for each in roles], [each.role for each in roles]
+    )
+
+
+async def _check_roles(connection: asyncpg.Connection, roles: Sequence[Member]) -> None:
+    custom = {(row["namespace"], row["name"]) for row in await connection.fetch(statement("custom_roles"), None)}
+    for each in roles:
+        if each.role not in ROLES and not custom & {(each.namespace, each.role), ("*", each.role)}:
+            raise role_unknown(each)
+
+
+def _sign_in(row: Mapping[str, Any]) -> SignIn:
+    fields = dict(row)
+    password = fields.pop("password")
+    roles = tuple(map(Member, fields.pop("namespaces") or (), fields.pop("roles") or ()))
+    return SignIn(UserRow(**fields, roles=roles, has_password=password is not None), password)
+
+
+def _role(row: Mapping[str, Any]) -> RoleRow:
+    labels = tuple(sorted(json.loads(row["labels"]).items()))
+    return RoleRow(row["namespace"], row["name"], frozenset(row["permissions"]), labels)

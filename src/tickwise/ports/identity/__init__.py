@@ -1,0 +1,36 @@
+"""Identity: keys, people, namespaces and sessions.
+
+keys        API keys, each a principal of a namespace
+users       people, their roles, custom roles, links that admit once
+namespaces  tenants
+sessions    refresh tokens, and the public keys of access tokens
+"""
+
+from __future__ import annotations
+
+from tickwise.ports.identity.keys import (
+    MAX_KEYS,
+    FoundKey,
+    KeyOrigin,
+    KeyRow,
+    Keys,
+    NewKey,
+    check_keys_room,
+)
+from tickwise.ports.identity.namespaces import NamespaceStore
+from tickwise.ports.identity.sessions import SessionStore
+from tickwise.ports.identity.users import RoleStore, UserStore
+
+__all__ = [
+    "MAX_KEYS",
+    "FoundKey",
+    "KeyOrigin",
+    "KeyRow",
+    "Keys",
+    "NamespaceStore",
+    "NewKey",
+    "RoleStore",
+    "SessionStore",
+    "UserStore",
+    "check_keys_room",
+]

@@ -1,0 +1,200 @@
+"""People: their names, passwords, roles in namespaces, and the links that admit them once.
+
+    add ──► invited ──link──► active ◄──► deactivated
+             (no password)      │ password, roles: `generation` grows, and tokens of before are refused
+
+Invariants: an installation that ever had an administrator has one. A password is kept as its argon2id hash alone. A
+link works once, and not after its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tickwise.domain.errors import Conflict
+
+
+class Member(NamedTuple):
+    """A role of a person in a namespace."""
+
+    namespace: str
+    """`*`: in each one, and for the installation itself."""
+    role: str
+    """A built-in role (`domain.permissions.Role`), or a custom one of that namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRow:
+    """A person. `name` and `email` are as they were written; no two people have the same under `same_as`."""
+
+    user_id: UUID
+    name: str
+    email: str | None
+    roles: tuple[Member, ...]
+    has_password: bool
+    active: bool
+    generation: int
+    """Grows when the password, the roles or `active` change: a token names the one that it was made for."""
+    created_at: float
+    created_by: str
+    signed_in_at: float | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """A person to add."""
+
+    user_id: UUID
+    name: str
+    name_key: str
+    """The name as it is compared: folded, so that names that look alike are one."""
+    email: str | None
+    email_key: str | None
+    password: str | None
+    """The hash, as argon2 encodes it; None: the person has to use a link first."""
+    roles: tuple[Member, ...]
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserChange:
+    """A change of a person."""
+
+    row: UserRow
+    """With the version that it was made from."""
+    name_key: str
+    email_key: str | None
+    password: str | None = None
+    """Another hash; None: the one that is there."""
+
+    def ends_tokens(self, before: UserRow) -> bool:
+        """Whether tokens that were made before are refused from now on."""
+        return self.password is not None or (before.roles, before.active) != (self.row.roles, self.row.active)
+
+    def is_done(self, found: UserRow) -> bool:
+        """Whether this change was carried out before: its answer was lost."""
+        return found.version == self.row.version + 1 and (found.name, found.email, found.roles, found.active) == (
+            self.row.name, self.row.email, self.row.roles, self.row.active,
+        )  # fmt: skip
+
+
+class LinkKind(StrEnum):
+    """The purpose of a link."""
+
+    INVITATION = "invitation"
+    """To choose the first password."""
+    RESET = "reset"
+    """To choose another password."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLink:
+    """A link that works once. Its secret is with the person; the store keeps the SHA-256."""
+
+    digest: bytes
+    kind: LinkKind
+    user_id: UUID
+    seconds: float
+    """How long it works."""
+    created_by: str
+
+
+class SignIn(NamedTuple):
+    """The person of a name, and the hash of the password."""
+
+    row: UserRow
+    password: str | None
+    """The hash."""
+
+
+class RoleRow(NamedTuple):
+    """A custom role."""
+
+    namespace: str
+    name: str
+    permissions: frozenset[str]
+    labels: tuple[tuple[str, str], ...]
+    """It holds for jobs that have all of these."""
+
+
+def user_exists(name: str) -> Conflict:
+    """Somebody has this name or e-mail, or one that looks like it."""
+    return Conflict(f"there is a user with the name or the e-mail of {name[:100]!r}", code="user_exists")
+
+
+def role_unknown(member: Member) -> Conflict:
+    """No role has this name in the namespace."""
+    return Conflict(
+        f"there is no role {member.role[:100]!r} in {member.namespace[:100]!r}: take viewer, operator, developer or "
+        "admin, or make the role first",
+        code="role_unknown",
+    )
+
+
+def check_administrator(before: int, after: int) -> None:
+    """Raises `Conflict` if a change would leave an installation without the administrator that it had."""
+    if before and not after:
+        raise Conflict(
+            "this is the last administrator of the installation: make another one first", code="last_administrator"
+        )
+
+
+class UserStore(Protocol):
+    """People. All methods may be called again after an `InDoubt`."""
+
+    async def add(self, user: NewUser) -> UserRow:
+        """Keep it. The same id again is the same person. Raises `Conflict`: `user_exists` (name or e-mail),
+        `role_unknown`."""
+        ...
+
+    async def get(self, user_id: UUID) -> UserRow | None:
+        """One person."""
+        ...
+
+    async def sign_in(self, key: str) -> SignIn | None:
+        """The person whose folded name or e-mail this is."""
+        ...
+
+    async def page(self, namespace: str | None, *, after: UUID | None, limit: int) -> Sequence[UserRow]:
+        """People, the newest first: members of a namespace; None: of the installation, all."""
+        ...
+
+    async def change(self, change: UserChange) -> UserRow:
+        """Replace name, e-mail, roles, `active`, and the hash if one is given, of the version that the row says. The
+        version grows by one, and the generation if tokens end. Raises `VersionConflict`, `NotFound`, and `Conflict`:
+        `user_exists`, `role_unknown`, `last_administrator`."""
+        ...
+
+    async def link(self, link: NewLink) -> None:
+        """Keep it; links of this kind for this person that were made before work no more."""
+        ...
+
+    async def use_link(self, digest: bytes, password: str) -> UserRow | None:
+        """Use a link: the person has this hash from now on, and its generation grows; one transaction. None: there is
+        no link with this digest that works. The same call again, after its commit, is None."""
+        ...
+
+    async def signed_in(self, user_id: UUID) -> None:
+        """Note that a person signed in just now."""
+        ...
+
+
+class RoleStore(Protocol):
+    """Custom roles. All methods may be called again after an `InDoubt`."""
+
+    async def all(self, namespace: str | None) -> Sequence[RoleRow]:
+        """Custom roles of a namespace; None: all."""
+        ...
+
+    async def put(self, role: RoleRow) -> Sequence[UUID]:
+        """Keep a role, or replace it. The generation of the people who have it grows: their ids."""
+        ...
+
+    async def drop(self, namespace: str, name: str) -> bool:
+        """Remove a role; False if it is gone already. Raises `Conflict`, code `role_in_use`, if a person has it."""
+        ...

@@ -1,0 +1,202 @@
+"""People: no two have a name, roles exist, the last administrator stays, and a link works once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from tickwise.domain.errors import Conflict, NotFound, VersionConflict
+from tickwise.ports.identity.users import LinkKind, Member, NewLink, NewUser, RoleRow, UserChange, UserRow
+from tickwise.ports.store import Store
+from tickwise.testing.contracts.base import StoreContract
+from tickwise.testing.factories import Factory
+
+VIEWER = Member("default", "viewer")
+ADMIN = Member("*", "admin")
+HOUR = 3_600.0
+
+
+def new_user(make: Factory, name: str = "ada", *roles: Member, **fields: Any) -> NewUser:
+    """A person as control makes it."""
+    email = f"{name}@example.org"
+    whole: dict[str, Any] = {
+        "user_id": make.identifier(), "name": name, "name_key": name, "email": email, "email_key": email,
+        "password": f"hash of {name}", "roles": roles or (VIEWER,), "created_by": "admin", **fields,
+    }  # fmt: skip
+    return NewUser(**whole)
+
+
+def changed(row: UserRow, password: str | None = None, **fields: Any) -> UserChange:
+    """A change of the row as it was read."""
+    new = replace(row, **fields)
+    return UserChange(row=new, name_key=new.name, email_key=new.email, password=password)
+
+
+def new_link(user: UserRow, secret: bytes = b"link", **fields: Any) -> NewLink:
+    """A link as control makes it."""
+    whole: dict[str, Any] = {"kind": LinkKind.RESET, "seconds": HOUR, "created_by": "admin", **fields}
+    return NewLink(digest=sha256(secret).digest(), user_id=user.user_id, **whole)
+
+
+class UsersContract(StoreContract):
+    """`UserStore`: people."""
+
+    async def test_a_person_is_found_by_id_name_and_email(self, store: Store, make: Factory) -> None:
+        """The hash is told to a sign-in alone."""
+        user = new_user(make, "ada", VIEWER, Member("billing", "developer"))
+        row = await store.users.add(user)
+        assert (row.name, row.email, row.active, row.has_password) == ("ada", "ada@example.org", True, True)
+        assert row.roles == (Member("billing", "developer"), VIEWER)
+        assert await store.users.get(user.user_id) == row
+        for key in ("ada", "ada@example.org"):
+            found = await store.users.sign_in(key)
+            assert found is not None
+            assert found == (row, "hash of ada")
+        assert await store.users.sign_in("Ada") is None
+        assert await store.users.get(make.identifier()) is None
+
+    async def test_adding_twice_is_adding_once(self, store: Store, make: Factory) -> None:
+        """After a commit whose answer was lost."""
+        user = new_user(make)
+        assert await store.users.add(user) == await store.users.add(user)
+        assert len(await store.users.page(None, after=None, limit=10)) == 1
+
+    async def test_no_two_people_have_a_name_or_an_email(self, store: Store, make: Factory) -> None:
+        """As names are compared."""
+        await store.users.add(new_user(make, "ada"))
+        for twin in (new_user(make, "ada", email_key="b@c"), new_user(make, "bob", email_key="ada@example.org")):
+            with pytest.raises(Conflict) as refused:
+                await store.users.add(twin)
+            assert refused.value.code == "user_exists"
+        row = await store.users.add(new_user(make, "bob", email_key=None, email=None))
+        with pytest.raises(Conflict):
+            await store.users.change(changed(row, name="ada"))
+        assert await store.users.get(row.user_id) == row
+
+    async def test_a_role_that_is_given_is_there(self, store: Store, make: Factory) -> None:
+        """Built in, or made in that namespace, or for all."""
+        with pytest.raises(Conflict) as refused:
+            await store.users.add(new_user(make, "ada", Member("default", "auditor")))
+        assert refused.value.code == "role_unknown"
+        await store.roles.put(RoleRow("default", "auditor", frozenset({"audit:read"}), ()))
+        await store.users.add(new_user(make, "ada", Member("default", "auditor")))
+        with pytest.raises(Conflict):
+            await store.users.add(new_user(make, "bob", Member("billing", "auditor")))
+        await store.roles.put(RoleRow("*", "reader", frozenset({"jobs:read"}), (("team", "a"),)))
+        await store.users.add(new_user(make, "bob", Member("billing", "reader")))
+
+    async def test_a_change_is_made_from_the_newest_version(self, store: Store, make: Factory) -> None:
+        """And once; tokens end with the password, the roles and the person, and with nothing else."""
+        row = await store.users.add(new_user(make))
+        named = await store.users.change(changed(row, name="ada l"))
+        assert (named.name, named.version, named.generation) == ("ada l", 2, 1)
+        assert await store.users.change(changed(row, name="ada l")) == named
+        with pytest.raises(VersionConflict):
+            await store.users.change(changed(row, name="other"))
+        secret = await store.users.change(changed(named, password="another"))
+        assert (secret.version, secret.generation) == (3, 2)
+        moved = await store.users.change(changed(secret, roles=(Member("default", "operator"),)))
+        assert (moved.roles, moved.generation) == ((Member("default", "operator"),), 3)
+        gone = await store.users.change(changed(moved, active=False))
+        assert (gone.active, gone.generation) == (False, 4)
+        found = await store.users.sign_in("ada l")
+        assert found is not None
+        assert found.password == "another"
+        with pytest.raises(NotFound):
+            await store.users.change(changed(replace(row, user_id=make.identifier())))
+
+    async def test_the_last_administrator_stays(self, store: Store, make: Factory) -> None:
+        """Neither without the role nor deactivated; also if two go at once."""
+        one = await store.users.add(new_user(make, "one", ADMIN))
+        for fields in ({"roles": (VIEWER,)}, {"active": False}):
+            with pytest.raises(Conflict) as refused:
+                await store.users.change(changed(one, **fields))
+            assert refused.value.code == "last_administrator"
+        assert await store.users.get(one.user_id) == one
+        two = await store.users.add(new_user(make, "two", ADMIN))
+        ends = await asyncio.gather(
+            *(store.users.change(changed(row, roles=(VIEWER,))) for row in (one, two)), return_exceptions=True
+        )
+        assert [isinstance(end, Conflict) for end in ends].count(True) == 1
+        rows = await store.users.page(None, after=None, limit=10)
+        assert sum(ADMIN in row.roles for row in rows) == 1
+
+    async def test_people_are_listed_by_namespace(self, store: Store, make: Factory) -> None:
+        """Its members, and those of the whole installation; the newest first, in pages."""
+        rows = [
+            await store.users.add(new_user(make, name, *roles))
+            for name, roles in (
+                ("ada", (VIEWER,)), ("bob", (Member("billing", "viewer"),)), ("eve", (ADMIN,)), ("kim", (VIEWER,)),
+            )
+        ]  # fmt: skip
+        ada, bob, eve, kim = sorted(rows, key=lambda row: row.name)
+        newest = sorted((ada, eve, kim), key=lambda row: row.user_id, reverse=True)
+        assert await store.users.page("default", after=None, limit=10) == newest
+        assert await store.users.page("default", after=newest[0].user_id, limit=1) == newest[1:2]
+        assert {row.name for row in await store.users.page("billing", after=None, limit=10)} == {"bob", "eve"}
+        assert len(await store.users.page(None, after=None, limit=10)) == 4
+        assert bob.active
+
+    async def test_a_sign_in_is_noted(self, store: Store, make: Factory) -> None:
+        """It is no change of the person."""
+        row = await store.users.add(new_user(make))
+        assert row.signed_in_at is None
+        await store.users.signed_in(row.user_id)
+        after = await store.users.get(row.user_id)
+        assert after is not None
+        assert after.signed_in_at is not None
+        assert (after.version, after.generation) == (row.version, row.generation)
+
+    async def test_a_link_admits_once(self, store: Store, make: Factory) -> None:
+        """Tokens of before end; the second use is refused, and so is a guess."""
+        row = await store.users.add(new_user(make, password=None))
+        assert not row.has_password
+        link = new_link(row)
+        await store.users.link(link)
+        await store.users.link(link)
+        used = await store.users.use_link(link.digest, "chosen")
+        assert used is not None
+        assert (used.has_password, used.generation) == (True, 2)
+        assert await store.users.use_link(link.digest, "again") is None
+        assert await store.users.use_link(b"guess", "again") is None
+        found = await store.users.sign_in("ada")
+        assert found is not None
+        assert found.password == "chosen"
+
+    async def test_a_link_ends(self, store: Store, make: Factory) -> None:
+        """With its time, with the next one of its kind, and with its person."""
+        row = await store.users.add(new_user(make))
+        late, first, second = (new_link(row, secret) for secret in (b"late", b"first", b"second"))
+        await store.users.link(late)
+        await self.shift(store, HOUR + 1.0)
+        assert await store.users.use_link(late.digest, "x") is None
+        await store.users.link(first)
+        await store.users.link(second)
+        assert await store.users.use_link(first.digest, "x") is None
+        await store.users.change(changed(row, active=False))
+        assert await store.users.use_link(second.digest, "x") is None
+
+    async def test_a_custom_role_changes_for_all_who_have_it(self, store: Store, make: Factory) -> None:
+        """Their tokens of before end. It stays while somebody has it."""
+        role = RoleRow("default", "auditor", frozenset({"audit:read", "jobs:read"}), (("team", "a"),))
+        await store.roles.put(role)
+        assert await store.roles.all("default") == [role]
+        assert await store.roles.all("billing") == []
+        row = await store.users.add(new_user(make, "ada", Member("default", "auditor")))
+        other = await store.users.add(new_user(make, "bob"))
+        narrower = role._replace(permissions=frozenset({"audit:read"}))
+        assert await store.roles.put(narrower) == [row.user_id]
+        after = [await store.users.get(each.user_id) for each in (row, other)]
+        assert [each.generation for each in after if each is not None] == [2, 1]
+        with pytest.raises(Conflict) as refused:
+            await store.roles.drop("default", "auditor")
+        assert refused.value.code == "role_in_use"
+        assert after[0] is not None
+        await store.users.change(changed(after[0], roles=(VIEWER,)))
+        assert await store.roles.drop("default", "auditor")
+        assert not await store.roles.drop("default", "auditor")
+        assert await store.roles.all(None) == []
