@@ -86,7 +86,7 @@ def permissions_of(method: Callable[..., Any]) -> tuple[Permission, ...]:
 def check(who: Principal, *permissions: Permission) -> None:
     """Raises `Forbidden` unless one of the permissions is granted."""
     if not any(who.may(permission) for permission in permissions):
-        raise Forbidden(f"this key lacks the scope {' or '.join(permissions)}")
+        raise Forbidden(f"the caller lacks the permission {' or '.join(permissions)} in the namespace {who.namespace}")
 
 
 def check_namespace(who: Principal, namespace: str) -> None:

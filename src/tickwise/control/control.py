@@ -18,6 +18,10 @@ from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
 from tickwise.control.keys.service import KeyService
+from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.people.people import People
+from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService
 from tickwise.control.runs.letters import LetterService
@@ -59,12 +63,14 @@ class Control:
         membership: SharedState | None = None,
         group_commit: GroupCommit | None = None,
         scripts: ScriptCheck | None = None,
+        registration: SelfRegistration | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
-        scripts; None: nothing does. `source_bytes_most`: how long a script in a job may be."""
+        scripts; None: nothing does. `registration`: how people register; None: they do not.
+        `source_bytes_most`: how long a script in a job may be."""
         self.context = context
         self.clock = context.clock
         self._kinds = kinds
@@ -87,7 +93,14 @@ class Control:
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)
         self.tasks = TaskService(context, check)
-        self.keys = KeyService(context, keys)
+        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
+        self.namespaces = NamespaceService(context, context.store.namespaces)
+        self.keys = KeyService(context, keys, self.directory)
+        people = People(context, keys, self.directory, registration or SelfRegistration())
+        self._people = people
+        self.users = people.users
+        self.auth = people.auth
+        self.bearers = people.bearers
         self.credentials = Credentials(context, keys, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
@@ -137,5 +150,6 @@ class Control:
         try:
             await self.drain()
         finally:
+            self._people.close()
             if self._scripts is not None:
                 await self._scripts.close()

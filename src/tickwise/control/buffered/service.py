@@ -28,7 +28,7 @@ class BufferedService:
         if it was refused."""
         return None if self._reads is None else await self._reads.job(who, job_id)
 
-    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def is_change_pending(self, _who: Principal, row: JobRow) -> bool:
         """Whether a change or a cancel of this job was accepted and is not applied, as far as that is known."""
         return self._reads is not None and await self._reads.is_change_pending(row)

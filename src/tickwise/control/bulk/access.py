@@ -15,7 +15,13 @@ from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import OperationRow
 
-LOOK: Final = (Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.JOBS_READ, Permission.JOBS_WRITE)
+LOOK: Final = (
+    Permission.RUNS_READ,
+    Permission.RUNS_WRITE,
+    Permission.JOBS_READ,
+    Permission.JOBS_WRITE,
+    Permission.JOBS_OPERATE,
+)
 """Each of these lets a principal look at some operations."""
 
 Action = Literal["read", "write"]
@@ -33,7 +39,7 @@ def check_kind(who: Principal, kind: str, *actions: Action) -> None:
     """A principal that may ask for an operation may look at it and end it. Raises `Forbidden`."""
     if not may(who, kind, *actions):
         needed = " or ".join(_permissions(kind, *actions))
-        raise Forbidden(f"the operation is one of {kind}, and this key lacks the scope {needed}")
+        raise Forbidden(f"the operation is one of {kind}, and the caller lacks the permission {needed}")
 
 
 async def find_operation(context: ControlContext, who: Principal, operation: UUID, *actions: Action) -> OperationRow:

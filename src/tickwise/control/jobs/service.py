@@ -43,13 +43,13 @@ class JobService:
         another job by now, or to another version."""
         return await self._changes.upsert(who, key, body, found)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
     async def pause(self, who: Principal, job_id: UUID, body: PauseBody, *, if_version: int | None = None) -> JobRow:
         """Stop fires by schedule, until it is resumed or until a time. Raises `NotFound`, `Conflict`,
         `VersionConflict`."""
         return await self._moves.pause(who, job_id, body, if_version=if_version)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
     async def resume(self, who: Principal, job_id: UUID, body: ResumeBody, *, if_version: int | None = None) -> JobRow:
         """Fire by schedule again. Raises `NotFound`, `Conflict`, `Invalid`, `VersionConflict`."""
         return await self._moves.resume(who, job_id, body, if_version=if_version)
@@ -69,7 +69,7 @@ class JobService:
             raise NotFound(f"there is no job with the key {key[:200]!r} in the namespace {who.namespace}")
         return row
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
     async def to_change(self, who: Principal, job_id: UUID) -> JobRow:
         """One job, for a write that is judged by the job as it is. Raises `NotFound`."""
         return await self._context.job(who, job_id)

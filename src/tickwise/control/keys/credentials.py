@@ -39,7 +39,7 @@ class Credentials:
         return 0.0 if self._breaker is None else STALE_SECONDS
 
     async def find(self, digest: bytes) -> FoundKey | None:
-        """The good key with this digest. Raises `StoreUnavailable`."""
+        """The good key with this digest, and its caller. Raises `StoreUnavailable`."""
         if self._breaker is None:
             return self._uses.note(await self._keys.find(digest))
         return self._uses.note(await self._breaker.ask(lambda: self._keys.find(digest)))
@@ -61,8 +61,8 @@ class KeyUses:
 
     def note(self, found: FoundKey | None) -> FoundKey | None:
         """This key was asked for by a request."""
-        if found is not None and found.principal.key_id is not None:
-            self._used[found.principal.key_id] = self._clock.monotonic()
+        if found is not None and found.caller.key_id is not None:
+            self._used[found.caller.key_id] = self._clock.monotonic()
             if self._task is None:
                 self._task = asyncio.create_task(self._later(), name="key uses")
         return found

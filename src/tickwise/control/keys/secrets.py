@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
@@ -15,6 +16,7 @@ from uuid import UUID
 
 import structlog
 
+from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
 from tickwise.domain.permissions import EVERYTHING
@@ -63,7 +65,8 @@ def key_of(clock: Clock, secret: str, principal: Principal, origin: KeyOrigin, *
 
 def admin_key(clock: Clock, secret: str, origin: KeyOrigin) -> NewKey:
     """A key of the installation's administrator."""
-    return key_of(clock, secret, Principal(ADMIN, DEFAULT_NAMESPACE, frozenset({EVERYTHING})), origin)
+    principal = Principal(ADMIN, DEFAULT_NAMESPACE, frozenset({EVERYTHING}))
+    return replace(key_of(clock, secret, principal, origin), namespaces=frozenset({INSTALLATION}))
 
 
 async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID] | None:

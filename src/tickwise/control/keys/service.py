@@ -6,6 +6,7 @@ Invariant: a key gives what its maker has, at most: scopes, namespace and time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
@@ -18,11 +19,13 @@ from tickwise.control.access import requires
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
+from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
-from tickwise.domain.errors import Forbidden, Invalid, NotFound
+from tickwise.domain.callers import INSTALLATION
+from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
-from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.ports.identity import KeyOrigin, KeyRow, Keys
 from tickwise.ports.signals import Topic
 
@@ -31,20 +34,47 @@ _KNOWN: Final = frozenset(Permission)
 logger = structlog.get_logger("tickwise.keys")
 
 
+NAMESPACES_MAX: Final = 100
+
+Permissions = Annotated[list[Annotated[str, Meta(max_length=TEXT_MAX)]], Meta(min_length=1, max_length=100)]
+NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
+
+
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A key to make."""
 
     name: Name
-    scopes: Annotated[
-        list[Annotated[str, Meta(max_length=TEXT_MAX)]],
-        Meta(
-            min_length=1,
-            max_length=100,
-            description="The permissions of the key, such as `jobs:write`; `*` is everything.",
-        ),
-    ]
+    role: (
+        Annotated[
+            str,
+            Meta(
+                max_length=TEXT_MAX, description="`viewer`, `operator`, `developer` or `admin`: short for permissions."
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+    permissions: (
+        Annotated[Permissions, Meta(description="The permissions of the key, such as `jobs:write`; `*` is everything.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    scopes: Annotated[Permissions, Meta(description="The earlier name of `permissions`.")] | UnsetType | None = UNSET
+    namespaces: (
+        Annotated[
+            list[NamespaceName],
+            Meta(
+                min_length=1,
+                max_length=NAMESPACES_MAX,
+                description="The namespaces in which the key works; requests that name none are about the first. `*` "
+                "is each one, and the installation itself. Left out: the namespace of the request.",
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
     namespace: (
-        Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="That of the key that asks.")] | UnsetType
+        Annotated[NamespaceName, Meta(description="Short for `namespaces` with this one.")] | UnsetType | None
     ) = UNSET
     expires_at: Time | UnsetType | None = UNSET
 
@@ -59,9 +89,10 @@ class MadeKey(NamedTuple):
 class KeyService:
     """Everything about keys."""
 
-    def __init__(self, context: ControlContext, keys: Keys) -> None:
+    def __init__(self, context: ControlContext, keys: Keys, directory: NamespaceDirectory) -> None:
         self._context = context
         self._keys = keys
+        self._directory = directory
 
     @requires(Permission.KEYS_ADMIN)
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
@@ -69,20 +100,28 @@ class KeyService:
         name = clean_text(body.name, "/name")
         if name == ADMIN:
             raise Invalid(f"the name {ADMIN} is the installation's own; choose another", pointer="/name")
-        if body.namespace not in (UNSET, who.namespace):
-            raise Forbidden(f"this key makes keys of its own namespace alone, {who.namespace}", pointer="/namespace")
-        scopes = _scopes(who, body.scopes)
+        namespaces = _namespaces(who, body)
+        permissions = _permissions(body)
+        for place in namespaces:
+            _check_given(who, permissions, place, body)
+            if place not in (INSTALLATION, who.namespace):
+                await self._directory.check(place)
+        home = who.namespace if namespaces[0] == INSTALLATION else namespaces[0]
         expires_at = self._expiry(who, body.expires_at, await self._context.time.now())
-        principal = Principal(name, who.namespace, scopes, expires_at=expires_at)
+        principal = Principal(name, home, permissions, expires_at=expires_at)
         secret = new_secret(self._context.clock)
-        key = key_of(self._context.clock, secret, principal, KeyOrigin.MADE, by=who.name)
+        key = replace(
+            key_of(self._context.clock, secret, principal, KeyOrigin.MADE, by=who.name),
+            namespaces=frozenset(namespaces),
+        )
         # Again after a commit that may have failed: False then says that it did not.
         await self._context.surely(lambda: self._keys.add(key))
         row = KeyRow(
             key_id=key.key_id,
             name=name,
-            namespace=who.namespace,
-            scopes=scopes,
+            namespace=home,
+            namespaces=frozenset(namespaces),
+            scopes=permissions,
             origin=key.origin,
             prefix=key.prefix,
             created_by=key.created_by,
@@ -96,7 +135,8 @@ class KeyService:
             key_id=str(row.key_id),
             name=name,
             namespace=row.namespace,
-            scopes=sorted(scopes),
+            namespaces=sorted(namespaces),
+            permissions=sorted(permissions),
             by=who.name,
             by_key=_text(who.key_id),
         )
@@ -139,17 +179,52 @@ class KeyService:
         return expires_at
 
 
-def _scopes(who: Principal, wanted: Sequence[str]) -> frozenset[str]:
-    """The scopes of a new key, if they are some and the one that asks has them all."""
-    for number, scope in enumerate(wanted):
-        if scope != EVERYTHING and scope not in _KNOWN:
-            known = ", ".join(Permission)
-            raise Invalid(f"there is no scope {scope[:50]!r}; there are {known}, and *", pointer=f"/scopes/{number}")
-        if not who.may(scope):
-            raise Forbidden(
-                f"this key cannot give the scope {scope}: it does not have it itself", pointer=f"/scopes/{number}"
+def _namespaces(who: Principal, body: KeyBody) -> Sequence[str]:
+    """The namespaces of a new key, the home first. Raises `Invalid`."""
+    if not body.namespaces:
+        return [body.namespace or who.namespace]
+    if body.namespace:
+        raise Invalid("namespace and namespaces contradict each other; send one of them", pointer="/namespace")
+    return [INSTALLATION] if INSTALLATION in body.namespaces else list(dict.fromkeys(body.namespaces))
+
+
+def _permissions(body: KeyBody) -> frozenset[str]:
+    """The permissions that a body names. Raises `Invalid`."""
+    sent = [field for field in ("role", "permissions", "scopes") if getattr(body, field)]
+    if len(sent) != 1:
+        raise Invalid(
+            "send a role or permissions, and only one of them", pointer=f"/{sent[0] if sent else 'permissions'}"
+        )
+    if body.role:
+        if body.role not in ROLES:
+            raise Invalid(f"there is no role {body.role[:50]!r}; there are {', '.join(ROLES)}", pointer="/role")
+        return ROLES[body.role]
+    wanted = body.permissions or body.scopes
+    if not wanted:
+        raise Bug("a body without permissions came through")
+    for number, permission in enumerate(wanted):
+        if permission != EVERYTHING and permission not in _KNOWN:
+            raise Invalid(
+                f"there is no permission {permission[:50]!r}; there are {', '.join(Permission)}, and *",
+                pointer=f"/{sent[0]}/{number}",
             )
     return frozenset(wanted)
+
+
+def _check_given(who: Principal, permissions: frozenset[str], namespace: str, body: KeyBody) -> None:
+    """Raises `Forbidden` unless the caller has the permissions in that namespace: nobody makes a stronger key."""
+    mine = who.scopes if namespace == who.namespace else who.everywhere
+    if contains(mine, permissions):
+        return
+    if not mine:
+        pointer = "/namespaces" if body.namespaces else "/namespace"
+        raise Forbidden(f"this key makes keys of its own namespace alone, {who.namespace}", pointer=pointer)
+    missing = sorted(each for each in permissions if not contains(mine, (each,)))
+    field = next(name for name in ("role", "permissions", "scopes") if getattr(body, name))
+    pointer = f"/{field}"
+    if field != "role":
+        pointer += f"/{getattr(body, field).index(missing[0])}"
+    raise Forbidden(f"this key cannot give the permission {missing[0]}: it does not have it itself", pointer=pointer)
 
 
 def _text(key_id: UUID | None) -> str | None:

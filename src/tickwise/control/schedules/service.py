@@ -40,12 +40,12 @@ class ScheduleService:
         """A page of the time line of a job. Raises `NotFound`, `Invalid`."""
         return await self._time_lines.occurrences(who, job_id, section)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
     async def skip_next(self, who: Principal, job_id: UUID, body: SkipNextBody) -> Moved:
         """The next occurrence does not run. Raises `NotFound`; `Conflict` if there is none that can be skipped."""
         return await self._next.skip_next(who, job_id, body)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
     async def snooze(self, who: Principal, job_id: UUID, body: SnoozeBody) -> Moved:
         """The next occurrence runs at another time. Raises `NotFound`, `Invalid`; `Conflict` if there is none that can
         be moved."""

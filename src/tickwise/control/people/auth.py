@@ -1,0 +1,228 @@
+"""Sign-in: a password, a refresh token or a key becomes a short access token.
+
+    password ──verify──► session: access (10 min) + refresh ──rotate──► access + refresh ──► …
+    key ─────────────► access, bounded by the key: for programs that must not hand the key itself around
+
+Nobody learns from an answer whether a name exists, nor from its time. Attempts are paced by address before a hash is
+computed, and by name and network after a failure: many wrong passwords from one place wait there, and the person goes
+on from another (`pace`).
+
+Invariant: a refresh token works once; shown again it ends its session, because one of two has a stolen one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, NamedTuple
+
+import msgspec
+import structlog
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.control.access import requires_none
+from tickwise.control.context import ControlContext
+from tickwise.control.keys.secrets import new_secret, secret_digest
+from tickwise.control.people.bearers import TokenBearers
+from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.passwords import Passwords
+from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
+from tickwise.domain.errors import Invalid, TokensUnavailable, Unauthenticated
+from tickwise.domain.model import Principal, time_id
+from tickwise.domain.names import email_key, likeness
+from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.ports.identity import Keys
+from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
+from tickwise.ports.identity.users import UserRow, UserStore
+from tickwise.ports.signals import Topic
+
+REFRESH_SECONDS: Final = 7 * 86_400.0
+"""A session that is not used for so long ends."""
+SESSION_SECONDS: Final = 30 * 86_400.0
+"""A session ends after this long in any case."""
+
+_KNOWN: Final = frozenset({*Permission, EVERYTHING})
+_WRONG: Final = "the name or the password is wrong"
+
+logger = structlog.get_logger("tickwise.people")
+
+Text = Annotated[str, Meta(min_length=1, max_length=1_024)]
+
+
+class TokenBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A request for an access token (its fields are those of RFC 6749)."""
+
+    grant_type: Literal["password", "refresh_token", "api_key"]
+    username: Text | UnsetType = UNSET
+    """The name or the e-mail."""
+    password: Text | UnsetType = UNSET
+    refresh_token: Text | UnsetType = UNSET
+    api_key: Text | UnsetType = UNSET
+    scope: Text | UnsetType = UNSET
+    """Permissions that the token is bounded by, with spaces between."""
+    namespace: Annotated[str, Meta(min_length=1, max_length=63)] | UnsetType = UNSET
+    """The only namespace in which the token works."""
+
+
+class Tokens(NamedTuple):
+    """The tokens of a sign-in."""
+
+    access: str
+    refresh: str | None
+    """None: made from a key, which asks again."""
+    expires_in: int
+    user: UserRow | None
+
+
+class AuthService:
+    """Makes, renews and revokes tokens."""
+
+    def __init__(
+        self,
+        context: ControlContext,
+        *,
+        users: UserStore,
+        sessions: SessionStore,
+        keys: Keys,
+        passwords: Passwords,
+        tokens: AccessTokens,
+        bearers: TokenBearers,
+        pace: SignInPace,
+    ) -> None:
+        self._context = context
+        self._users = users
+        self._sessions = sessions
+        self._keys = keys
+        self._passwords = passwords
+        self._tokens = tokens
+        self._bearers = bearers
+        self._pace = pace
+
+    @requires_none("it is the way in: the body holds the credential")
+    async def token(self, body: TokenBody, address: str) -> Tokens:
+        """Tokens for a credential. Raises `Unauthenticated`, `Invalid`, `SignInPaced`, `Busy`,
+        and `TokensUnavailable` if this process has no key to sign with."""
+        if not self._tokens.can_sign:
+            raise TokensUnavailable("this process has no key to sign tokens with: set TICKWISE_TOKEN_KEY_FILE")
+        if body.grant_type == "password":
+            return await self._by_password(body, address)
+        # Each costs a query, and anybody may ask for one.
+        self._pace.begin("", address)
+        if body.grant_type == "refresh_token":
+            return await self._by_refresh(body)
+        return await self._by_key(body)
+
+    @requires_none("public keys are for anybody")
+    async def key_set(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+        """The key set that tokens are checked with (RFC 7517). Raises `StoreUnavailable`."""
+        return jwks({each.key_id: each.public for each in await self._bearers.public_keys()})
+
+    @requires_none("it takes a right away, and the body holds the credential")
+    async def revoke(self, token: str) -> None:
+        """End the session of a refresh token. An unknown one is no error (RFC 7009, section 2.2)."""
+        families = await self._sessions.revoke(digest=_digest(token))
+        self._context.signals.send(Topic.KEYS, tuple(families))
+
+    @requires_none("it ends the sessions of the caller")
+    async def revoke_all(self, who: Principal) -> None:
+        """End all sessions of the person who asks. A key has none."""
+        if who.user_id is not None:
+            families = await self._sessions.revoke(user_id=who.user_id)
+            self._context.signals.send(Topic.KEYS, tuple(families))
+
+    async def _by_password(self, body: TokenBody, address: str) -> Tokens:
+        username = _field(body.username, "username")
+        password = _field(body.password, "password")
+        scope, namespace = _scope(body), _namespace(body)
+        account = email_key(username) if "@" in username else likeness(username)
+        self._pace.begin(account, address)
+        found = await self._users.sign_in(account)
+        usable = found is not None and found.row.active
+        good = await self._passwords.verify(found.password if found is not None and usable else None, password)
+        if found is None or not good:
+            logger.info("sign_in_failed", account=account[:100], address=address)
+            self._pace.failed(account, address)
+            raise Unauthenticated(_WRONG)
+        self._pace.succeeded(account, address)
+        await self._users.signed_in(found.row.user_id)
+        return await self._begin(found.row, scope, namespace, address)
+
+    async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, address: str) -> Tokens:
+        clock = self._context.clock
+        refresh = new_secret(clock)
+        session = NewSession(
+            family=time_id(int(clock.now() * 1000), clock.random_bytes(10)),
+            digest=_digest(refresh),
+            user_id=row.user_id,
+            generation=row.generation,
+            scope=scope,
+            namespace=namespace,
+            address=address,
+            seconds=REFRESH_SECONDS,
+            most_seconds=SESSION_SECONDS,
+        )
+        await self._context.surely(lambda: self._sessions.begin(session))
+        logger.info("signed_in", user_id=str(row.user_id), name=row.name, address=address)
+        return self._tokens_of(session, refresh, row)
+
+    async def _by_refresh(self, body: TokenBody) -> Tokens:
+        shown = _field(body.refresh_token, "refresh_token")
+        refresh = new_secret(self._context.clock)
+        rotated = await self._context.surely(lambda: self._sessions.rotate(_digest(shown), _digest(refresh)))
+        session = rotated.session
+        if rotated.rotation is Rotation.REUSED and session is not None:
+            self._context.signals.send(Topic.KEYS, (session.family,))
+            logger.warning("refresh_token_reused", user_id=str(session.user_id), address=session.address)
+        if rotated.rotation is not Rotation.ROTATED or session is None:
+            raise Unauthenticated(
+                "this refresh token does not work: it was used or revoked, or is too old; sign in again"
+            )
+        return self._tokens_of(session, refresh, await self._users.get(session.user_id))
+
+    async def _by_key(self, body: TokenBody) -> Tokens:
+        found = await self._keys.find(secret_digest(_field(body.api_key, "api_key").encode()))
+        if found is None or found.caller.key_id is None:
+            raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
+        key_id = found.caller.key_id
+        scope = _scope(body)
+        access = self._tokens.make(
+            key_id, key_id, 0, kind="key", scope=_text(scope), namespace=_namespace(body) or found.caller.home
+        )
+        return Tokens(access, None, int(ACCESS_SECONDS), None)
+
+    def _tokens_of(self, session: NewSession, refresh: str, row: UserRow | None) -> Tokens:
+        access = self._tokens.make(
+            session.user_id,
+            session.family,
+            session.generation,
+            kind="user",
+            scope=_text(session.scope),
+            namespace=session.namespace,
+        )
+        return Tokens(access, refresh, int(ACCESS_SECONDS), row)
+
+
+def _digest(token: str) -> bytes:
+    return secret_digest(token.encode("utf-8", "surrogatepass"))
+
+
+def _field(value: str | UnsetType, name: str) -> str:
+    if value is UNSET:
+        raise Invalid(f"this grant_type needs {name}", pointer=f"/{name}")
+    return value
+
+
+def _scope(body: TokenBody) -> frozenset[str] | None:
+    if body.scope is UNSET:
+        return None
+    scope = frozenset(body.scope.split())
+    for each in sorted(scope - _KNOWN):
+        raise Invalid(f"there is no permission {each[:50]!r}; there are {', '.join(Permission)}", pointer="/scope")
+    return scope
+
+
+def _namespace(body: TokenBody) -> str | None:
+    return None if body.namespace is UNSET else body.namespace
+
+
+def _text(scope: frozenset[str] | None) -> str | None:
+    return None if scope is None else " ".join(sorted(scope))

@@ -1,0 +1,161 @@
+"""The caller of an access token: the person or the key that it was made for, as they are now.
+
+    token ──read──► who, session, generation ──store──► active? generation? session? ──► grants, bounded by the token
+
+What the token says was true when it was made. What counts is what the store says now, so a role that is taken away, a
+session that is ended and a person who is deactivated count as soon as the answer of before is forgotten (`api.auth`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from tickwise.control.people.tokens import AccessTokens, Claims, SigningKey, raw
+from tickwise.domain.callers import INSTALLATION, Caller, Grant
+from tickwise.domain.errors import Unauthenticated
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.permissions import EVERYTHING, ROLES, narrowed
+from tickwise.ports.clock import Clock
+from tickwise.ports.identity import FoundKey, Keys, SessionStore, UserStore
+from tickwise.ports.identity.sessions import PublicKey
+from tickwise.ports.identity.users import Member, RoleRow, RoleStore
+
+RELOAD_SECONDS: Final = 2.0
+"""A token that names an unknown key has the keys read again, at most so often."""
+
+
+class TokenBearers:
+    """Finds the callers of access tokens, and knows the public keys."""
+
+    def __init__(
+        self,
+        tokens: AccessTokens,
+        *,
+        users: UserStore,
+        roles: RoleStore,
+        sessions: SessionStore,
+        keys: Keys,
+        clock: Clock,
+    ) -> None:
+        self._tokens = tokens
+        self._users = users
+        self._roles = roles
+        self._sessions = sessions
+        self._keys = keys
+        self._clock = clock
+        self._signing: SigningKey | None = None
+        self._published: tuple[PublicKey, ...] = ()
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def sign_with(self, signing: SigningKey) -> None:
+        """Publish the public half of this key, then sign with it. Raises `StoreUnavailable`."""
+        public = PublicKey(
+            key_id=signing.key_id,
+            public=raw(signing.private.public_key()),
+            created_at=self._clock.now(),
+            retired_at=None,
+        )
+        self._signing = signing
+        self._know(await self._sessions.publish(public))
+
+    async def public_keys(self) -> Sequence[PublicKey]:
+        """The keys that tokens are checked with, for the key set. Raises `StoreUnavailable`."""
+        await self._reload()
+        return self._published
+
+    async def find(self, token: str) -> FoundKey:
+        """The caller, and the seconds that the token works. Raises `Unauthenticated`, `StoreUnavailable`."""
+        if not self._tokens.knows(token):
+            await self._reload()
+        claims = self._tokens.read(token)
+        caller = await (self._key(claims) if claims.kind == "key" else self._person(claims))
+        return FoundKey(caller, claims.exp - self._clock.now())
+
+    async def _person(self, claims: Claims) -> Caller:
+        row = await self._users.get(claims.sub)
+        if (
+            row is None
+            or not row.active
+            or row.generation != claims.gen
+            or not await self._sessions.is_good(claims.sid)
+        ):
+            raise Unauthenticated("this token does not work any more: its session has ended; sign in again")
+        grants = await self._grants(row.roles)
+        return _bounded(
+            Caller(
+                name=row.name,
+                home=_home(row.roles),
+                grants=grants,
+                user_id=row.user_id,
+                session_id=claims.sid,
+            ),
+            claims,
+        )
+
+    async def _key(self, claims: Claims) -> Caller:
+        found = await self._keys.of_id(claims.sub)
+        if found is None:
+            raise Unauthenticated("this token does not work any more: its key was revoked or has expired")
+        return _bounded(found.caller, claims)
+
+    async def _grants(self, roles: Sequence[Member]) -> tuple[Grant, ...]:
+        custom: dict[tuple[str, str], RoleRow] = {}
+        if any(each.role not in ROLES for each in roles):
+            custom = {(role.namespace, role.name): role for role in await self._roles.all(None)}
+        grants = []
+        for each in roles:
+            permissions: frozenset[str] | None = ROLES.get(each.role)
+            labels: tuple[tuple[str, str], ...] = ()
+            role = custom.get((each.namespace, each.role)) or custom.get((INSTALLATION, each.role))
+            if permissions is None and role is not None:
+                permissions, labels = role.permissions, role.labels
+            if permissions is not None:
+                grants.append(Grant(each.namespace, permissions, labels))
+        return tuple(grants)
+
+    async def _reload(self) -> None:
+        async with self._reading:
+            if self._clock.monotonic() - self._read_at >= RELOAD_SECONDS:
+                self._know(await self._sessions.public_keys())
+
+    def _know(self, published: Sequence[PublicKey]) -> None:
+        self._read_at = self._clock.monotonic()
+        self._published = tuple(published)
+        publics = {each.key_id: Ed25519PublicKey.from_public_bytes(each.public) for each in published}
+        self._tokens.use(publics, self._signing)
+
+
+def _home(roles: Sequence[Member]) -> str:
+    """The namespace of requests that name none: `default` if the person has a role there, or everywhere."""
+    places = [each.namespace for each in roles]
+    if not places or INSTALLATION in places or DEFAULT_NAMESPACE in places:
+        return DEFAULT_NAMESPACE
+    return min(places)
+
+
+def _bounded(caller: Caller, claims: Claims) -> Caller:
+    """The caller with at most what the token says."""
+    bound = frozenset({EVERYTHING}) if claims.scope is None else frozenset(claims.scope.split())
+    grants = tuple(
+        Grant(
+            each.namespace if claims.ns is None else claims.ns,
+            each.permissions if claims.scope is None else narrowed(each.permissions, bound),
+            each.labels,
+        )
+        for each in caller.grants
+        if claims.ns is None or each.namespace in (claims.ns, INSTALLATION)
+    )
+    return Caller(
+        name=caller.name,
+        home=caller.home if claims.ns is None else claims.ns,
+        grants=grants,
+        key_id=caller.key_id,
+        user_id=caller.user_id,
+        session_id=caller.session_id,
+        expires_at=caller.expires_at,
+    )

@@ -1,0 +1,121 @@
+"""Passwords: which are taken, and how they are hashed.
+
+NIST SP 800-63B, section 3.1.1: a length, a list of common ones, no rule about kinds of characters, all of Unicode. The
+hash is argon2id with the parameters of RFC 9106, section 4, second choice (64 MiB, three passes).
+
+A hash takes a core for a tenth of a second and 64 MiB, and anybody may ask for one. So few are made at once, few wait,
+and all others are told to come again: memory and the cores of other requests stay bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import unicodedata
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from argon2 import PasswordHasher, Type
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from tickwise.domain.errors import Busy, Invalid
+
+T = TypeVar("T")
+
+MIN_CHARACTERS: Final = 12
+"""Between the 15 that NIST asks for where a password is all, and the 8 beside a second factor: common ones are refused
+besides."""
+MAX_CHARACTERS: Final = 256
+MAX_WAITING: Final = 16
+"""Hashes that wait for their turn: one and a half seconds of work."""
+
+_GUESSES_LOG10_MIN: Final = 6.0
+"""A password that is found among the first million guesses is common."""
+_MEASURED_CHARACTERS: Final = 72
+"""The estimate takes longer than linear time."""
+_MEMORY_KIB: Final = 64 * 1024
+_PASSES: Final = 3
+
+
+def normalized(password: str) -> str:
+    """The password in the one form that is hashed (NFKC), so that it is the same from every keyboard."""
+    return unicodedata.normalize("NFKC", password)
+
+
+def check_password(password: str, pointer: str, about: Collection[str] = ()) -> None:
+    """Raises `Invalid` for a password that is too short, too long or easily guessed. `about`: words of the person, such
+    as the name and the e-mail."""
+    text = normalized(password)
+    if len(text) < MIN_CHARACTERS:
+        raise Invalid(
+            f"the password has {len(text)} characters, and needs {MIN_CHARACTERS}: take some words, for instance",
+            pointer=pointer,
+            code="password_weak",
+        )
+    if len(text) > MAX_CHARACTERS:
+        raise Invalid(f"a password has {MAX_CHARACTERS} characters at most", pointer=pointer, code="password_weak")
+    # 30,000 common passwords and as many words: 30 ms to load, so only where a password is chosen.
+    from zxcvbn import zxcvbn
+
+    words = ["tickwise", *about, *(part for word in about for part in word.replace("@", ".").split("."))]
+    estimate = zxcvbn(text[:_MEASURED_CHARACTERS], user_inputs=[word for word in words if word])
+    if float(estimate["guesses_log10"]) < _GUESSES_LOG10_MIN:
+        raise Invalid(
+            "the password is common, or follows from a name or a pattern: it is among the first that are tried; "
+            "take some words that do not belong together",
+            pointer=pointer,
+            code="password_weak",
+        )
+
+
+class Passwords:
+    """Hashes and verifies, a few at once."""
+
+    def __init__(self, *, at_once: int | None = None, max_waiting: int = MAX_WAITING) -> None:
+        """`at_once`: None: half of the cores, so that the other half serves other requests."""
+        self._hasher = PasswordHasher(time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=1, type=Type.ID)
+        self._at_once = at_once or max(1, (os.cpu_count() or 2) // 2)
+        self._threads = ThreadPoolExecutor(self._at_once, thread_name_prefix="passwords")
+        self._max_waiting = max_waiting
+        self._under_way = 0
+        self._decoy: str | None = None
+
+    async def hash(self, password: str) -> str:
+        """The encoded hash. Raises `Busy`."""
+        return await self._run(lambda: self._hasher.hash(normalized(password)))
+
+    async def verify(self, encoded: str | None, password: str) -> bool:
+        """Whether the password belongs to the hash. With None (nobody of that name, or without a password) it is False,
+        after the same work: the time tells nothing. Raises `Busy`."""
+        text = normalized(password)[: MAX_CHARACTERS + 1]
+        if encoded is None:
+            if self._decoy is None:
+                self._decoy = await self._run(lambda: self._hasher.hash("decoy"))
+            await self._run(lambda: self._verified(self._decoy or "", text))
+            return False
+        return await self._run(lambda: self._verified(encoded, text))
+
+    def close(self) -> None:
+        """End the threads; what is under way is waited for."""
+        self._threads.shutdown()
+
+    def _verified(self, encoded: str, text: str) -> bool:
+        try:
+            return self._hasher.verify(encoded, text)
+        except (VerificationError, InvalidHashError):
+            return False
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._under_way >= self._at_once + self._max_waiting:
+            raise Busy("too many people sign in at once; try again in a few seconds")
+        self._under_way += 1
+        done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # A caller that leaves frees no place: its work is still in the thread, or before it.
+        done.add_done_callback(self._ended)
+        return await asyncio.shield(done)
+
+    def _ended(self, done: asyncio.Future[T]) -> None:
+        self._under_way -= 1
+        if not done.cancelled():
+            done.exception()  # read: the caller may have left

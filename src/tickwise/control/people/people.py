@@ -1,0 +1,42 @@
+"""`People`: the services of users and tokens, put together, with what they share."""
+
+from __future__ import annotations
+
+from tickwise.control.context import ControlContext
+from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.control.people.auth import AuthService
+from tickwise.control.people.bearers import TokenBearers
+from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.passwords import Passwords
+from tickwise.control.people.tokens import AccessTokens
+from tickwise.control.people.users import SelfRegistration, UserService
+from tickwise.ports.identity import Keys
+
+
+class People:
+    """The services of users and tokens. `close` ends the threads that hash."""
+
+    def __init__(
+        self, context: ControlContext, keys: Keys, directory: NamespaceDirectory, registration: SelfRegistration
+    ) -> None:
+        store, clock = context.store, context.clock
+        self._passwords = Passwords()
+        tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
+        self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration)
+        self.bearers = TokenBearers(
+            tokens, users=store.users, roles=store.roles, sessions=store.sessions, keys=keys, clock=clock
+        )
+        self.auth = AuthService(
+            context,
+            users=store.users,
+            sessions=store.sessions,
+            keys=keys,
+            passwords=self._passwords,
+            tokens=tokens,
+            bearers=self.bearers,
+            pace=SignInPace(clock),
+        )
+
+    def close(self) -> None:
+        """End the threads; hashes under way are waited for."""
+        self._passwords.close()

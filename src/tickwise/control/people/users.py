@@ -1,0 +1,355 @@
+"""People: add, invite, change, deactivate, and give them roles.
+
+Who may do it: an administrator of the installation everything; one of a namespace may add people who have roles in that
+namespace alone, and give and take roles in it. Nobody gives a role that holds more than his own permissions. Passwords,
+names and `active` of a person who belongs to several namespaces are for administrators of the installation: else the
+administrator of one namespace would become a member of another by a new password.
+
+Invariants: a password leaves this module as a hash alone. The secret of a link is told once, to the caller who made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+import structlog
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.control.access import requires, requires_none
+from tickwise.control.context import ControlContext
+from tickwise.control.keys.secrets import new_secret, secret_digest
+from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.passwords import MAX_CHARACTERS, Passwords, check_password
+from tickwise.domain.callers import INSTALLATION
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unauthenticated, VersionConflict
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
+from tickwise.domain.names import NAME_CHARACTERS_MAX, clean_email, clean_name, email_key, likeness
+from tickwise.domain.permissions import ROLES, Permission, Role, contains
+from tickwise.ports.identity.users import LinkKind, Member, NewLink, NewUser, RoleStore, UserChange, UserRow, UserStore
+from tickwise.ports.signals import Topic
+
+INVITATION_SECONDS: Final = 7 * 86_400.0
+RESET_SECONDS: Final = 86_400.0
+ROLES_MAX: Final = 100
+_OWN: Final = "signed in"
+"""The network of people who change their own password: a token that was stolen guesses no password."""
+
+logger = structlog.get_logger("tickwise.people")
+
+Password = Annotated[str, Meta(min_length=1, max_length=4 * MAX_CHARACTERS)]
+
+
+class RoleBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A role in a namespace."""
+
+    role: Annotated[str, Meta(min_length=1, max_length=100)]
+    namespace: Annotated[str, Meta(min_length=1, max_length=63, description="`*`: each one, and the installation.")]
+
+
+Roles = Annotated[list[RoleBody], Meta(max_length=ROLES_MAX)]
+
+
+class UserBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A person to add."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+    email: str | None = None
+    password: Password | None = None
+    """None: the answer has a link, with which the person chooses one."""
+    roles: Roles = []
+
+
+class UserChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The fields of a person to change."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)] | UnsetType = UNSET
+    email: str | UnsetType | None = UNSET
+    roles: Roles | UnsetType = UNSET
+    active: bool | UnsetType = UNSET
+    expected_version: int | UnsetType = UNSET
+
+
+class LinkUseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The secret of a link, and the password that the person chooses."""
+
+    secret: Annotated[str, Meta(min_length=1, max_length=200)]
+    password: Password
+
+
+class PasswordBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Another password for oneself."""
+
+    current: Password
+    password: Password
+
+
+class RegisterBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A person who registers."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+    email: str | None = None
+    password: Password
+
+
+class SelfRegistration(NamedTuple):
+    """Whether people may register themselves, and what they may do then."""
+
+    is_open: bool = False
+    role: str = Role.VIEWER
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class AddedUser(NamedTuple):
+    """A person, and the secret of a link for them; None: they have a password."""
+
+    row: UserRow
+    secret: str | None
+
+
+class UserService:
+    """Everything about people."""
+
+    def __init__(
+        self,
+        context: ControlContext,
+        users: UserStore,
+        roles: RoleStore,
+        passwords: Passwords,
+        directory: NamespaceDirectory,
+        registration: SelfRegistration,
+    ) -> None:
+        self._context = context
+        self._users = users
+        self._custom = roles
+        self._passwords = passwords
+        self._directory = directory
+        self._registration = registration
+        self._pace = SignInPace(context.clock)
+
+    @requires(Permission.USERS_ADMIN)
+    async def add(self, who: Principal, body: UserBody) -> AddedUser:
+        """A new person. Raises `Forbidden` for a role that is more than the caller's own, `Invalid`, `Conflict`."""
+        name = clean_name(body.name, "/name")
+        email = None if body.email is None else clean_email(body.email, "/email")
+        roles = await self._roles(who, body.roles)
+        if not roles and not _is_everywhere(who):
+            raise Invalid(f"give the person a role in the namespace {who.namespace}", pointer="/roles")
+        hashed: str | None = None
+        if body.password is not None:
+            check_password(body.password, "/password", _about(name, email))
+            hashed = await self._passwords.hash(body.password)
+        user = self._new(name, email, hashed, roles, by=who.name)
+        row = await self._context.surely(lambda: self._users.add(user))
+        secret = None if hashed is not None else await self._link(who, row, LinkKind.INVITATION, INVITATION_SECONDS)
+        logger.info("user_added", user_id=str(row.user_id), name=row.name, by=who.name)
+        return AddedUser(row, secret)
+
+    @requires_none("anybody who reaches the server may register where a setting allows it")
+    async def register(self, body: RegisterBody, address: str) -> UserRow:
+        """A new person, with the role that the settings give. Raises `Forbidden` where registration is off, `Invalid`,
+        `Conflict`, `SignInPaced`."""
+        if not self._registration.is_open:
+            raise Forbidden("people do not register themselves here: ask an administrator for an invitation")
+        self._pace.begin("", address)
+        name = clean_name(body.name, "/name")
+        email = None if body.email is None else clean_email(body.email, "/email")
+        check_password(body.password, "/password", _about(name, email))
+        user = self._new(
+            name, email, await self._passwords.hash(body.password),
+            (Member(self._registration.namespace, self._registration.role),), by=name,
+        )  # fmt: skip
+        row = await self._context.surely(lambda: self._users.add(user))
+        logger.info("user_registered", user_id=str(row.user_id), name=row.name, address=address)
+        return row
+
+    @requires(Permission.USERS_READ)
+    async def page(self, who: Principal, after: UUID | None, limit: int) -> Sequence[UserRow]:
+        """People of the caller's namespace, or of the installation; the newest first."""
+        rows = await self._users.page(None if _is_everywhere(who) else who.namespace, after=after, limit=limit)
+        return [_visible(who, row) for row in rows]
+
+    @requires(Permission.USERS_READ)
+    async def get(self, who: Principal, user_id: UUID) -> UserRow:
+        """One person. Raises `NotFound`, also for a member of other namespaces alone."""
+        return _visible(who, await self._row(who, user_id))
+
+    @requires(Permission.USERS_ADMIN)
+    async def change(self, who: Principal, user_id: UUID, body: UserChangeBody) -> UserRow:
+        """Change name, e-mail, roles or `active`. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`,
+        `VersionConflict`."""
+        row = await self._row(who, user_id)
+        if body.expected_version is not UNSET and body.expected_version != row.version:
+            raise VersionConflict(f"the user is at version {row.version}, not {body.expected_version}: look again")
+        if (body.name, body.email, body.active) != (UNSET, UNSET, UNSET):
+            self._check_owned(who, row)
+        await self._check_weaker(who, row)
+        name = row.name if body.name is UNSET else clean_name(body.name, "/name")
+        email = row.email
+        if body.email is not UNSET:
+            email = None if body.email is None else clean_email(body.email, "/email")
+        roles = row.roles
+        if body.roles is not UNSET:
+            kept = () if _is_everywhere(who) else tuple(each for each in row.roles if each.namespace != who.namespace)
+            roles = tuple(sorted({*kept, *await self._roles(who, body.roles)}))
+        change = UserChange(
+            row=replace(
+                row, name=name, email=email, roles=roles, active=row.active if body.active is UNSET else body.active
+            ),
+            name_key=likeness(name),
+            email_key=None if email is None else email_key(email),
+        )
+        changed = await self._context.surely(lambda: self._users.change(change))
+        self._context.signals.send(Topic.KEYS, (user_id,))
+        logger.info("user_changed", user_id=str(user_id), name=changed.name, by=who.name)
+        return _visible(who, changed)
+
+    @requires(Permission.USERS_ADMIN)
+    async def reset(self, who: Principal, user_id: UUID) -> str:
+        """The secret of a link with which the person chooses another password. Raises `NotFound`, `Forbidden`."""
+        row = await self._row(who, user_id)
+        self._check_owned(who, row)
+        await self._check_weaker(who, row)
+        kind = LinkKind.RESET if row.has_password else LinkKind.INVITATION
+        return await self._link(who, row, kind, RESET_SECONDS)
+
+    @requires_none("the secret of the link is the credential")
+    async def use_link(self, body: LinkUseBody, address: str) -> UserRow:
+        """Choose a password by a link. Raises `Unauthenticated` for a link that works no more, `Invalid`,
+        `SignInPaced`."""
+        self._pace.begin("", address)
+        check_password(body.password, "/password")
+        hashed = await self._passwords.hash(body.password)
+        row = await self._users.use_link(secret_digest(body.secret.encode()), hashed)
+        if row is None:
+            raise Unauthenticated("this link does not work: it was used, is too old, or another was made; ask for one")
+        self._context.signals.send(Topic.KEYS, (row.user_id,))
+        logger.info("user_chose_password", user_id=str(row.user_id), name=row.name)
+        return row
+
+    @requires_none("it is about the caller, and asks for the present password")
+    async def change_password(self, who: Principal, body: PasswordBody) -> UserRow:
+        """Choose another password for oneself; all sessions end. Raises `Forbidden` for a key, `Invalid` for a wrong
+        present password or a weak new one, `SignInPaced`."""
+        row = None if who.user_id is None else await self._users.get(who.user_id)
+        if row is None:
+            raise Forbidden("a key has no password: sign in as a person")
+        account = likeness(row.name)
+        self._pace.begin(account, _OWN)
+        known = await self._users.sign_in(account)
+        if known is None or not await self._passwords.verify(known.password, body.current):
+            self._pace.failed(account, _OWN)
+            raise Invalid("this is not your present password", pointer="/current", code="password_wrong")
+        check_password(body.password, "/password", _about(row.name, row.email))
+        change = UserChange(
+            row=row,
+            name_key=likeness(row.name),
+            email_key=None if row.email is None else email_key(row.email),
+            password=await self._passwords.hash(body.password),
+        )
+        changed = await self._users.change(change)
+        self._context.signals.send(Topic.KEYS, (row.user_id,))
+        return changed
+
+    def _new(
+        self, name: str, email: str | None, password: str | None, roles: tuple[Member, ...], *, by: str
+    ) -> NewUser:
+        clock = self._context.clock
+        return NewUser(
+            user_id=time_id(int(clock.now() * 1000), clock.random_bytes(10)),
+            name=name,
+            name_key=likeness(name),
+            email=email,
+            email_key=None if email is None else email_key(email),
+            password=password,
+            roles=roles,
+            created_by=by,
+        )
+
+    async def _link(self, who: Principal, row: UserRow, kind: LinkKind, seconds: float) -> str:
+        secret = new_secret(self._context.clock)
+        link = NewLink(
+            digest=secret_digest(secret.encode()), kind=kind, user_id=row.user_id, seconds=seconds, created_by=who.name
+        )
+        await self._context.surely(lambda: self._users.link(link))
+        return secret
+
+    async def _row(self, who: Principal, user_id: UUID) -> UserRow:
+        row = await self._users.get(user_id)
+        if row is None or not (_is_everywhere(who) or any(each.namespace == who.namespace for each in row.roles)):
+            raise NotFound(f"there is no user {user_id} in the namespace {who.namespace}")
+        return row
+
+    async def _roles(self, who: Principal, wanted: Sequence[RoleBody]) -> tuple[Member, ...]:
+        """The roles that are to be given, if the caller may give them."""
+        known = await self._known_roles()
+        for number, each in enumerate(wanted):
+            pointer = f"/roles/{number}"
+            if each.namespace != who.namespace and not _is_everywhere(who):
+                raise Forbidden(
+                    f"an administrator of {who.namespace} gives roles in that namespace alone", pointer=pointer
+                )
+            if each.namespace != INSTALLATION:
+                await self._directory.check(each.namespace)
+            permissions = known.permissions(each.namespace, each.role)
+            if permissions is None:
+                raise Invalid(
+                    f"there is no role {each.role!r}: take viewer, operator, developer or admin",
+                    pointer=f"{pointer}/role",
+                )
+            if not contains(_permissions_in(who, each.namespace), permissions):
+                raise Forbidden(f"the role {each.role} holds more than your own permissions", pointer=pointer)
+        return tuple(sorted({Member(each.namespace, each.role) for each in wanted}))
+
+    async def _known_roles(self) -> KnownRoles:
+        return KnownRoles({(role.namespace, role.name): role.permissions for role in await self._custom.all(None)})
+
+    def _check_owned(self, who: Principal, row: UserRow) -> None:
+        """Raises `Forbidden` if the person belongs to others, too."""
+        if not _is_everywhere(who) and any(each.namespace != who.namespace for each in row.roles):
+            raise Forbidden("this person has roles elsewhere: an administrator of the installation can do it")
+
+    async def _check_weaker(self, who: Principal, row: UserRow) -> None:
+        """Raises `Forbidden` if the person may do more than the caller where the caller administers: nobody takes the
+        place of somebody stronger."""
+        known = await self._known_roles()
+        for each in row.roles:
+            if each.namespace == who.namespace or _is_everywhere(who):
+                permissions = known.permissions(each.namespace, each.role) or frozenset()
+                if not contains(_permissions_in(who, each.namespace), permissions):
+                    raise Forbidden(f"this person is {each.role} in {each.namespace}, and may do more than you")
+
+
+class KnownRoles(NamedTuple):
+    """The permissions of all roles."""
+
+    custom: Mapping[tuple[str, str], frozenset[str]]
+    """By namespace and name."""
+
+    def permissions(self, namespace: str, role: str) -> frozenset[str] | None:
+        """Those of a role in a namespace; None: there is no such role."""
+        return ROLES.get(role) or self.custom.get((namespace, role)) or self.custom.get((INSTALLATION, role))
+
+
+def _permissions_in(who: Principal, namespace: str) -> frozenset[str]:
+    """The caller's permissions there."""
+    return who.scopes if namespace == who.namespace else who.everywhere
+
+
+def _about(name: str, email: str | None) -> list[str]:
+    return [name] if email is None else [name, email]
+
+
+def _is_everywhere(who: Principal) -> bool:
+    return Permission.USERS_ADMIN in who.everywhere or "*" in who.everywhere
+
+
+def _visible(who: Principal, row: UserRow) -> UserRow:
+    """The person as the caller may see it: roles in other namespaces are theirs."""
+    if _is_everywhere(who):
+        return row
+    return replace(row, roles=tuple(each for each in row.roles if each.namespace == who.namespace))

@@ -1,0 +1,94 @@
+"""The pace of sign-ins slows guesses down, locks nobody out, and holds little memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwise.control.people import pace
+from tickwise.control.people.pace import BURST, FREE_FAILURES, PAUSE_SECONDS_MOST, SignInPace, network_of
+from tickwise.domain.errors import SignInPaced
+from tickwise.testing.clock import VirtualClock
+
+HERE, THERE = "192.0.2.1", "198.51.100.7"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def paced(clock: VirtualClock) -> SignInPace:
+    return SignInPace(clock)
+
+
+def tries(paced: SignInPace, account: str, address: str, count: int) -> int:
+    """How many of so many attempts are let through."""
+    passed = 0
+    for _ in range(count):
+        try:
+            paced.begin(account, address)
+        except SignInPaced:
+            continue
+        passed += 1
+    return passed
+
+
+async def test_an_address_has_a_burst_and_then_a_rate(paced: SignInPace, clock: VirtualClock) -> None:
+    """Whatever names it tries; others have their own."""
+    assert BURST == tries(paced, "ada", HERE, BURST + 30)
+    assert 0 == tries(paced, "bob", HERE, 1)
+    assert 1 == tries(paced, "bob", THERE, 1)
+    await clock.advance(3.0)
+    assert 3 == tries(paced, "ada", HERE, 10)
+
+
+async def test_failures_pause_the_name_where_they_came_from(paced: SignInPace, clock: VirtualClock) -> None:
+    """Each one longer than the one before, up to a bound; elsewhere the person signs in."""
+    for _ in range(FREE_FAILURES):
+        paced.begin("ada", HERE)
+        paced.failed("ada", HERE)
+    with pytest.raises(SignInPaced) as refusal:
+        paced.begin("ada", HERE)
+    assert 1 == refusal.value.retry_after_seconds
+    paced.begin("ada", THERE)
+    paced.begin("bob", HERE)
+    waits = []
+    for _ in range(14):
+        await clock.advance(PAUSE_SECONDS_MOST)
+        paced.begin("ada", HERE)
+        paced.failed("ada", HERE)
+        with pytest.raises(SignInPaced) as refusal:
+            paced.begin("ada", HERE)
+        waits.append(refusal.value.retry_after_seconds)
+    assert waits == sorted(waits)
+    assert waits[:3] == [2, 4, 8]
+    assert PAUSE_SECONDS_MOST == waits[-1]
+
+
+def test_a_sign_in_forgets_the_failures_before_it(paced: SignInPace) -> None:
+    """Somebody who mistyped begins anew."""
+    for _ in range(FREE_FAILURES - 1):
+        paced.failed("ada", HERE)
+    paced.succeeded("ada", HERE)
+    paced.failed("ada", HERE)
+    paced.begin("ada", HERE)
+
+
+def test_the_memory_is_bounded(paced: SignInPace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was touched longest ago is forgotten first."""
+    monkeypatch.setattr(pace, "REMEMBERED_MAX", 100)
+    for number in range(1_000):
+        paced.begin(f"name {number}", f"10.0.{number // 256}.{number % 256}")
+        paced.failed(f"name {number}", HERE)
+    assert 100 >= len(paced._addresses)
+    assert 100 >= len(paced._failures)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:0db8:0000:0000"), ("unix", "unix"), ("", "")],
+)
+def test_a_customer_of_ipv6_is_one_network(address: str, network: str) -> None:
+    """Who has 64 bits of addresses uses another one for each attempt."""
+    assert network == network_of(address)
