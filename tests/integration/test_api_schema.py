@@ -16,12 +16,20 @@ import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, settings
 from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
-from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from schemathesis.specs.openapi.checks import (
+    allow_header_conformance,
+    negative_data_rejection,
+    positive_data_acceptance,
+    unsupported_method,
+)
 
 from tests.support.app import ADMIN_KEY, API, world
 from tests.support.described import description
+from tests.support.people import signing_key
 
 OF_THE_PROCESS = {"GET /livez", "GET /metrics", "GET /readyz"}
+BESIDE_IDS = {"POST /api/v1/users/register", "POST /api/v1/users/links", "POST /api/v1/users/password"}
+"""Their last word could be an id: another method is about a user that is not there."""
 DRAWN = settings(max_examples=8, suppress_health_check=list(HealthCheck))
 HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
@@ -53,6 +61,7 @@ class Server(threading.Thread):
     async def _serve(self) -> None:
         async with world(late_limit_seconds=1e9) as here:
             self.served.ids = await _things(here.client)
+            await here.control.bearers.sign_with(signing_key())
             config = uvicorn.Config(here.app, lifespan="off", log_level="critical", http="httptools")
             self.server = uvicorn.Server(config)
             self.ready.set()
@@ -156,8 +165,12 @@ def test_every_answer_is_as_described(operation: str, described: schemathesis.Ba
     """
     judged_apart = operation.endswith("/jobs:batch")
     excluded: list[Any] = [positive_data_acceptance, *([negative_data_rejection] if judged_apart else [])]
+    if operation in BESIDE_IDS:
+        excluded += [unsupported_method, allow_header_conformance]
 
     def answered(case: Any) -> None:
+        # In a namespace that is not there everything is 404.
+        case.headers.pop("Tickwise-Namespace", None)
         case.call_and_validate(base_url=served.url, headers=HEADERS, excluded_checks=excluded)
 
     found = described.find_operation_by_label(operation)

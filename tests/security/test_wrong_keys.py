@@ -13,6 +13,7 @@ from tickwise.api.auth import Authenticator
 from tickwise.api.key_lookups import MAX_NETWORK, MAX_WAITING
 from tickwise.api.problems import KeysWaiting
 from tickwise.control.keys.secrets import secret_digest
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import FoundKey
@@ -35,7 +36,7 @@ class Keys:
         if self.away:
             raise StoreUnavailable("away")
         if digest == secret_digest(GOOD.encode()):
-            return FoundKey(Principal("someone", "default", frozenset(), key_id=uuid4()), None)
+            return FoundKey(Caller.of_key(Principal("someone", "default", frozenset(), key_id=uuid4())), None)
         return None
 
 
@@ -47,20 +48,20 @@ class Door:
         self.clock = VirtualClock()
         self.authenticator = Authenticator(self.keys.find, self.clock, misses_per_second=100.0)
 
-    def knock(self, key: str, address: str) -> asyncio.Task[Principal]:
-        return asyncio.create_task(self.authenticator.principal(b"Bearer " + key.encode(), address))
+    def knock(self, key: str, address: str) -> asyncio.Task[Caller]:
+        return asyncio.create_task(self.authenticator.caller(b"Bearer " + key.encode(), address))
 
-    def guess(self, count: int, address: str) -> list[asyncio.Task[Principal]]:
+    def guess(self, count: int, address: str) -> list[asyncio.Task[Caller]]:
         return [self.knock(f"{address} guesses {number}", address) for number in range(count)]
 
 
-async def refused(tasks: list[asyncio.Task[Principal]]) -> None:
+async def refused(tasks: list[asyncio.Task[Caller]]) -> None:
     """Each of them was told that its key is not known."""
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         assert isinstance(outcome, Unauthenticated), outcome
 
 
-def put_off(tasks: list[asyncio.Task[Principal]]) -> int:
+def put_off(tasks: list[asyncio.Task[Caller]]) -> int:
     """How many of them were told to come again."""
     return sum(task.done() and isinstance(task.exception(), KeysWaiting) for task in tasks)
 

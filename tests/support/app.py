@@ -67,13 +67,16 @@ class World:
     app: Any
     metrics: Metrics = field(default_factory=Metrics)
 
-    async def key(self, secret: str, *scopes: str, namespace: str = "default", name: str = "someone") -> str:
-        """A key with these scopes only."""
+    async def key(
+        self, secret: str, *scopes: str, namespace: str = "default", name: str = "someone", everywhere: bool = False
+    ) -> str:
+        """A key with these permissions only, in one namespace or in each one."""
         await self.store.keys.add(
             NewKey(
                 key_id=uuid4(),
                 digest=secret_digest(secret.encode()),
                 principal=Principal(name, namespace, frozenset(scopes)),
+                namespaces=frozenset({"*"}) if everywhere else None,
             )
         )
         return secret

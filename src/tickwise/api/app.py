@@ -29,7 +29,7 @@ from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
 from tickwise.api.conditions import conditions_of
-from tickwise.api.endpoint import ApiService, Call, Claim, Endpoint, Reply, replayed, tagged
+from tickwise.api.endpoint import NAMESPACE_CHARACTERS_MAX, ApiService, Call, Claim, Endpoint, Reply, replayed, tagged
 from tickwise.api.health import HealthRoutes
 from tickwise.api.negotiation import COMPRESSED_BYTES_MIN, check_accept, encoded, without_suffix
 from tickwise.api.openapi import describe
@@ -52,6 +52,7 @@ from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
 from tickwise.control.access import check as check_permission
 from tickwise.control.control import Control
+from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
@@ -64,6 +65,8 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]
 
 EXCHANGE: Final = "tickwise.exchange"
+NAMESPACE_HEADER: Final = b"tickwise-namespace"
+"""The namespace that a request is about. Left out: that of the key."""
 IDEMPOTENCY_KEY_MAX: Final = 255
 HOT: Final = frozenset({("POST", f"{API}/jobs")})
 
@@ -131,10 +134,11 @@ class Server:
             raise NotServedHere(self._elsewhere[endpoint.name])
         principal = exchange.principal
         headers = exchange.headers
-        if endpoint.permissions:
+        if not endpoint.is_open:
             if principal is None:
                 raise Bug("a request without a principal came through to a route that needs one")
-            check_permission(principal, *endpoint.permissions)
+            if endpoint.permissions:
+                check_permission(principal, *endpoint.permissions)
             check_accept(headers.get(b"accept"), scope["headers"], endpoint.answer_media)
         call = Call(
             control=self._control,
@@ -142,6 +146,7 @@ class Server:
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
+            address=_address(scope),
             path_values=values,
         )
         text = scope["query_string"]
@@ -244,6 +249,7 @@ class Front:
         endpoints: Iterable[Endpoint],
         *,
         authenticator: Authenticator,
+        directory: NamespaceDirectory,
         clock: Clock,
         metrics: RequestMetrics,
         pacer: Pacer | None,
@@ -253,6 +259,7 @@ class Front:
         self._log = log
         self._server = server
         self._authenticator = authenticator
+        self._directory = directory
         self._clock = clock
         self._metrics = metrics
         self._pacer = pacer
@@ -261,7 +268,13 @@ class Front:
         self._prefix = clock.random_bytes(8).hex()
         self._count = itertools.count(1)
         self._hot = {place: known[place] for place in HOT}
-        self._open = frozenset(endpoint.path for endpoint in known.values() if not endpoint.permissions)
+        opened = [endpoint for endpoint in known.values() if endpoint.is_open]
+        # By method too: the path of one may be a value in the path of another, which is not open.
+        self._open = frozenset(
+            (method, endpoint.path)
+            for endpoint in opened
+            for method in (endpoint.method, *(["HEAD"] if endpoint.method == "GET" else []))
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -274,10 +287,16 @@ class Front:
         status = 499  # as nginx calls it: the client was gone before the answer
         path = scope["path"]
         try:
-            if path not in self._open:
+            is_open = (scope["method"], path) in self._open
+            if not is_open:
                 said = headers.get(b"authorization")
-                principal = self._authenticator.remembered(said)
-                exchange.principal = principal or await self._authenticator.principal(said, _address(scope), line)
+                caller = self._authenticator.remembered(said)
+                if caller is None:
+                    caller = await self._authenticator.caller(said, _address(scope), line)
+                named = headers.get(NAMESPACE_HEADER)
+                exchange.principal = (
+                    caller.principal() if named is None else await self._directory.principal(caller, _namespace(named))
+                )
                 if self._pacer is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced)
             endpoint = self._hot.get((scope["method"], path))
@@ -299,7 +318,7 @@ class Front:
             await _send(send, found, exchange, head=scope["method"] == "HEAD")
         seconds = self._clock.monotonic() - began
         self._metrics.answered(exchange.route, status, seconds)
-        if path not in self._open or status >= 400:
+        if not is_open or status >= 400:
             self._log.answered(
                 method=scope["method"],
                 route=exchange.route,
@@ -331,6 +350,17 @@ class Front:
         if said is not None and _REQUEST_ID.fullmatch(said):
             return said.decode()
         return f"{self._prefix}{next(self._count):08x}"
+
+
+def _namespace(text: bytes) -> str:
+    """The namespace of the header. Raises `BadParameter`."""
+    name = text.strip().decode("latin-1")
+    if not 0 < len(name) <= NAMESPACE_CHARACTERS_MAX or not name.isascii() or not name.isprintable():
+        raise BadParameter(
+            f"the name of a namespace has 1 to {NAMESPACE_CHARACTERS_MAX} printable ASCII characters",
+            parameter="Tickwise-Namespace",
+        )
+    return name
 
 
 def _address(scope: Scope) -> str:
@@ -422,8 +452,10 @@ def create_app(
             clock,
             stale_seconds=control.credentials.stale_seconds,
             news=control.credentials.news,
+            bearer=control.bearers.find,
             misses_per_second=wrong_keys_per_second_most,
         ),
+        directory=control.directory,
         clock=clock,
         metrics=metrics,
         pacer=None if limits is None else Pacer(limits),

@@ -1,4 +1,4 @@
-"""Authenticates callers by a bearer key, looked up by its SHA-256, remembered for a few seconds.
+"""Authenticates callers by a bearer key or an access token, looked up by its SHA-256, remembered for a few seconds.
 
     keys.revoke ──signal──► every process asks the store again at the next request
                ╌╌╌ lost ╌► each process asks again after `KNOWN_SECONDS`
@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.api.key_lookups import Find, KeyLookups
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import StoreUnavailable, Unauthenticated
-from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey
 
@@ -34,10 +34,12 @@ UNKNOWN_SECONDS: Final = 1.0
 """A key that was just made is taken after this long, even if it was tried before."""
 REMEMBERED_MAX: Final = 10_000
 """Keys that are known; and as many that are not."""
-KEY_BYTES_MAX: Final = 1_024
+KEY_BYTES_MAX: Final = 4_096
 
 MISSES_PER_SECOND: Final = 200.0
 
+Bearer = Callable[[str], Awaitable[FoundKey]]
+"""Finds the caller of an access token. Raises `Unauthenticated`, `StoreUnavailable`."""
 News = Callable[[Callable[[UUID], bool]], asyncio.Event]
 
 
@@ -58,7 +60,7 @@ class _KnownKey(NamedTuple):
 
     until: float
     """It is looked up again after this."""
-    principal: Principal | None
+    caller: Caller | None
     asked_at: float
     """When the store was asked; it may have changed since then."""
     expires: float = math.inf
@@ -68,7 +70,7 @@ class _KnownKey(NamedTuple):
 
 
 class Authenticator:
-    """Turns an Authorization header into a principal."""
+    """Turns an Authorization header into a caller."""
 
     def __init__(
         self,
@@ -77,11 +79,14 @@ class Authenticator:
         *,
         stale_seconds: float = 0.0,
         news: News | None = None,
+        bearer: Bearer | None = None,
         misses_per_second: float = MISSES_PER_SECOND,
     ) -> None:
         """`find` looks a digest up in the store; what it said counts for `stale_seconds` while the store is away.
-        `news` gives the event of revocations. `misses_per_second`: most queries for keys that turn out wrong."""
+        `news` gives the event of revocations. `bearer` finds the caller of an access token; None: there are no tokens.
+        `misses_per_second`: most queries for keys that turn out wrong."""
         self._find = find
+        self._bearer = bearer
         self._lookups = KeyLookups(find, clock, misses_per_second=misses_per_second)
         self._key_ids: set[UUID] = set()
         self._news = asyncio.Event() if news is None else news(self._key_ids.__contains__)
@@ -91,24 +96,28 @@ class Authenticator:
         self._remembered: dict[bytes, _KnownKey] = {}
         self._strange: dict[bytes, _KnownKey] = {}
 
-    def remembered(self, authorization: bytes | None) -> Principal | None:
-        """The principal, if the key was looked up a moment ago; None sends the caller to `principal`."""
+    def remembered(self, authorization: bytes | None) -> Caller | None:
+        """The caller, if the key was looked up a moment ago; None: ask `caller`."""
         digest = None if authorization is None else _digest(authorization)
         known = None if digest is None else self._known(digest)
-        return None if known is None else known.principal
+        return None if known is None else known.caller
 
-    async def principal(self, authorization: bytes | None, address: str = "", line: Line | None = None) -> Principal:
-        """The principal of this header. Raises `Unauthenticated`, `ClientGone`, and `KeysWaiting` or `StoreUnavailable`
+    async def caller(self, authorization: bytes | None, address: str = "", line: Line | None = None) -> Caller:
+        """The caller of this header. Raises `Unauthenticated`, `ClientGone`, and `KeysWaiting` or `StoreUnavailable`
         if the key cannot be looked up. `address` is the caller's: addresses take turns in look-ups of unknown keys."""
         if authorization is None:
             raise Unauthenticated("send a key: Authorization: Bearer KEY")
         digest = _digest(authorization)
         if digest is None:
             raise Unauthenticated("write the header as Authorization: Bearer KEY")
-        known = self._known(digest) or await self._look_up(digest, address, line)
-        if known.principal is None:
+        known = self._known(digest)
+        if known is None and self._bearer is not None and is_token(authorization):
+            known = await self._read_token(digest, authorization, self._bearer)
+        if known is None:
+            known = await self._look_up(digest, address, line)
+        if known.caller is None:
             raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
-        return known.principal
+        return known.caller
 
     def _known(self, digest: bytes) -> _KnownKey | None:
         if self._news.is_set():
@@ -135,11 +144,28 @@ class Authenticator:
             self._remembered.pop(digest, None)
             return _keep(self._strange, digest, _KnownKey(now + UNKNOWN_SECONDS, None, asked_at))
         self._strange.pop(digest, None)
-        principal, left = found
-        if principal.key_id is not None:
-            self._remember_id(principal.key_id)
+        return self._found(digest, found, asked_at, round_)
+
+    async def _read_token(self, digest: bytes, authorization: bytes, bearer: Bearer) -> _KnownKey:
+        """The caller of a token, as the store sees them now. A forged token costs its check, and no query."""
+        asked_at, round_ = self._monotonic(), self._round
+        try:
+            found = await bearer(authorization[7:].strip().decode("ascii", "replace"))
+        except StoreUnavailable as away:
+            return self._stale(digest, away)
+        except Unauthenticated:
+            self._remembered.pop(digest, None)
+            raise
+        return self._found(digest, found, asked_at, round_)
+
+    def _found(self, digest: bytes, found: FoundKey, asked_at: float, round_: int) -> _KnownKey:
+        now = self._monotonic()
+        caller, left = found
+        for each in (caller.key_id, caller.user_id, caller.session_id):
+            if each is not None:
+                self._remember_id(each)
         expires = math.inf if left is None else asked_at + left
-        known = _KnownKey(min(now + KNOWN_SECONDS, expires), principal, asked_at, expires, round_)
+        known = _KnownKey(min(now + KNOWN_SECONDS, expires), caller, asked_at, expires, round_)
         return _keep(self._remembered, digest, known)
 
     def _remember_id(self, key_id: UUID) -> None:
@@ -156,6 +182,11 @@ class Authenticator:
             raise away
         known = self._remembered[digest] = known._replace(until=now + KNOWN_SECONDS, round=self._round)
         return known
+
+
+def is_token(authorization: bytes) -> bool:
+    """Whether it looks like a JWT: three parts, the first of which begins an object of JSON."""
+    return authorization[7:].lstrip().startswith(b"eyJ") and authorization.count(b".") == 2
 
 
 def _keep(place: dict[bytes, _KnownKey], digest: bytes, known: _KnownKey) -> _KnownKey:

@@ -36,15 +36,23 @@ from tickwise.ports.store import Receipt, Replay
 T = TypeVar("T")
 
 BODY_BYTES_MAX: Final = 1 << 20
+NAMESPACE_CHARACTERS_MAX: Final = 200
 BATCH_BYTES_MAX: Final = 32 << 20
 
 
 class ApiService(StrEnum):
-    """Parts of the API that may run apart. A gateway tells them by method and path: `search` is every GET and what ends
-    in `:preview`, `jobs` all the rest."""
+    """Parts of the API that may run apart. A gateway tells them by method and path: `users` is all under `/users` and
+    `/namespaces`, `auth` all under `/auth` and the key set; of the rest, `search` is every GET and what ends in
+    `:preview`, `jobs` what is left."""
 
     JOBS = "jobs"
     SEARCH = "search"
+    USERS = "users"
+    AUTH = "auth"
+
+
+_SERVICES: Final = {"users": ApiService.USERS, "namespaces": ApiService.USERS, "auth": ApiService.AUTH}
+"""The tags whose routes are a service of their own."""
 
 
 class Reply(NamedTuple):
@@ -91,6 +99,8 @@ class Call:
     request_id: str
     headers: Mapping[bytes, bytes]
     path: str
+    address: str = ""
+    """The client's; empty if it is unknown."""
     path_values: Mapping[str, str] = field(default_factory=dict)
     query: Any = None
     query_text: bytes = b""
@@ -136,7 +146,10 @@ class Endpoint:
     control: Callable[..., Any] | None = None
     """The method of a service that it calls: the route needs the permission that this method declares."""
     permissions: tuple[Permission, ...] = ()
-    """Each of these alone lets in. Filled from `control`, where there is one; empty: open to anybody."""
+    """Each of these alone lets in. Filled from `control`, where there is one; empty: open to anybody, or see
+    `signed_in`."""
+    signed_in: bool = False
+    """Any caller with a key or a token may use it: it is about the caller."""
     further: tuple[int, ...] = ()
     """Further statuses of success."""
     also: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
@@ -172,14 +185,21 @@ class Endpoint:
     """It speaks of the process that is asked, so every one serves it."""
 
     def __post_init__(self) -> None:
-        if self.control is not None:
+        if self.control is not None and not self.signed_in:
             object.__setattr__(self, "permissions", permissions_of(self.control))
+
+    @property
+    def is_open(self) -> bool:
+        """Anybody may use it."""
+        return not self.permissions and not self.signed_in
 
     @property
     def service(self) -> ApiService | None:
         """The part of the API that it belongs to; None: to each."""
         if self.everywhere:
             return None
+        if self.tag in _SERVICES:
+            return _SERVICES[self.tag]
         return ApiService.SEARCH if self.method == "GET" or self.previews else ApiService.JOBS
 
 

@@ -54,7 +54,16 @@ BODIES: Final[dict[str, Any]] = {
     "DecideBody": {"outcome": "succeeded", "note": "the invoice was sent"},
     "QueueHoldBody": {"reason": "the printer is away", "until": "2100-01-01T00:00:00Z"},
     "QueueDrainBody": {"reason": "the host is replaced"},
-    "KeyBody": {"name": "reports", "scopes": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
+    "KeyBody": {"name": "reports", "permissions": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
+    "NamespaceBody": {"name": "team-a", "display_name": "Team A"},
+    "NamespaceChangeBody": {"display_name": "Team A"},
+    "UserBody": {"name": "Ada", "email": "ada@example.org", "roles": [{"namespace": "default", "role": "developer"}]},
+    "UserChangeBody": {"roles": [{"namespace": "default", "role": "operator"}]},
+    "RegisterBody": {"name": "Ada", "password": "four quiet herons wade"},
+    "LinkUseBody": {"secret": "tw_the-secret-of-the-link", "password": "four quiet herons wade"},
+    "PasswordBody": {"current": "four quiet herons wade", "password": "nine purple kettles hum"},
+    "TokenBody": {"grant_type": "password", "username": "ada@example.org", "password": "four quiet herons wade"},
+    "RevokeBody": {"token": "tw_the-refresh-token"},
     "TaskBody": {"taskId": "report", "script": "print('hello')\n"},
 }
 """Example requests."""

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from tickwise import __version__
-from tickwise.api.endpoint import Call, Endpoint, Reply
+from tickwise.api.endpoint import NAMESPACE_CHARACTERS_MAX, Call, Endpoint, Reply
 from tickwise.api.examples import EXAMPLES
 from tickwise.api.ingest import JOBS_MAX, LINES_TYPES
 from tickwise.api.pending import PendingView
@@ -57,18 +57,25 @@ TAGS: Final[dict[str, str]] = {
     "queues": "Counts of waiting and running runs; hold, drain and resume.",
     "executors": "Processes that run tasks, and the other roles that are alive.",
     "keys": "API keys and their permissions.",
+    "namespaces": "Tenants: each has jobs, keys and members of its own.",
+    "users": "People, their roles in namespaces, and the links that admit them once.",
+    "auth": "Short-lived tokens for a password, a refresh token or a key.",
     "tasks": "Scripts and task definitions that many jobs share.",
     "health": "Liveness, readiness and metrics, for load balancers and Prometheus.",
     "docs": "This description.",
 }
 _UUID: Final[Schema] = {"type": "string", "format": "uuid"}
 _PATH_SCHEMAS: Final[dict[str, Schema]] = dict.fromkeys(
-    ("job_id", "run_id", "backfill_id", "operation_id", "key_id"), _UUID
+    ("job_id", "run_id", "backfill_id", "operation_id", "key_id", "user_id"), _UUID
 )
 _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
     "Idempotency-Key": (
         "The same request under the same key is done once, and answered as it was the first time.",
         {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+    ),
+    "Tickwise-Namespace": (
+        "The namespace that the request is about. Left out: that of the key, or of the person's roles.",
+        {"type": "string", "minLength": 1, "maxLength": NAMESPACE_CHARACTERS_MAX, "pattern": "^[ -~]+$"},
     ),
     "If-Match": (
         "Only if its ETag is one of these, else 412; `*`: only if it is there.",
@@ -189,9 +196,9 @@ def operation(endpoint: Endpoint) -> Schema:
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint), *_header_parameters(endpoint)],
         "responses": _responses(endpoint),
     }
-    if not endpoint.permissions:
+    if endpoint.is_open:
         found["security"] = []
-    else:
+    elif endpoint.permissions:
         found["x-scope"] = " or ".join(endpoint.permissions)
     if endpoint.service is not None:
         found["x-service"] = endpoint.service.value
@@ -239,6 +246,7 @@ def _query_parameters(endpoint: Endpoint) -> list[Schema]:
 
 def _header_parameters(endpoint: Endpoint) -> list[Schema]:
     names = [
+        *([] if endpoint.is_open else ["Tickwise-Namespace"]),
         *endpoint.headers,
         *(["If-Match", "If-None-Match"] if endpoint.conditional else []),
         *(["Idempotency-Key"] if endpoint.method == "POST" and not endpoint.secret else []),
@@ -282,7 +290,7 @@ def success_headers(endpoint: Endpoint) -> tuple[str, ...]:
     return (
         "X-Request-Id",
         *_SENT,
-        *(_PACE if endpoint.permissions else ()),
+        *(() if endpoint.is_open else _PACE),
         *endpoint.answer_headers,
         *(("ETag", "Content-Location") if endpoint.conditional else ()),
         *(("Link",) if pages else ()),
@@ -296,8 +304,8 @@ def refusals(endpoint: Endpoint) -> list[int]:
     found = {422, *endpoint.refuses}
     if endpoint.conditional:
         found |= {400, 412}
-    if endpoint.permissions:
-        found |= {401, 403, 406, 429, 503}
+    if not endpoint.is_open:
+        found |= {401, 403, 404, 406, 429, 503}
     if endpoint.method in ("POST", "PUT", "PATCH"):
         found |= {400, 413, 415}
     if endpoint.method == "POST":

@@ -113,6 +113,12 @@ class BadHeader(Malformed):
         self.parameter = parameter
 
 
+class TokenRequestInvalid(Malformed):
+    """A request for a token whose fields are missing, unknown or contradict each other (RFC 6749, section 5.2)."""
+
+    code = "token_request_invalid"
+
+
 class RateLimited(Busy):
     """This key sends more requests in a second than one may; nothing of this one was done."""
 

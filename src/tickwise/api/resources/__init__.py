@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
+from tickwise.api.resources.namespaces import NAMESPACES
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES
@@ -15,6 +17,7 @@ from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.schedules import SCHEDULES
 from tickwise.api.resources.tasks import TASKS
+from tickwise.api.resources.users import USERS
 
 RESOURCES: tuple[Endpoint, ...] = (
     *JOBS,
@@ -29,6 +32,9 @@ RESOURCES: tuple[Endpoint, ...] = (
     *EXPLAIN,
     *TASKS,
     *KEYS,
+    *NAMESPACES,
+    *USERS,
+    *AUTH,
 )
 
 __all__ = ["RESOURCES"]

@@ -32,7 +32,12 @@ class KeyView(msgspec.Struct, kw_only=True):
     name: str
     """The principal that it stands for: keys of one name and namespace are one to everything but this list."""
     namespace: str
+    """The namespace of requests that name none."""
+    namespaces: list[str]
+    """All in which it works; `*`: each one, and the installation itself."""
+    permissions: list[str]
     scopes: list[str]
+    """The same, under its earlier name."""
     origin: KeyOrigin
     """`made` on request, by the `setting` bootstrap_key, as the `first` one of the installation, or for the `local`
     command line of an `up`."""
@@ -58,6 +63,8 @@ def key_view(row: KeyRow) -> KeyView:
         key_id=row.key_id,
         name=row.name,
         namespace=row.namespace,
+        namespaces=sorted(row.namespaces),
+        permissions=sorted(row.scopes),
         scopes=sorted(row.scopes),
         origin=row.origin,
         prefix=row.prefix,
@@ -94,9 +101,10 @@ KEYS: Final = (
     Endpoint(
         method="POST", path=f"{API}/keys", control=KeyService.make, name="createKey", tag="keys",
         summary="Make a key, at most as strong as the one that asks. Its secret is told this once.",
-        description="A key has the namespace of the one that asks, and no scope and no time that it does not have. The "
-        "answer is not kept, so an Idempotency-Key has no effect: a repeat makes one more key.",
-        handler=key_make, body=KeyBody, answers=(MadeKeyView,), status=201, refuses=(409,), secret=True,
+        description="A key has no permission and no time that the one that asks does not have, in any namespace. "
+        "A `role` stands for its permissions as they are now. The answer is not kept, so an "
+        "Idempotency-Key has no effect: a repeat makes one more key.",
+        handler=key_make, body=KeyBody, answers=(MadeKeyView,), status=201, refuses=(404, 409), secret=True,
         answer_headers=("Cache-Control",),
     ),
     Endpoint(

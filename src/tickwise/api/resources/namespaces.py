@@ -1,0 +1,115 @@
+"""`/namespaces`: the tenants of an installation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, page_links
+from tickwise.api.reading import decode, field_names
+from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.wire import API, Instant, time_of
+from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService
+from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
+
+_body: Final = msgspec.json.Decoder(NamespaceBody)
+_change: Final = msgspec.json.Decoder(NamespaceChangeBody)
+
+
+class NamespacesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The page of the list."""
+
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class NamespaceView(msgspec.Struct, kw_only=True):
+    """A namespace."""
+
+    name: str
+    display_name: str
+    state: NamespaceState
+    """`closing`: nothing new is taken, and it can be removed once it is empty."""
+    created_at: Instant
+    created_by: str
+    version: int
+
+
+def _view(row: NamespaceRow) -> NamespaceView:
+    return NamespaceView(
+        name=row.name,
+        display_name=row.display_name,
+        state=row.state,
+        created_at=time_of(row.created_at),
+        created_by=row.created_by,
+        version=row.version,
+    )
+
+
+async def namespace_add(call: Call) -> Reply:
+    """Add one."""
+    body = decode(_body, call.body, field_names(NamespaceBody))
+    return answer(201, _view(await call.control.namespaces.add(call.principal, body)))
+
+
+async def namespaces_list(call: Call) -> Reply:
+    """A page of them, by name."""
+    query: NamespacesQuery = call.query
+    rows = await call.control.namespaces.page(
+        call.principal, None if query.cursor is UNSET else cursor_text(query.cursor), query.limit + 1
+    )
+    page = rows[: query.limit]
+    last = page[-1].name if len(rows) > query.limit else None
+    return answer(200, [_view(row) for row in page], headers=page_links(call, last))
+
+
+async def namespace_get(call: Call) -> Reply:
+    """One."""
+    return answer(200, _view(await call.control.namespaces.get(call.principal, call.path_values["namespace"])))
+
+
+async def namespace_change(call: Call) -> Reply:
+    """Change one."""
+    body = decode(_change, call.body, field_names(NamespaceChangeBody))
+    row = await call.control.namespaces.change(call.principal, call.path_values["namespace"], body)
+    return answer(200, _view(row))
+
+
+async def namespace_remove(call: Call) -> Reply:
+    """Remove one."""
+    return answer(200, _view(await call.control.namespaces.remove(call.principal, call.path_values["namespace"])))
+
+
+NAMESPACES: Final = (
+    Endpoint(
+        method="POST", path=f"{API}/namespaces", control=NamespaceService.add, name="createNamespace", tag="namespaces",
+        summary="Add a namespace: a tenant, with jobs, keys and members of its own.",
+        description="For administrators of the installation. The same body again is answered with the namespace "
+        "that is there.",
+        handler=namespace_add, body=NamespaceBody, answers=(NamespaceView,), status=201, refuses=(409,),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/namespaces", control=NamespaceService.page, name="listNamespaces", tag="namespaces",
+        summary="Namespaces by name: all for an administrator of the installation, else that of the request.",
+        handler=namespaces_list, answers=(list[NamespaceView],), query=NamespacesQuery,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/namespaces/{{namespace}}", control=NamespaceService.get, name="getNamespace",
+        tag="namespaces", summary="One namespace.", handler=namespace_get, answers=(NamespaceView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="PATCH", path=f"{API}/namespaces/{{namespace}}", control=NamespaceService.change,
+        name="changeNamespace", tag="namespaces",
+        summary="Change the display name or the state of a namespace.",
+        description="The state is for administrators of the installation.",
+        handler=namespace_change, body=NamespaceChangeBody, answers=(NamespaceView,), refuses=(404, 409),
+    ),
+    Endpoint(
+        method="DELETE", path=f"{API}/namespaces/{{namespace}}", control=NamespaceService.remove,
+        name="removeNamespace", tag="namespaces",
+        summary="Remove a namespace that is closing and holds no job, run, key or member; its last state is answered.",
+        handler=namespace_remove, answers=(NamespaceView,), refuses=(404, 409),
+    ),
+)  # fmt: skip

@@ -1,0 +1,191 @@
+"""`/users`: people, their roles, and the links that admit them."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
+from tickwise.api.reading import decode, field_names
+from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.wire import API, Instant, time_of, time_or_none
+from tickwise.control.people.users import (
+    LinkUseBody,
+    PasswordBody,
+    RegisterBody,
+    UserBody,
+    UserChangeBody,
+    UserService,
+)
+from tickwise.ports.identity.users import UserRow
+
+_user: Final = msgspec.json.Decoder(UserBody)
+_register: Final = msgspec.json.Decoder(RegisterBody)
+_change: Final = msgspec.json.Decoder(UserChangeBody)
+_link: Final = msgspec.json.Decoder(LinkUseBody)
+_password: Final = msgspec.json.Decoder(PasswordBody)
+
+
+class UsersQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The page of the list."""
+
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class MemberView(msgspec.Struct, kw_only=True):
+    """A role in a namespace."""
+
+    role: str
+    namespace: str
+    """`*`: each one, and the installation itself."""
+
+
+class UserView(msgspec.Struct, kw_only=True):
+    """A person."""
+
+    user_id: UUID
+    name: str
+    email: str | None
+    roles: list[MemberView]
+    """Those in the namespaces that the caller administers."""
+    has_password: bool
+    active: bool
+    created_at: Instant
+    created_by: str
+    signed_in_at: Instant | None
+    version: int
+
+
+class AddedUserView(UserView, kw_only=True):
+    """A new person."""
+
+    link: str | None
+    """The secret of a link, told this once: with it the person chooses a password. Null: the person has one."""
+
+
+class LinkView(msgspec.Struct, kw_only=True):
+    """The secret of a link, told this once."""
+
+    link: str
+
+
+def user_view(row: UserRow) -> UserView:
+    """A person as they are answered."""
+    return UserView(
+        user_id=row.user_id,
+        name=row.name,
+        email=row.email,
+        roles=[MemberView(role=each.role, namespace=each.namespace) for each in row.roles],
+        has_password=row.has_password,
+        active=row.active,
+        created_at=time_of(row.created_at),
+        created_by=row.created_by,
+        signed_in_at=time_or_none(row.signed_in_at),
+        version=row.version,
+    )
+
+
+async def user_add(call: Call) -> Reply:
+    """Add a person."""
+    added = await call.control.users.add(call.principal, decode(_user, call.body, field_names(UserBody)))
+    view = AddedUserView(**msgspec.structs.asdict(user_view(added.row)), link=added.secret)
+    return answer(201, view, headers=[(b"cache-control", b"no-store")])
+
+
+async def user_register(call: Call) -> Reply:
+    """Register."""
+    body = decode(_register, call.body, field_names(RegisterBody))
+    return answer(201, user_view(await call.control.users.register(body, call.address)))
+
+
+async def users_list(call: Call) -> Reply:
+    """A page of people, the newest first."""
+    query: UsersQuery = call.query
+    rows = await call.control.users.page(call.principal, cursor_id(query.cursor), query.limit + 1)
+    page = rows[: query.limit]
+    last = str(page[-1].user_id) if len(rows) > query.limit else None
+    return answer(200, [user_view(row) for row in page], headers=page_links(call, last))
+
+
+async def user_get(call: Call) -> Reply:
+    """One."""
+    return answer(200, user_view(await call.control.users.get(call.principal, call.uuid("user_id", "user"))))
+
+
+async def user_change(call: Call) -> Reply:
+    """Change one."""
+    body = decode(_change, call.body, field_names(UserChangeBody))
+    return answer(200, user_view(await call.control.users.change(call.principal, call.uuid("user_id", "user"), body)))
+
+
+async def user_reset(call: Call) -> Reply:
+    """A link for another password."""
+    secret = await call.control.users.reset(call.principal, call.uuid("user_id", "user"))
+    return answer(201, LinkView(link=secret), headers=[(b"cache-control", b"no-store")])
+
+
+async def link_use(call: Call) -> Reply:
+    """Choose a password by a link."""
+    body = decode(_link, call.body, field_names(LinkUseBody))
+    return answer(200, user_view(await call.control.users.use_link(body, call.address)))
+
+
+async def password_change(call: Call) -> Reply:
+    """Another password for oneself."""
+    body = decode(_password, call.body, field_names(PasswordBody))
+    return answer(200, user_view(await call.control.users.change_password(call.principal, body)))
+
+
+USERS: Final = (
+    Endpoint(
+        method="POST", path=f"{API}/users", control=UserService.add, name="createUser", tag="users",
+        summary="Add a person. Without a password the answer has a link with which the person chooses one.",
+        description="Nobody gives a role that holds more than their own permissions. The answer is not kept, so an "
+        "Idempotency-Key has no effect; a name or an e-mail belongs to one person.",
+        handler=user_add, body=UserBody, answers=(AddedUserView,), status=201, refuses=(404, 409), secret=True,
+        answer_headers=("Cache-Control",),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/users/register", name="registerUser", tag="users",
+        summary="Register oneself, where the setting `registration` is `open`.",
+        description="The person gets the role of the setting `registration_role` in the namespace `default`.",
+        handler=user_register, body=RegisterBody, answers=(UserView,), status=201, refuses=(403, 409, 429, 503),
+        secret=True,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/users/links", name="useLink", tag="users",
+        summary="Choose a password with the secret of an invitation or a reset. A link works once.",
+        handler=link_use, body=LinkUseBody, answers=(UserView,), refuses=(401, 429, 503), secret=True,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/users/password", name="changePassword", tag="users", signed_in=True,
+        summary="Choose another password for oneself. All sessions end.",
+        handler=password_change, body=PasswordBody, answers=(UserView,), secret=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/users", control=UserService.page, name="listUsers", tag="users",
+        summary="People, the newest first: members of the namespace; all for an administrator of the installation.",
+        handler=users_list, answers=(list[UserView],), query=UsersQuery,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/users/{{user_id}}", control=UserService.get, name="getUser", tag="users",
+        summary="One person.", handler=user_get, answers=(UserView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="PATCH", path=f"{API}/users/{{user_id}}", control=UserService.change, name="changeUser", tag="users",
+        summary="Change name, e-mail, roles or `active` of a person.",
+        description="`roles` replaces those in the namespaces that the caller administers. A change of roles or of "
+        "`active` ends the sessions of the person. The last administrator of the installation stays.",
+        handler=user_change, body=UserChangeBody, answers=(UserView,), refuses=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/users/{{user_id}}/reset", control=UserService.reset, name="resetPassword",
+        tag="users", summary="Make a link with which a person chooses another password. Links of before work no more.",
+        handler=user_reset, answers=(LinkView,), status=201, refuses=(404,), secret=True,
+        answer_headers=("Cache-Control",),
+    ),
+)  # fmt: skip

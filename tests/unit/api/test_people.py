@@ -1,0 +1,284 @@
+"""People are added, sign in, and do what their roles allow; and nothing after it was taken away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.app import ADMIN_KEY, World, world
+from tests.support.people import OTHER_PASSWORD, PASSWORD, ask, person, signed_in, signing_key
+from tickwise.api.auth import KNOWN_SECONDS
+from tickwise.testing.clock import VirtualClock
+
+JOB = {"name": "report", "task": {"kind": "function", "name": "f"}, "schedule_time": "2999-01-01T00:00:00Z"}
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest_asyncio.fixture
+async def here(clock: VirtualClock) -> AsyncIterator[World]:
+    async with world(clock=clock) as made:
+        await made.control.bearers.sign_with(signing_key())
+        assert 201 == (await ask(made, ADMIN_KEY, "POST", "/namespaces", json={"name": "team-a"})).status_code
+        yield made
+
+
+async def test_a_person_signs_in_and_does_what_the_roles_allow(here: World) -> None:
+    """In each namespace what the role there says."""
+    ada = await person(here, "Ada", ("developer", "team-a"), ("viewer", "default"), email="ada@example.org")
+    assert ada["link"] is None
+    tokens = await signed_in(here, "ada@example.org")
+    assert ("Bearer", 600, "Ada") == (tokens["token_type"], tokens["expires_in"], tokens["user"]["name"])
+    token = tokens["access_token"]
+    me = (await ask(here, token, "GET", "/auth/me")).json()
+    assert ("Ada", "default", ada["user_id"]) == (me["name"], me["namespace"], me["user_id"])
+    assert 403 == (await ask(here, token, "POST", "/jobs", json=JOB)).status_code
+    made = await ask(here, token, "POST", "/jobs", json=JOB, namespace="team-a")
+    assert 201 == made.status_code
+    job = await ask(here, token, "GET", f"/jobs/{made.json()['job_id']}", namespace="team-a")
+    assert "Ada" == job.json()["created_by"]
+    assert 403 == (await ask(here, token, "GET", "/users")).status_code
+    assert 403 == (await ask(here, token, "GET", "/jobs", namespace="nowhere")).status_code
+
+
+@pytest.mark.parametrize("header", [None, ADMIN_KEY, "wrong", "eyJ.eyJ.x"], ids=str)
+async def test_a_sign_in_minds_no_other_credential(here: World, header: str | None) -> None:
+    """Whatever header comes with it."""
+    await person(here, "Ada", ("viewer", "default"))
+    body = {"grant_type": "password", "username": "ADA", "password": PASSWORD}
+    assert 200 == (await ask(here, header, "POST", "/auth/token", json=body)).status_code
+
+
+@pytest.mark.parametrize(
+    ("username", "password"), [("Ada", "wrong"), ("Nobody", PASSWORD), ("Ada", OTHER_PASSWORD)], ids=str
+)
+async def test_a_wrong_name_and_a_wrong_password_have_one_answer(here: World, username: str, password: str) -> None:
+    """So nobody learns who is there."""
+    await person(here, "Ada", ("viewer", "default"))
+    body = {"grant_type": "password", "username": username, "password": password}
+    answer = await ask(here, None, "POST", "/auth/token", json=body)
+    assert (401, "the name or the password is wrong") == (answer.status_code, answer.json()["detail"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"grant_type": "client_credentials"},
+        {"grant_type": "password"},
+        {"grant_type": "password", "username": "Ada"},
+        {"grant_type": "refresh_token"},
+        {"grant_type": "password", "username": "Ada", "password": "x", "scope": "jobs:fly"},
+        {"grant_type": "password", "username": "Ada", "password": "x", "admin": True},
+    ],
+    ids=str,
+)
+async def test_a_request_for_a_token_that_cannot_be_meant_is_refused(here: World, body: dict[str, Any]) -> None:
+    """With the field that is wrong, and before a password is looked at."""
+    answer = await ask(here, None, "POST", "/auth/token", json=body)
+    assert (400, "token_request_invalid") == (answer.status_code, answer.json()["code"])
+
+
+async def test_a_refresh_token_works_once_and_ends_its_session_when_it_is_shown_again(
+    here: World, clock: VirtualClock
+) -> None:
+    """One of two has a stolen one: neither goes on."""
+    await person(here, "Ada", ("viewer", "default"))
+    first = await signed_in(here, "Ada")
+    body = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
+    second = (await ask(here, None, "POST", "/auth/token", json=body)).json()
+    assert second["refresh_token"] != first["refresh_token"]
+    assert 200 == (await ask(here, second["access_token"], "GET", "/jobs")).status_code
+    assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
+    body = {"grant_type": "refresh_token", "refresh_token": second["refresh_token"]}
+    assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    for token in (first["access_token"], second["access_token"]):
+        assert 401 == (await ask(here, token, "GET", "/jobs")).status_code
+
+
+@pytest.mark.parametrize("how", ["revoke", "sessions", "deactivate", "roles", "password"])
+async def test_what_is_taken_away_is_gone_within_seconds(here: World, clock: VirtualClock, how: str) -> None:
+    """With a token that has not expired."""
+    ada = await person(here, "Ada", ("viewer", "default"))
+    tokens = await signed_in(here, "Ada")
+    token = tokens["access_token"]
+    assert 200 == (await ask(here, token, "GET", "/jobs")).status_code
+    path = f"/users/{ada['user_id']}"
+    requests: dict[str, tuple[str, str, str | None, Any]] = {
+        "revoke": ("POST", "/auth/revoke", None, {"token": tokens["refresh_token"]}),
+        "sessions": ("DELETE", "/auth/sessions", token, None),
+        "deactivate": ("PATCH", path, ADMIN_KEY, {"active": False}),
+        "roles": ("PATCH", path, ADMIN_KEY, {"roles": []}),
+        "password": ("POST", "/users/password", token, {"current": PASSWORD, "password": OTHER_PASSWORD}),
+    }
+    method, place, key, body = requests[how]
+    done = await ask(here, key, method, place, **({} if body is None else {"json": body}))
+    assert 200 == done.status_code, done.text
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    assert 401 == (await ask(here, token, "GET", "/jobs")).status_code
+    again = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    assert 401 == (await ask(here, None, "POST", "/auth/token", json=again)).status_code
+
+
+async def test_a_token_is_at_most_what_was_asked_for(here: World) -> None:
+    """Its scope and its namespace bound it; they add nothing."""
+    await person(here, "Ada", ("developer", "team-a"), ("viewer", "default"))
+    token = (await signed_in(here, "Ada", scope="jobs:read users:admin", namespace="team-a"))["access_token"]
+    assert 200 == (await ask(here, token, "GET", "/jobs")).status_code
+    assert 403 == (await ask(here, token, "POST", "/jobs", json=JOB)).status_code
+    assert 403 == (await ask(here, token, "GET", "/users")).status_code
+    assert 403 == (await ask(here, token, "GET", "/jobs", namespace="default")).status_code
+    assert "team-a" == (await ask(here, token, "GET", "/auth/me")).json()["namespace"]
+
+
+async def test_a_key_becomes_a_token_that_ends_with_it(here: World, clock: VirtualClock) -> None:
+    """It can do what the key can, until the key is revoked."""
+    made = (await ask(here, ADMIN_KEY, "POST", "/keys", json={"name": "ci", "permissions": ["jobs:read"]})).json()
+    body = {"grant_type": "api_key", "api_key": made["key"]}
+    token = (await ask(here, None, "POST", "/auth/token", json=body)).json()["access_token"]
+    assert 200 == (await ask(here, token, "GET", "/jobs")).status_code
+    assert 403 == (await ask(here, token, "GET", "/runs")).status_code
+    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", f"/keys/{made['key_id']}")).status_code
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    assert 401 == (await ask(here, token, "GET", "/jobs")).status_code
+
+
+async def test_a_person_is_invited_by_a_link_that_works_once(here: World) -> None:
+    """And then has the password that they chose."""
+    invited = await person(here, "Bob", ("viewer", "default"), password=None)
+    body = {"grant_type": "password", "username": "Bob", "password": PASSWORD}
+    assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
+    weak = await ask(here, None, "POST", "/users/links", json={"secret": invited["link"], "password": "password1234"})
+    assert (422, "password_weak") == (weak.status_code, weak.json()["code"])
+    use = {"secret": invited["link"], "password": PASSWORD}
+    assert 200 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
+    assert 401 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
+    await signed_in(here, "Bob")
+
+
+async def test_a_reset_ends_sessions_when_it_is_used(here: World, clock: VirtualClock) -> None:
+    """Not when it is made: an administrator ends nobody's work by mistake."""
+    ada = await person(here, "Ada", ("viewer", "default"))
+    token = (await signed_in(here, "Ada"))["access_token"]
+    link = (await ask(here, ADMIN_KEY, "POST", f"/users/{ada['user_id']}/reset")).json()["link"]
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    assert 200 == (await ask(here, token, "GET", "/jobs")).status_code
+    use = {"secret": link, "password": OTHER_PASSWORD}
+    assert 200 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    assert 401 == (await ask(here, token, "GET", "/jobs")).status_code
+    await signed_in(here, "Ada", OTHER_PASSWORD)
+
+
+async def test_registration_is_off(here: World) -> None:
+    """Unless the operator opens it."""
+    body = {"name": "Eve", "password": PASSWORD}
+    assert 403 == (await ask(here, None, "POST", "/users/register", json=body)).status_code
+
+
+async def test_an_administrator_of_a_namespace_rules_that_one_alone(here: World) -> None:
+    """Members of others are not there; nobody gets a role elsewhere, or more than the administrator's own."""
+    await person(here, "Boss", ("admin", "team-a"))
+    boss = (await signed_in(here, "Boss"))["access_token"]
+    other = await person(here, "Other", ("viewer", "default"))
+    mine = await ask(
+        here, boss, "POST", "/users",
+        json={"name": "Mine", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "team-a"}]},
+    )  # fmt: skip
+    assert 201 == mine.status_code, mine.text
+    assert {"Boss", "Mine"} == {each["name"] for each in (await ask(here, boss, "GET", "/users")).json()}
+    assert 404 == (await ask(here, boss, "GET", f"/users/{other['user_id']}")).status_code
+    assert 404 == (await ask(here, boss, "PATCH", f"/users/{other['user_id']}", json={"active": False})).status_code
+    for namespace in ("default", "*"):
+        role = [{"role": "viewer", "namespace": namespace}]
+        path = f"/users/{mine.json()['user_id']}"
+        assert 403 == (await ask(here, boss, "PATCH", path, json={"roles": role})).status_code
+    body = {"name": "No", "password": PASSWORD}
+    assert 422 == (await ask(here, boss, "POST", "/users", json=body)).status_code
+
+
+async def test_nobody_takes_the_place_of_somebody_stronger(here: World) -> None:
+    """Who may only administer people resets no administrator's password, and changes nothing of one."""
+    root = await person(here, "Root", ("admin", "*"))
+    body = {"name": "staff", "permissions": ["users:admin"], "namespaces": ["*"]}
+    staff = (await ask(here, ADMIN_KEY, "POST", "/keys", json=body)).json()["key"]
+    path = f"/users/{root['user_id']}"
+    assert 403 == (await ask(here, staff, "POST", f"{path}/reset")).status_code
+    changes: list[dict[str, Any]] = [{"active": False}, {"email": "x@example.org"}, {"roles": []}, {"name": "Toor"}]
+    for change in changes:
+        assert 403 == (await ask(here, staff, "PATCH", path, json=change)).status_code, change
+    role = {"role": "viewer", "namespace": "default"}
+    added = {"name": "New", "password": PASSWORD, "roles": [role]}
+    assert 403 == (await ask(here, staff, "POST", "/users", json=added)).status_code
+
+
+async def test_an_administrator_of_one_namespace_gives_no_more_elsewhere(here: World) -> None:
+    """The permissions of this namespace count in this one; elsewhere those of the installation."""
+    roles = [("admin", "team-a")]
+    await person(here, "Boss", *roles)
+    boss = (await signed_in(here, "Boss"))["access_token"]
+    body = {"name": "ci", "role": "viewer", "namespaces": ["team-a", "default"]}
+    assert 403 == (await ask(here, boss, "POST", "/keys", json=body)).status_code
+    made = await ask(here, boss, "POST", "/keys", json={"name": "ci", "role": "viewer"})
+    assert (201, None) == (made.status_code, made.json()["expires_at"])
+
+
+async def test_a_stolen_token_guesses_no_password(here: World) -> None:
+    """The attempts to change it are paced, too."""
+    await person(here, "Ada", ("viewer", "default"))
+    token = (await signed_in(here, "Ada"))["access_token"]
+    body = {"current": "a guess", "password": OTHER_PASSWORD}
+    statuses = [(await ask(here, token, "POST", "/users/password", json=body)).status_code for _ in range(6)]
+    assert [422] * 5 + [429] == statuses
+
+
+async def test_the_last_administrator_stays(here: World) -> None:
+    """Neither deactivated nor without the role."""
+    root = await person(here, "Root", ("admin", "*"))
+    changes: list[dict[str, Any]] = [{"active": False}, {"roles": []}]
+    for change in changes:
+        answer = await ask(here, ADMIN_KEY, "PATCH", f"/users/{root['user_id']}", json=change)
+        assert (409, "last_administrator") == (answer.status_code, answer.json()["code"])
+
+
+@pytest.mark.parametrize("name", ["Ada", "ada", "\u0430da", "\uff21\uff24\uff21"])
+async def test_no_two_people_look_alike(here: World, name: str) -> None:
+    """Small letters, other scripts, wide letters."""
+    await person(here, "Ada", ("viewer", "default"))
+    answer = await ask(here, ADMIN_KEY, "POST", "/users", json={"name": name, "password": PASSWORD})
+    assert answer.status_code in (409, 422), answer.text
+
+
+async def test_wrong_passwords_slow_down_where_they_come_from(here: World, clock: VirtualClock) -> None:
+    """The pause ends by itself: nobody is locked out."""
+    await person(here, "Ada", ("viewer", "default"))
+    wrong = {"grant_type": "password", "username": "Ada", "password": "wrong"}
+    statuses = [(await ask(here, None, "POST", "/auth/token", json=wrong)).status_code for _ in range(6)]
+    assert [401] * 5 + [429] == statuses
+    right = {**wrong, "password": PASSWORD}
+    paused = await ask(here, None, "POST", "/auth/token", json=right)
+    assert (429, "sign_in_paced") == (paused.status_code, paused.json()["code"])
+    assert int(paused.headers["retry-after"]) >= 1
+    await clock.advance(float(paused.headers["retry-after"]))
+    assert 200 == (await ask(here, None, "POST", "/auth/token", json=right)).status_code
+
+
+async def test_the_key_set_is_for_anybody(here: World) -> None:
+    """And holds nothing private."""
+    keys = (await ask(here, None, "GET", "/.well-known/jwks.json")).json()["keys"]
+    assert [{"kty", "crv", "alg", "use", "kid", "x"}] == [set(each) for each in keys]
+
+
+async def test_a_process_without_a_key_makes_no_tokens_and_says_so() -> None:
+    """It still checks those of others."""
+    async with world() as here:
+        body = {"grant_type": "password", "username": "Ada", "password": PASSWORD}
+        answer = await ask(here, None, "POST", "/auth/token", json=body)
+        assert (503, "tokens_unavailable") == (answer.status_code, answer.json()["code"])
