@@ -146,13 +146,12 @@ class Settings:
         most=65_535,
     )
     api_serve: tuple[str, ...] = _setting(
-        ("jobs", "search"),
-        "The parts that an API process serves: `jobs` (everything that changes something), `search` (everything "
-        "that only "
-        "reads). Health and metrics are always there.",
+        ("jobs", "search", "users", "auth"),
+        "The parts that an API process serves: `jobs` (all changes of jobs, runs and rules), `search` (all that only "
+        "reads them), `users` (people and namespaces), `auth` (tokens). Health and metrics are always there.",
         option="--serve",
-        choices=("jobs", "search"),
-        later=("users", "auth", "web"),
+        choices=("jobs", "search", "users", "auth"),
+        later=("web",),
     )
     recorder_serve: tuple[str, ...] = _setting(
         ("requests", "results"),
@@ -167,6 +166,23 @@ class Settings:
         "for ever. In any form of 32 characters or more that cannot be guessed: `openssl rand -hex 32`.",
         shortest=32,
         secret=True,
+    )
+
+    token_key_file: Path | None = _setting(
+        None,
+        "The file with the private key (Ed25519, PEM) that access tokens are signed with, the same for all processes "
+        "that serve `auth`: `openssl genpkey -algorithm ed25519`. Only its owner may read it. `up` makes one itself.",
+    )
+    registration: str = _setting(
+        "off",
+        "Whether people register themselves: `off` (an administrator adds or invites them) or `open` (anybody who can "
+        "reach the API).",
+        choices=("off", "open"),
+    )
+    registration_role: str = _setting(
+        "viewer",
+        "The role in the namespace `default` of people who registered themselves.",
+        choices=("viewer", "operator", "developer"),
     )
 
     # ------------------------------------------------------------------ what an executor takes and runs

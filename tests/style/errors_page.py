@@ -88,6 +88,16 @@ MEANINGS = {
     "successor_unknown": "`then` or `on_failure` names a job that is not there, or that is cancelled.",
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
+    "last_administrator": "The installation would have no administrator any more. Make another one first.",
+    "namespace_exists": "There is a namespace of this name with other settings. Change it, or take another name.",
+    "namespace_needed": "The namespace `default` is always there.",
+    "namespace_not_empty": "The namespace is not closing, or still holds jobs, keys or members. Close it and remove"
+    " them first.",
+    "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
+    "password_wrong": "The present password is wrong.",
+    "role_in_use": "People have this role. Give them another one first.",
+    "role_unknown": "There is no role of this name in the namespace.",
+    "user_exists": "Another person has this name or e-mail, or a name that looks the same.",
 }
 # What the command line says without having asked a server.
 LOCAL = {

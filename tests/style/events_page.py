@@ -188,6 +188,18 @@ MEANINGS = {
     "window_unreadable": "A maintenance window cannot be read by this version, and closes nothing.",
     "zone_data_changed": "The machine has other zone data than before; times computed with the old data are computed "
     "anew.",
+    "namespace_added": "A caller added a namespace.",
+    "namespace_changed": "A caller changed the display name or the state of a namespace.",
+    "namespace_removed": "A caller removed a namespace that was closing and empty.",
+    "refresh_token_reused": "A refresh token was shown a second time, so one of two has a stolen one. Its session is "
+    "ended; the person signs in again.",
+    "sign_in_failed": "A name or a password was wrong. `account` is the name as it is compared, `address` that of the "
+    "client.",
+    "signed_in": "A person signed in with a password.",
+    "user_added": "A caller added a person.",
+    "user_changed": "A caller changed name, e-mail, roles or `active` of a person.",
+    "user_chose_password": "A person chose a password with the link of an invitation or a reset.",
+    "user_registered": "A person registered themselves (`registration`).",
 }
 
 

@@ -16,8 +16,10 @@ CODE_FOLDERS = ("src", "tests", "bench", "examples")
 
 # Where the name of the package differs from the name that is imported.
 IMPORT_NAMES = {
+    "argon2-cffi": "argon2",
     "confluent-kafka": "confluent_kafka",
     "prometheus-client": "prometheus_client",
+    "pyjwt": "jwt",
     "pyyaml": "yaml",
 }
 MAX_MODULES_OF_A_FOLDER = 24

@@ -43,6 +43,7 @@ from tickwise.wiring.runtime import (
     start_control,
 )
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
+from tickwise.wiring.token_key import sign_tokens
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """Objects of a busy role die young by reference counting; with Python's defaults a tenth of its time is lost to
@@ -159,6 +160,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         runtime = await stack.enter_async_context(open_runtime(settings, url, startup_wait, needs_broker=buffered))
         control = await stack.enter_async_context(start_control(runtime))
         key, admitted = await let_in_up(runtime)
+        await sign_tokens(runtime.settings, control, makes=True)
         # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
         roles = [make_scheduler(runtime), *make_recorders(runtime), make_executor(runtime)]
         for role in roles:
@@ -184,6 +186,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         )
         control = await stack.enter_async_context(start_control(runtime))
         admitted = await startup_wait.until("store", partial(let_in_api, runtime))
+        await startup_wait.until("store", partial(sign_tokens, runtime.settings, control))
         await stack.enter_async_context(api_port(runtime, control, sock))
         banner(address_of(sock), admitted)
         health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered))

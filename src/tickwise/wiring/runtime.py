@@ -31,6 +31,7 @@ from tickwise.control.bulk.pages import OperationPages
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
+from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability.blob_watch import watched_blobs
@@ -289,6 +290,7 @@ def _control(runtime: Runtime) -> Control:
         membership=runtime.coordination.shared_state,
         group_commit=GroupCommit(seconds=settings.group_commit_seconds, limit=settings.group_commit_limit),
         scripts=ScriptChecker(),
+        registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
     )
 
