@@ -22,7 +22,8 @@ PEOPLE = (
     "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens", "token_keys",
 )  # fmt: skip
 CLOSED = (
-    "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers", *PEOPLE,
+    "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
+    *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
 
