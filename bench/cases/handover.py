@@ -28,11 +28,11 @@ from bench.harness import KEY, SQL, Case, Check, Failed, Rig, Round
 from bench.ports import free_port, until_open
 from bench.work import LANE, store
 from tickwise.adapters.store.postgres import PostgresStore
+from tickwise.documents.definition import Concurrency, Definition, encode_definition
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Lane, Trigger, run_id, time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NewJob, NewRun
-from tickwise.roles.shared.definition import Concurrency, Definition, encode_definition
 
 TASK_SECONDS = 0.02
 RUNS = 200

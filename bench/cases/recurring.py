@@ -23,10 +23,10 @@ import msgspec
 from bench import raw_recurring
 from bench.harness import SQL, Case, Failed, Rig, Round
 from bench.work import LANE, store
+from tickwise.documents.definition import Definition, encode_definition
 from tickwise.domain.model import time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NewJob
-from tickwise.roles.shared.definition import Definition, encode_definition
 
 JOBS = 50_000
 PERIOD_SECONDS = 10

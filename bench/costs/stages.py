@@ -18,13 +18,13 @@ from bench.harness import SQL, Failed, Rig
 from bench.work import LANE, jobs
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.postgres import PostgresStore
+from tickwise.documents.definition import Definition, encode_definition
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome, executor_number, run_id, time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import Began, ClaimRequest, NewExecutor, NewJob, Retention
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
-from tickwise.roles.shared.definition import Definition, encode_definition
 
 RUNS = 20_000
 SUBMIT_BATCH = 500

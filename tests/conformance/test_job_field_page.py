@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from tickwise.documents.definition import Definition, Plan
 from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS
-from tickwise.roles.shared.definition import Definition, Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/how-to/add-a-job-field.md"
-DECLARATION, STORED = "src/tickwise/domain/job_fields.py", "src/tickwise/roles/shared/definition.py"
+DECLARATION, STORED = "src/tickwise/domain/job_fields.py", "src/tickwise/documents/definition.py"
 STEPS = (
     (DECLARATION, ")\nSCHEDULE_FIELDS", "{step},\n)\nSCHEDULE_FIELDS"),
     (STORED, "    on_unknown: OnUnknown = OnUnknown.RERUN\n", "{step}\n    on_unknown: OnUnknown = OnUnknown.RERUN\n"),

@@ -15,8 +15,8 @@ from tickwise.cli.commands.fires import preview
 from tickwise.cli.commands.jobs import create, edit
 from tickwise.cli.commands.run import run
 from tickwise.control.bodies import JobBody, JobChangeBody, PreviewBody
+from tickwise.documents.definition import Definition, Plan
 from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS, SERVER_FIELDS, WRITTEN_FIELDS, ByHand
-from tickwise.roles.shared.definition import Definition, Plan
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 DRAWN = {field.name for field in JOB_FIELDS}

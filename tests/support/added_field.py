@@ -23,7 +23,7 @@ from tests.unit.api.rig import create, get, stored
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli import reference
 from tickwise.cli.main import main
-from tickwise.roles.shared.definition import decode_work
+from tickwise.documents.definition import decode_work
 
 FIELD = "cool_down_seconds"
 POLICY = "offset_seconds"

@@ -42,9 +42,12 @@ class Scene:
             telemetry=Silent(),
         )
 
-    async def ask(self, method: str, path: str, status: int = 200, /, body: Any = None) -> Any:
-        """What is answered, which must have this status."""
-        answer = await self.world.client.request(method, API + path, json=body)
+    async def ask(
+        self, method: str, path: str, status: int = 200, /, body: Any = None, *, key: str | None = None
+    ) -> Any:
+        """The answer, which must have this status. `key`: another one than the administrator's."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        answer = await self.world.client.request(method, API + path, json=body, headers=headers)
         assert status == answer.status_code, answer.text
         return answer.json()
 

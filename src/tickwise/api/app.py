@@ -53,6 +53,7 @@ from tickwise.api.wire import API, encode
 from tickwise.control.access import check as check_permission
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.control.receipts import Once
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
@@ -193,13 +194,9 @@ class Server:
         key = _idempotency_key(call.headers[b"idempotency-key"])
         # Path and query are part of what was asked, so they are part of what must be the same.
         asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body
-        claim = Claim(
-            principal=call.principal.full_name,
-            route=f"{endpoint.method} {endpoint.path}",
-            key=key,
-            digest=hashlib.sha256(asked).digest(),
-        )
-        place = (claim.principal, claim.route, key)
+        once = Once(f"{endpoint.method} {endpoint.path}", key, hashlib.sha256(asked).digest())
+        claim = Claim(call.principal, once)
+        place = (call.principal.full_name, once.route, key)
         if place in self._in_flight:
             raise Conflict(
                 "a request with this Idempotency-Key is under way; wait for its answer",
@@ -211,7 +208,7 @@ class Server:
             call.headers_of = endpoint.headers_of
             if endpoint.keyed:
                 return await self._answer(endpoint, call)
-            found = await self._control.receipts.find(claim.principal, claim.route, key)
+            found = await self._control.receipts.find(claim.who, once)
             if found is not None:
                 return replayed(call, found)
             answer = await self._answer(endpoint, call)
@@ -222,7 +219,7 @@ class Server:
     async def _kept(self, call: Call, claim: Claim, answer: Reply) -> Reply:
         """The answer to keep, or the one that somebody kept before."""
         try:
-            earlier = await self._control.receipts.keep(claim.receipt(answer))
+            earlier = await self._control.receipts.keep(claim.who, claim.once, answer.status, answer.body)
         except Unavailable as away:
             # Its effect is there, and the same again is the same once: without a receipt it is done anew.
             logger.warning("receipt_not_kept", request_id=call.request_id, reason=away.detail)

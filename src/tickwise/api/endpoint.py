@@ -68,26 +68,12 @@ class Reply(NamedTuple):
 class Claim:
     """A request under an Idempotency-Key."""
 
-    principal: str
-    route: str
-    key: str
-    digest: bytes
-
-    @property
-    def once(self) -> Once:
-        """The key, for a method of control that looks it up."""
-        return Once(self.route, self.key, self.digest)
+    who: Principal
+    once: Once
 
     def receipt(self, answer: Reply) -> Receipt:
-        """The answer as it is kept."""
-        return Receipt(
-            principal=self.principal,
-            route=self.route,
-            key=self.key,
-            body_digest=self.digest,
-            status=answer.status,
-            body=answer.body,
-        )
+        """The answer in its stored form."""
+        return self.once.receipt(self.who, answer.status, answer.body)
 
 
 @dataclass(slots=True)
@@ -224,7 +210,7 @@ def tagged(call: Call, found: Reply) -> Reply:
 
 def replayed(call: Call, replay: Replay) -> Reply:
     """The stored answer to an earlier request under this Idempotency-Key. Raises `KeyReused`."""
-    if call.claim is not None and replay.body_digest != call.claim.digest:
+    if call.claim is not None and replay.body_digest != call.claim.once.digest:
         raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
     headers = [] if call.headers_of is None else call.headers_of(replay.body)
     return Reply(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])

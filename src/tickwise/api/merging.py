@@ -14,8 +14,8 @@ from tickwise.api.reading import decode
 from tickwise.api.spelling import respelled
 from tickwise.api.wire import task_shown
 from tickwise.control.bodies import JobBody
+from tickwise.documents.definition import decode_definition
 from tickwise.ports.store import JobRow
-from tickwise.roles.shared.definition import decode_definition
 
 MERGE_PATCH: Final = b"application/merge-patch+json"
 

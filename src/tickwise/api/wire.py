@@ -26,6 +26,8 @@ from tickwise.api.wire_policies import (
 from tickwise.control.jobs.changes import ChangeResult
 from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.service import RunDetails
+from tickwise.documents.definition import Definition, decode_definition
+from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -33,8 +35,6 @@ from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
-from tickwise.roles.shared.definition import Definition, decode_definition
-from tickwise.roles.shared.drawn_fields import DrawnFields, with_answered_fields
 
 API: Final = "/api/v1"
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tickwise.roles.shared.definition import (
+from tickwise.documents.definition import (
     CalendarUse,
     ClockChanges,
     Concurrency,

@@ -15,6 +15,16 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.documents.definition import (
+    CalendarUse,
+    ClockChanges,
+    Concurrency,
+    Limits,
+    MisfirePolicy,
+    Rate,
+    RetryOn,
+)
+from tickwise.documents.drawn_fields import with_sent_fields
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS
 from tickwise.domain.retry import Backoff
@@ -25,16 +35,6 @@ from tickwise.domain.schedule import (
     ScheduleType,
 )
 from tickwise.ports.store import LetterResolution
-from tickwise.roles.shared.definition import (
-    CalendarUse,
-    ClockChanges,
-    Concurrency,
-    Limits,
-    MisfirePolicy,
-    Rate,
-    RetryOn,
-)
-from tickwise.roles.shared.drawn_fields import with_sent_fields
 
 TEXT_MAX: Final = 200
 OCCURRENCES_MAX: Final = 1_000

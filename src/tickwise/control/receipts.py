@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 
 from tickwise.control.access import requires_none
 from tickwise.control.context import ControlContext
+from tickwise.domain.model import Principal
 from tickwise.ports.store import Receipt, Replay
 
-_CHECKED: Final = "an answer is kept under the name of its principal, and the request itself is checked"
+_CHECKED: Final = "a receipt is stored under its principal's name, and the request itself is checked"
 
 
 class Once(NamedTuple):
@@ -18,6 +19,12 @@ class Once(NamedTuple):
     key: str
     digest: bytes
 
+    def receipt(self, who: Principal, status: int, body: bytes) -> Receipt:
+        """The answer in its stored form, under the name of the principal."""
+        return Receipt(
+            principal=who.full_name, route=self.route, key=self.key, body_digest=self.digest, status=status, body=body
+        )
+
 
 class ReceiptService:
     """Finds and keeps answers."""
@@ -26,11 +33,12 @@ class ReceiptService:
         self._context = context
 
     @requires_none(_CHECKED)
-    async def find(self, principal: str, route: str, key: str) -> Replay | None:
-        """The answer that was given under an Idempotency-Key."""
-        return await self._context.store.receipts.find(principal, route, key)
+    async def find(self, who: Principal, once: Once) -> Replay | None:
+        """The answer that this principal had under an Idempotency-Key."""
+        return await self._context.store.receipts.find(who.full_name, once.route, once.key)
 
     @requires_none(_CHECKED)
-    async def keep(self, receipt: Receipt) -> Replay | None:
-        """Keep an answer whose effect is the same however often it is asked for; or the one that was kept before."""
+    async def keep(self, who: Principal, once: Once, status: int, body: bytes) -> Replay | None:
+        """Keep the answer of an idempotent request; return the one that was kept before, if there is one."""
+        receipt = once.receipt(who, status, body)
         return await self._context.surely(lambda: self._context.store.receipts.keep(receipt))

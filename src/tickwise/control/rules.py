@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from tickwise.control.context import ControlContext
+from tickwise.documents.calendars import decode_calendar
+from tickwise.documents.definition import CalendarUse
+from tickwise.documents.rulebook import decode_window
 from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
 from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
-from tickwise.roles.shared.calendars import decode_calendar
-from tickwise.roles.shared.definition import CalendarUse
-from tickwise.roles.shared.rulebook import decode_window
 
 PAGE: Final = 500
 

@@ -42,7 +42,7 @@ class FieldOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobField:
-    """One field: its type, limits, place, meaning and option. `roles/shared/definition.py` has its stored form."""
+    """One field: its type, limits, place, meaning and option. `documents/definition.py` has its stored form."""
 
     name: str
     kind: type[bool | float | int | str | StrEnum]

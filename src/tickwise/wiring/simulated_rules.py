@@ -12,11 +12,11 @@ import msgspec
 
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
+from tickwise.documents.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
+from tickwise.documents.rulebook import encode_window
 from tickwise.domain.calendar.rules import Otherwise, Window
 from tickwise.domain.errors import Invalid
 from tickwise.ports.store import RuleKind
-from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
-from tickwise.roles.shared.rulebook import encode_window
 from tickwise.wiring.simulation import StoredRule
 
 T = TypeVar("T")

@@ -33,6 +33,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.planning import Timing, plan_fields, timing
+from tickwise.documents.definition import Definition, encode_definition
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before, most_per_minute
@@ -50,7 +51,6 @@ from tickwise.roles.scheduler.simulator import (
     in_order,
     tidied,
 )
-from tickwise.roles.shared.definition import Definition, encode_definition
 
 JOBS_AT_ONCE: Final = 1_000
 DAY_SECONDS: Final = 86_400.0

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from tests.support.app import API, World
 from tickwise.adapters.clock import VirtualClock
+from tickwise.documents.calendars import CalendarBody, StoredCalendar, encode_calendar, written
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.calendar.entries import Entry
 from tickwise.domain.calendar.rules import Calendar, Weekly
 from tickwise.domain.decision import decide
 from tickwise.domain.model import Trigger, run_id
 from tickwise.ports.store import Began, ClaimRequest, Fire, FireRequest, JobRow, NewExecutor, NewRun, RuleKind, RuleRow
-from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar, written
-from tickwise.roles.shared.definition import decode_definition
 from tickwise.testing.contracts.base import taken
 
 START = 1_800_000_000.0  # 2027-01-15T08:00:00Z, a Friday, where the virtual clock begins

@@ -19,10 +19,10 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSharedState
 from tickwise.api.ingest import job_body
 from tickwise.control.bodies import JobBody
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.broker import DEAD, MAX_MESSAGE_BYTES, REQUESTS, Message
 from tickwise.ports.store import JobQuery, JobRow
-from tickwise.roles.shared.definition import decode_definition
 
 SHELL = {"kind": "shell", "command": "date"}
 

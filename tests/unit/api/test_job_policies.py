@@ -22,10 +22,10 @@ from tickwise.adapters.store.memory.definitions import Jobs
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import doubtful
 from tickwise.control.tasks import CheckedTask, TaskCheck
+from tickwise.documents.definition import Definition, Retry, RetryOn, decode_definition, decode_work
 from tickwise.domain.errors import Invalid
 from tickwise.domain.retry import After
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.shared.definition import Definition, Retry, RetryOn, decode_definition, decode_work
 
 THROTTLED = Retry(on=RetryOn(reason={"throttled": After.RETRY, "timeout": After.FAIL}))
 

@@ -135,6 +135,37 @@ async def test_a_dry_run_tells_what_would_be_concerned_and_changes_nothing(here:
     assert 12 == len(await here.ask("GET", "/runs?status=QUEUED"))
 
 
+@pytest.mark.parametrize("path", BULK)
+async def test_a_dry_run_shows_a_sample_to_readers_only(here: Scene, path: str) -> None:
+    """A key that may only change things has the number of its targets, not their contents."""
+    if "jobs" in path:
+        job_id = await here.create(cron="0 3 * * *")
+        if path == "/jobs:resume":
+            await here.ask("POST", f"/jobs/{job_id}/pause")
+    elif path == "/runs:cancel":
+        await waiting(here, 1)
+    else:
+        await failed(here, 1)
+    read, write = ("jobs:read", "jobs:write") if "jobs" in path else ("runs:read", "runs:write")
+    body = {**EVERYTHING, "dry_run": True}
+    for permissions, sampled in (([write], 0), ([read, write], 1)):
+        key = await here.ask("POST", "/keys", 201, {"name": "bulk", "scopes": permissions})
+        found = await here.ask("POST", path, 200, body, key=key["key"])
+        assert (1, sampled) == (found["matches"], len(found["sample"])), (path, permissions)
+
+
+async def test_an_operator_pauses_and_resumes_in_bulk_and_cannot_cancel(here: Scene) -> None:
+    """`jobs:operate` holds for many jobs as it does for one."""
+    await waiting(here, 1)
+    key = (await here.ask("POST", "/keys", 201, {"name": "ops", "scopes": ["jobs:operate"]}))["key"]
+    for path in ("/jobs:pause", "/jobs:resume"):
+        accepted = await here.ask("POST", path, 202, EVERYTHING, key=key)
+        await here.ask("GET", f"/operations/{accepted['operation_id']}", 200, key=key)
+        await here.ask("POST", f"/operations/{accepted['operation_id']}/cancel", 200, key=key)
+    refused = await here.ask("POST", "/jobs:cancel", 403, EVERYTHING, key=key)
+    assert "jobs:write" in refused["detail"], refused
+
+
 @pytest.mark.parametrize(
     ("path", "body", "pointer"),
     [
@@ -530,7 +561,8 @@ async def test_who_may_ask_for_an_operation_may_look_at_it_and_cancel_it(here: S
     for method, tail in (("GET", ""), ("POST", "/cancel")):
         refusal = await answered(others, method, f"/operations/{operation_id}{tail}")
         assert 403 == refusal.status_code
-        assert f"{subject}:write" in refusal.json()["detail"]
+        needed = "jobs:operate" if path == "/jobs:pause" else f"{subject}:write"
+        assert needed in refusal.json()["detail"]
     read, write = own
     assert 403 == (await answered(read, "POST", f"/operations/{operation_id}/cancel")).status_code
     assert "running" == (await here.ask("GET", f"/operations/{operation_id}"))["status"]

@@ -25,13 +25,13 @@ from tests.unit.api.rig import (
     stored,
 )
 from tickwise.adapters.clock import VirtualClock
+from tickwise.documents.calendars import CalendarBody, StoredCalendar, written
+from tickwise.documents.rulebook import encode_window
 from tickwise.domain.calendar.rules import Calendar, Weekly, Window
 from tickwise.domain.decision import NEVER, Hold, TimerState
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Fire, FireRequest, RuleKind, RuleRow
-from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, written
-from tickwise.roles.shared.rulebook import encode_window
 from tickwise.testing.contracts.base import taken
 
 

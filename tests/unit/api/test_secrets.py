@@ -12,8 +12,8 @@ import pytest_asyncio
 from tests.support.app import API, World, world
 from tests.unit.api.rig import START, create, get, post, put, stored
 from tickwise.adapters.clock import VirtualClock
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.masking import MASK
-from tickwise.roles.shared.definition import decode_definition
 
 SECRET = "s3cr3t-value"
 URL = f"https://ada:{SECRET}@example.com/hook;sid={SECRET}?token={SECRET}&page=2#{SECRET}"

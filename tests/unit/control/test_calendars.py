@@ -11,10 +11,10 @@ import pytest
 from tests.support.scene import DAY, START, scene
 from tickwise.control.schedules import stored_rules as module
 from tickwise.control.schedules.stored_rules import Range
+from tickwise.documents.calendars import CalendarBody, written
 from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly, covers
 from tickwise.domain.errors import Busy, Invalid
 from tickwise.domain.model import Principal
-from tickwise.roles.shared.calendars import CalendarBody, written
 
 ADA, BERT, CARL = (Principal("ada", namespace, frozenset({"*"})) for namespace in ("default", "two", "three"))
 

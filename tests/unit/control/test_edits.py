@@ -25,6 +25,7 @@ from tickwise.control.bodies import JobBody, MissedMode, PauseBody, ResumeBody, 
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import Submitted
+from tickwise.documents.definition import Plan, decode_definition
 from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import RunState
@@ -32,7 +33,6 @@ from tickwise.domain.model import Principal, Trigger
 from tickwise.domain.schedule import Schedule, fires_between
 from tickwise.ports.store import JobChange, JobRow, Retention, RunQuery, RunRow
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
-from tickwise.roles.shared.definition import Plan, decode_definition
 
 START = 1_800_000_000.0
 WHO = Principal("someone", "default", frozenset({"*"}))

@@ -13,11 +13,11 @@ import pytest
 from tests.support.scene import HOUR, START, scene
 from tickwise.control.explain.explanations import Because, RunFacts, lasting, sentence
 from tickwise.control.explain.reasons import judged
+from tickwise.documents.definition import Definition
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, RunRow
-from tickwise.roles.shared.definition import Definition
 from tickwise.testing.factories import Factory
 
 ADA = Principal("ada", "default", frozenset({"*"}))

@@ -14,10 +14,10 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.planning import Timing, planned, timing
+from tickwise.documents.definition import CalendarUse, MisfirePolicy, Plan
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import run_id
 from tickwise.domain.schedule import MisfireMode, ScheduleType
-from tickwise.roles.shared.definition import CalendarUse, MisfirePolicy, Plan
 
 JOB = UUID(int=7)
 NOW = 1_800_000_000.25

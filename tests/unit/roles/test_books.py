@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tickwise.documents.definition import OUTPUT_LIMIT_BYTES
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import TaskLimits
 from tickwise.roles.executor.held_runs import BODY_KEPT_LENGTH, read_body
-from tickwise.roles.shared.definition import OUTPUT_LIMIT_BYTES
 
 PLAIN = '{"schedule_type":"CRON","task":{"kind":"function","name":"clean"},"payload":{"days":7}}'
 

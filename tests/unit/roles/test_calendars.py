@@ -9,10 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly
-from tickwise.domain.errors import Invalid
-from tickwise.ports.calendars import ENTRIES_MAX, CalendarReader, DaySpan, Resolved
-from tickwise.roles.shared.calendars import (
+from tickwise.documents.calendars import (
     CalendarBody,
     StoredCalendar,
     decode_calendar,
@@ -21,6 +18,9 @@ from tickwise.roles.shared.calendars import (
     span_from,
     written,
 )
+from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly
+from tickwise.domain.errors import Invalid
+from tickwise.ports.calendars import ENTRIES_MAX, CalendarReader, DaySpan, Resolved
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
 MORNING = datetime(2026, 12, 1, 6, 30, 0, 250_000, tzinfo=UTC).timestamp()

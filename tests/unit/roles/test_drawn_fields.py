@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tickwise.documents.drawn_fields import with_sent_fields
 from tickwise.domain.job_fields import JobField
-from tickwise.roles.shared.drawn_fields import with_sent_fields
 
 SITE = JobField(
     name="site", kind=str, default=None, after="name", max_length=30, pattern=r"^https?://[^\s/?#]\S*$(?!\n)"

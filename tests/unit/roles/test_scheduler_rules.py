@@ -14,6 +14,8 @@ import structlog
 
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
+from tickwise.documents.calendars import CalendarBody, StoredCalendar, encode_calendar
+from tickwise.documents.rulebook import Rulebook, decode_window, encode_window
 from tickwise.domain import zones
 from tickwise.domain.calendar.rules import Calendar, Cover, Otherwise, Period, Window, next_cover
 from tickwise.domain.decision import Hold, Overlap
@@ -23,8 +25,6 @@ from tickwise.domain.model import run_id
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.scheduler import rule_budget
 from tickwise.roles.scheduler.role import Scheduler
-from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar
-from tickwise.roles.shared.rulebook import Rulebook, decode_window, encode_window
 
 USES = [{"name": "quiet"}]
 
@@ -181,7 +181,7 @@ async def test_whether_a_window_is_near_is_known_at_every_moment(rig: Rig, monke
         looks += 1
         return real(calendar, instant)
 
-    monkeypatch.setattr("tickwise.roles.shared.rulebook.next_cover", counted)
+    monkeypatch.setattr("tickwise.documents.rulebook.next_cover", counted)
     moments = [number / 4 for number in range(200)]
     expected = [at for at in moments if any(begin < at + 2.0 and at < end for begin, end in spans)]
     assert expected == [at for at in moments if book.near(at, 2.0)]

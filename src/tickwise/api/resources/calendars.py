@@ -25,9 +25,7 @@ from tickwise.api.wire import API, Instant, encode, time_of
 from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, WrittenCalendar
 from tickwise.control.schedules.windows import WindowBody, WindowService
-from tickwise.domain.calendar.rules import Otherwise
-from tickwise.ports.store import RuleRow
-from tickwise.roles.shared.calendars import (
+from tickwise.documents.calendars import (
     CalendarBody,
     HolidaysBody,
     ResolvedBody,
@@ -35,7 +33,9 @@ from tickwise.roles.shared.calendars import (
     decode_calendar,
     written,
 )
-from tickwise.roles.shared.rulebook import StoredWindow, decode_window
+from tickwise.documents.rulebook import StoredWindow, decode_window
+from tickwise.domain.calendar.rules import Otherwise
+from tickwise.ports.store import RuleRow
 
 Time = Annotated[datetime, Meta(tz=True)]
 View = Callable[[RuleRow], Any]

@@ -137,19 +137,19 @@ async def runs_retry(call: Call) -> Reply:
 async def jobs_pause(call: Call) -> Reply:
     """Pause jobs."""
     body = decode(_jobs_pause, call.body, field_names(JobsPauseBody))
-    return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.pause_jobs(call.principal, body, _receipt(call)))
 
 
 async def jobs_resume(call: Call) -> Reply:
     """Resume jobs."""
     body = decode(_jobs_resume, call.body, field_names(JobsResumeBody))
-    return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.resume_jobs(call.principal, body, _receipt(call)))
 
 
 async def jobs_cancel(call: Call) -> Reply:
     """Cancel jobs."""
     body = decode(_jobs_cancel, call.body, field_names(JobsCancelBody))
-    return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.cancel_jobs(call.principal, body, _receipt(call)))
 
 
 async def letters_redrive(call: Call) -> Reply:
@@ -225,7 +225,8 @@ async def operation_cancel(call: Call) -> Reply:
 
 _WHAT: Final = (
     "Answers 202 with an operation, which is carried out in the background and survives restarts; one that matches "
-    "nothing is done at once. With `dry_run` it answers 200 with the targets, and nothing is changed."
+    "nothing is done at once. With `dry_run` it answers 200 with the number of targets and the first ten of them (none "
+    "without the permission to read them), and nothing is changed."
 )
 
 
@@ -249,17 +250,17 @@ OPERATIONS: Final = (
     ),
     _bulk(
         "/jobs:pause", "pauseJobs", "Pause the jobs that a filter matches.",
-        control=OperationService.jobs, tag="jobs", handler=jobs_pause, body=JobsPauseBody,
+        control=OperationService.pause_jobs, tag="jobs", handler=jobs_pause, body=JobsPauseBody,
         answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/jobs:resume", "resumeJobs", "Resume the paused jobs that a filter matches.",
-        control=OperationService.jobs, tag="jobs", handler=jobs_resume, body=JobsResumeBody,
+        control=OperationService.resume_jobs, tag="jobs", handler=jobs_resume, body=JobsResumeBody,
         answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/jobs:cancel", "cancelJobs", "Cancel the jobs that a filter matches, for good.",
-        control=OperationService.jobs, tag="jobs", handler=jobs_cancel, body=JobsCancelBody,
+        control=OperationService.cancel_jobs, tag="jobs", handler=jobs_cancel, body=JobsCancelBody,
         answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(

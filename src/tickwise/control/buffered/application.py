@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -31,7 +31,6 @@ from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
-from tickwise.roles.recorder.requests import AppliedCount
 from tickwise.roles.shared.messages import Request
 
 MAX_RACES: Final = 10
@@ -49,6 +48,14 @@ logger = structlog.get_logger("tickwise.recorder")
 
 _body: Final = msgspec.json.Decoder(JobBody)
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class AppliedCount(NamedTuple):
+    """The result of a batch, as the recorder of requests counts it."""
+
+    done: int
+    failed: int
+    """Refused, and on record as such."""
 
 
 @dataclass(slots=True)

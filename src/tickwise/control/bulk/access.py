@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 from uuid import UUID
 
+from tickwise.control.bulk.pages import OperationKind
 from tickwise.control.context import ControlContext
 from tickwise.domain.errors import Forbidden, NotFound
 from tickwise.domain.model import Principal
@@ -27,7 +28,9 @@ LOOK: Final = (
 Action = Literal["read", "write"]
 
 _JOBS: Final = {"read": Permission.JOBS_READ, "write": Permission.JOBS_WRITE}
+_OPERATED: Final = {"read": Permission.JOBS_READ, "write": Permission.JOBS_OPERATE}
 _RUNS: Final = {"read": Permission.RUNS_READ, "write": Permission.RUNS_WRITE}
+_OPERATED_KINDS: Final = frozenset({OperationKind.JOBS_PAUSE, OperationKind.JOBS_RESUME})
 
 
 def may(who: Principal, kind: str, *actions: Action) -> bool:
@@ -53,5 +56,8 @@ async def find_operation(context: ControlContext, who: Principal, operation: UUI
 
 def _permissions(kind: str, *actions: Action) -> list[Permission]:
     """Those that let do one of these with operations of a kind. Dead letters go by runs, as their routes do."""
-    by_action = _JOBS if kind.startswith(("jobs:", "job:")) else _RUNS
+    if kind in _OPERATED_KINDS:
+        by_action = _OPERATED
+    else:
+        by_action = _JOBS if kind.startswith(("jobs:", "job:")) else _RUNS
     return [by_action[action] for action in actions]

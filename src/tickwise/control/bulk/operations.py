@@ -70,6 +70,7 @@ class Matches(NamedTuple):
     more: bool
     """There are more than were counted."""
     sample: Sequence[RunRow] | Sequence[JobRow] | Sequence[LetterRow]
+    """The first of them. Empty for a principal that may change them and not read them."""
 
 
 class Accepted(NamedTuple):
@@ -116,24 +117,34 @@ class OperationService:
         return await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
 
     @requires(Permission.JOBS_WRITE)
-    async def jobs(self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None) -> Done:
-        """Pause, resume or cancel jobs. Raises `Invalid`."""
-        said, kind = body.filter, OperationKind.JOBS_CANCEL
-        check(said)
-        request = StoredRequest(filter=_raw(said))
-        if isinstance(body, JobsPauseBody):
-            kind = OperationKind.JOBS_PAUSE
-            reason = None if body.reason is None else clean_text(body.reason, "/reason")
-            if body.until is not None and instant_within(body.until, "/until") <= await self._context.time.now():
-                raise Invalid("until is in the past; give a later time, or leave it out", pointer="/until")
-            request = StoredRequest(filter=_raw(said), reason=reason, until=body.until)
-        elif isinstance(body, JobsResumeBody):
-            kind = OperationKind.JOBS_RESUME
-            request = StoredRequest(filter=_raw(said), missed=body.missed)
-        matches = await self._jobs_matched(who, said, kind)
-        return (
-            matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
-        )
+    async def cancel_jobs(
+        self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None
+    ) -> Done:
+        """Cancel jobs. Raises `Invalid`."""
+        check(body.filter)
+        request = StoredRequest(filter=_raw(body.filter))
+        return await self._jobs(who, OperationKind.JOBS_CANCEL, body, request, receipt_for)
+
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    async def pause_jobs(
+        self, who: Principal, body: JobsPauseBody, receipt_for: ReceiptFor[Accepted] | None = None
+    ) -> Done:
+        """Pause jobs. Raises `Invalid`."""
+        check(body.filter)
+        reason = None if body.reason is None else clean_text(body.reason, "/reason")
+        if body.until is not None and instant_within(body.until, "/until") <= await self._context.time.now():
+            raise Invalid("until is in the past; give a later time, or leave it out", pointer="/until")
+        request = StoredRequest(filter=_raw(body.filter), reason=reason, until=body.until)
+        return await self._jobs(who, OperationKind.JOBS_PAUSE, body, request, receipt_for)
+
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    async def resume_jobs(
+        self, who: Principal, body: JobsResumeBody, receipt_for: ReceiptFor[Accepted] | None = None
+    ) -> Done:
+        """Resume jobs. Raises `Invalid`."""
+        check(body.filter)
+        request = StoredRequest(filter=_raw(body.filter), missed=body.missed)
+        return await self._jobs(who, OperationKind.JOBS_RESUME, body, request, receipt_for)
 
     @requires(Permission.RUNS_WRITE)
     async def letters(
@@ -164,7 +175,7 @@ class OperationService:
         kinds = [kind for kind in KINDS if may(who, kind, "read", "write")]
         return await self._context.searches.operations(who.namespace, before, limit, kinds=kinds)
 
-    @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE)
+    @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def cancel(self, who: Principal, operation: UUID) -> OperationRow:
         """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
         await find_operation(self._context, who, operation, "write")
@@ -175,15 +186,15 @@ class OperationService:
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
         query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1)
         sample = await self._context.store.searches.runs(replace(query, limit=SAMPLE))
-        return _matches(
-            await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample), sample
-        )
+        count = await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample)
+        return _matches(count, sample if who.may(Permission.RUNS_READ) else ())
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
         query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1)
         query, store = replace(query, statuses=statuses), self._context.store
         sample = await store.searches.jobs(replace(query, limit=SAMPLE))
-        return _matches(await store.searches.count(query) if len(sample) == SAMPLE else len(sample), sample)
+        count = await store.searches.count(query) if len(sample) == SAMPLE else len(sample)
+        return _matches(count, sample if who.may(Permission.JOBS_READ) else ())
 
     async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
         query = letters_query(
@@ -194,9 +205,22 @@ class OperationService:
             limit=MAX_COUNTED + 1,
         )
         sample = await self._context.store.searches.letters(replace(query, limit=SAMPLE))
-        return _matches(
-            await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample), sample
-        )
+        count = await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample)
+        return _matches(count, sample if who.may(Permission.RUNS_READ) else ())
+
+    async def _jobs(
+        self,
+        who: Principal,
+        kind: str,
+        body: JobsCancelBody,
+        request: StoredRequest,
+        receipt_for: ReceiptFor[Accepted] | None,
+    ) -> Done:
+        """The matches of a dry run, or the stored operation."""
+        matches = await self._jobs_matched(who, body.filter, kind)
+        if body.dry_run:
+            return matches
+        return await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
 
     async def _asked(self, who: Principal, kind: str, asked: OperationRequest) -> Accepted | Replay:
         """A stored operation."""

@@ -35,6 +35,7 @@ from tickwise.control.filters import (
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.settlements import Settlements, new_run, new_run_id, refusal
+from tickwise.documents.definition import decode_plan, with_payload
 from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
@@ -48,7 +49,6 @@ from tickwise.ports.store import (
     Settled,
     Settlement,
 )
-from tickwise.roles.shared.definition import decode_plan, with_payload
 
 REPEATED_PAGES: Final = 4
 """The effects of so many unrecorded pages are found again, and counted as done."""

@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from tickwise.documents.definition import Definition
 from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, LetterRow, QueueRow, RunRow
-from tickwise.roles.shared.definition import Definition
 
 ON_TIME_SECONDS: Final = 1.0
 """A run that starts within it after its due time is on time, for people."""

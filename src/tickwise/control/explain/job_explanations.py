@@ -40,6 +40,7 @@ from tickwise.control.schedules.occurrences import (
     OccurrenceKind,
 )
 from tickwise.control.times import written
+from tickwise.documents.definition import decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Invalid
@@ -49,7 +50,6 @@ from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
-from tickwise.roles.shared.definition import decode_definition
 
 ENDED: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED)
 

@@ -9,11 +9,11 @@ from uuid import UUID
 
 from tickwise.control.context import ControlContext
 from tickwise.control.explain.explanations import Followed
+from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import JobRow, LetterResolution, LetterRow, RunQuery, RunRow
-from tickwise.roles.shared.definition import Definition, decode_definition
 
 RUNNING_LOOKED_AT: Final = 500
 MAX_HOLDERS: Final = 20

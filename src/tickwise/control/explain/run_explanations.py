@@ -18,13 +18,13 @@ from tickwise.control.explain.explanations import (
 from tickwise.control.explain.reasons import judged
 from tickwise.control.explain.run_context import RunContext
 from tickwise.control.explain.standing import Standing
+from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import ExecutorRow, Incident, JobRow, RunQuery, RunRow
-from tickwise.roles.shared.definition import Definition, decode_definition
 
 RUNS_LOOKED_AT: Final = 50
 MAX_FAVOURED_JOBS: Final = 10

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 from tickwise.control.schedules.occurrences import (
     Outlook,
 )
+from tickwise.documents.definition import Definition
 from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.store import JobRow
-from tickwise.roles.shared.definition import Definition
 
 EXACT_SECONDS: Final = 1.0
 """People leave the fraction of a second out: the nearest occurrence within it is the one that they mean."""

@@ -27,12 +27,12 @@ from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_text
 from tickwise.control.wakeups import wake_all
+from tickwise.documents.definition import Definition, decode_definition, encode_definition
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, time_id
 from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
 from tickwise.ports.store import EndedOperation, JobChange, JobRow, RunQuery
-from tickwise.roles.shared.definition import Definition, decode_definition, encode_definition
 
 COMPARED_FIRES: Final = 20
 MAX_AHEAD: Final = 1_000

@@ -25,9 +25,9 @@ from tickwise.control.jobs.resolving import ResolvedTask, resolve
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
+from tickwise.documents.definition import Definition, encode_definition
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import NewJob
-from tickwise.roles.shared.definition import Definition, encode_definition
 
 _encode = msgspec.json.Encoder().encode
 

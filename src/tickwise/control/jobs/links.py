@@ -23,10 +23,10 @@ import msgspec
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.planning import plan_of
 from tickwise.control.jobs.successors import check_sequence, look
+from tickwise.documents.definition import decode_definition, encode_definition
 from tickwise.domain.errors import Refused, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.shared.definition import decode_definition, encode_definition
 
 RACES_MAX: Final = 5
 

@@ -13,11 +13,11 @@ from tickwise.control.jobs.replans import pause, resume, silence
 from tickwise.control.rules import rules_for
 from tickwise.control.texts import clean_text
 from tickwise.control.wakeups import wake_all
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Busy, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.ports.store import JobAction, JobMove, JobRow
-from tickwise.roles.shared.definition import decode_definition
 
 CHANGED_TOO_OFTEN: Final = "others keep changing this job; send the same again"
 

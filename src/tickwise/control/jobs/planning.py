@@ -20,6 +20,8 @@ from msgspec import UNSET, UnsetType
 
 from tickwise.control.bodies import SCHEDULE_DETAILS, SCHEDULE_NAMED, SCHEDULE_POLICIES, TEXT_MAX
 from tickwise.control.times import instant
+from tickwise.documents.definition import CalendarUse, ClockChanges, MisfirePolicy, Plan
+from tickwise.documents.drawn_fields import DrawnFields
 from tickwise.domain import schedule as schedules
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import Overlap
@@ -28,8 +30,6 @@ from tickwise.domain.job_fields import SCHEDULE_FIELDS
 from tickwise.domain.model import run_id
 from tickwise.domain.schedule import ASKED_FOR, UNTIMED, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, data_version
-from tickwise.roles.shared.definition import CalendarUse, ClockChanges, MisfirePolicy, Plan
-from tickwise.roles.shared.drawn_fields import DrawnFields
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
 _UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}

@@ -22,12 +22,12 @@ from msgspec import UNSET, UnsetType
 from tickwise.control.bodies import TEXT_MAX, JobBody, RetryBody
 from tickwise.control.tasks import CheckedTask, TaskCheck
 from tickwise.control.texts import clean_text
+from tickwise.documents.definition import Concurrency, Definition, Limits, Rate, Retry
+from tickwise.documents.drawn_fields import DrawnFields
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import OTHER_FIELDS
 from tickwise.domain.retry import FAILURES, Backoff, check_rules, numbers_within
 from tickwise.ports.runner import TaskLimits
-from tickwise.roles.shared.definition import Concurrency, Definition, Limits, Rate, Retry
-from tickwise.roles.shared.drawn_fields import DrawnFields
 
 OUTPUT_BYTES_MAX: Final = 1 << 30
 CPU_SECONDS_MIN: Final = 0.01

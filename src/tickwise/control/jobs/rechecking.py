@@ -24,13 +24,13 @@ from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_text
+from tickwise.documents.definition import Definition, decode_definition, encode_definition
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.model import Lane, run_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import LAST_INSTANT
 from tickwise.ports.store import NewJob
-from tickwise.roles.shared.definition import Definition, decode_definition, encode_definition
 
 MAX_WARNINGS: Final = 50
 MAX_WARNING_CHARACTERS: Final = 2_000

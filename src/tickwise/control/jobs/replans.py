@@ -16,6 +16,7 @@ from uuid import UUID
 from tickwise.control.bodies import OCCURRENCES_MAX, MissedMode, PauseBody, ResumeBody
 from tickwise.control.jobs.planning import RECURRING, Replanned, is_decided, zone_data
 from tickwise.control.times import instant_within, written
+from tickwise.documents.definition import Plan
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, ScheduleRules
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, SkipReason, TimerState
@@ -24,7 +25,6 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.store import JobAction, JobMove, JobRow, NewRun, NewSkip, Replan
-from tickwise.roles.shared.definition import Plan
 
 KEPT_AHEAD_SECONDS: Final = 30.0
 """Runs that are made already, for fires of the old plan that the new one has too, are looked for this far ahead:

@@ -16,9 +16,9 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_id, clean_text
+from tickwise.documents.definition import CalendarUse
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import JOB_FIELDS
-from tickwise.roles.shared.definition import CalendarUse
 
 _TEXTS: Final = tuple(field.name for field in JOB_FIELDS if field.kind is str)
 

@@ -16,12 +16,12 @@ from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, fu
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted
+from tickwise.documents.definition import decode_definition, decode_plan, with_payload
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_from, run_id
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import JobQuery, JobRow, NewRun, Replay, RunQuery, RunRow
-from tickwise.roles.shared.definition import decode_definition, decode_plan, with_payload
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
 

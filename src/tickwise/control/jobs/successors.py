@@ -16,10 +16,10 @@ from uuid import UUID
 from msgspec import UNSET, UnsetType
 
 from tickwise.control.bodies import JobBody
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.store import JobRow, JobStore
-from tickwise.roles.shared.definition import decode_definition
 
 MAX_SUCCESSORS: Final = 20
 MAX_CHAIN: Final = 100

@@ -16,6 +16,7 @@ from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, read_log
 from tickwise.control.runs.settlements import Settlements
 from tickwise.control.wakeups import wake_for_runs
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
@@ -30,7 +31,6 @@ from tickwise.ports.store import (
     Settlement,
     Tally,
 )
-from tickwise.roles.shared.definition import decode_definition
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
 DAY_SECONDS: Final = 86_400.0

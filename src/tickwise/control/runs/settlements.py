@@ -14,6 +14,7 @@ from msgspec import UNSET
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.policies import payload_of
+from tickwise.documents.definition import decode_plan, with_payload
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Conflict, NotFound, Refused
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -28,7 +29,6 @@ from tickwise.ports.store import (
     Settled,
     Settlement,
 )
-from tickwise.roles.shared.definition import decode_plan, with_payload
 
 JOB_CANCELLED: Final = "the job is cancelled, for good; create a new one"
 

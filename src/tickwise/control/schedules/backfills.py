@@ -18,6 +18,7 @@ from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.replans import check_recurring
 from tickwise.control.rules import rules_for
 from tickwise.control.times import instant_within, written
+from tickwise.documents.definition import decode_definition, with_payload
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, ScheduleRules
 from tickwise.domain.errors import Conflict, Invalid
@@ -25,7 +26,6 @@ from tickwise.domain.model import Principal, Trigger, run_id, time_id
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import NewRun, Replay
-from tickwise.roles.shared.definition import decode_definition, with_payload
 
 CLOSED_MAX: Final = 1_000
 """So many closed occurrences of a range are passed over."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from tickwise.control.access import requires
 from tickwise.control.context import ControlContext
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
+from tickwise.documents.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
-from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
 
 
 class CalendarEntry(NamedTuple):

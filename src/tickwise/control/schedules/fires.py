@@ -22,6 +22,7 @@ from tickwise.control.rules import rules_for
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant, instant_within, written
 from tickwise.control.wakeups import wake_all
+from tickwise.documents.definition import Plan, decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, Otherwise
 from tickwise.domain.decision import Hold, SkipReason, TimerState, spread
@@ -30,7 +31,6 @@ from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunPostpone, RunQuery, RunRow, RunSkip
-from tickwise.roles.shared.definition import Plan, decode_definition
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
 MAX_AHEAD: Final = 500

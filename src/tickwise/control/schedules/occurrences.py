@@ -24,6 +24,7 @@ from tickwise.control.jobs.replans import paused_note
 from tickwise.control.rules import rules_for
 from tickwise.control.schedules.previews import OccurrenceFate
 from tickwise.control.times import written
+from tickwise.documents.definition import decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
 from tickwise.domain.cron import expression as cron
@@ -34,7 +35,6 @@ from tickwise.domain.model import BELOW_MILLIS, Principal, Trigger, id_instant, 
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
-from tickwise.roles.shared.definition import decode_definition
 
 MAX_PAGE: Final = 1_000
 USUAL_SECONDS: Final = 86_400.0

@@ -21,6 +21,7 @@ from tickwise.control.jobs.replans import paused_note
 from tickwise.control.jobs.resolving import check_calendars
 from tickwise.control.rules import calendars_known, rules_for
 from tickwise.control.times import instant_within, written
+from tickwise.documents.definition import decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
 from tickwise.domain.cron import expression as cron
@@ -31,7 +32,6 @@ from tickwise.domain.model import Principal, Trigger, name_before, name_from
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
-from tickwise.roles.shared.definition import decode_definition
 
 GAPS_MAX: Final = 10
 """So many clock changes are told of at which occurrences are left out, …"""

@@ -17,6 +17,12 @@ from weakref import WeakValueDictionary
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id
 from tickwise.control.times import written
+from tickwise.documents.calendars import (
+    NAME_MAX,
+    CalendarBody,
+    StoredCalendar,
+    read_calendar,
+)
 from tickwise.domain.calendar.rules import (
     Calendar,
     CalendarRule,
@@ -32,12 +38,6 @@ from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
-from tickwise.roles.shared.calendars import (
-    NAME_MAX,
-    CalendarBody,
-    StoredCalendar,
-    read_calendar,
-)
 
 MAX_READING_SECONDS: Final = 30.0
 """A reader is bounded, and done within seconds; this is for machines that have no time for it."""

@@ -13,12 +13,12 @@ from tickwise.control.bodies import Labels
 from tickwise.control.context import ControlContext
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
 from tickwise.control.texts import clean_text
+from tickwise.documents.calendars import CalendarBody
+from tickwise.documents.rulebook import StoredWindow, decode_window, encode_window
 from tickwise.domain.calendar.rules import Otherwise, Window
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
-from tickwise.roles.shared.calendars import CalendarBody
-from tickwise.roles.shared.rulebook import StoredWindow, decode_window, encode_window
 
 
 class WindowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

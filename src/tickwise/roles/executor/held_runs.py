@@ -16,13 +16,13 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.documents.definition import Limits, Work, decode_work
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.ports.store import Gate
 from tickwise.roles.executor.capacity import RunnerCapacity
-from tickwise.roles.shared.definition import Limits, Work, decode_work
 
 BODIES_KEPT: Final = 1_000
 """Texts of definitions that are remembered read: the runs of one job come with the same text each time."""

@@ -13,7 +13,7 @@ that was sent before it is applied, and the store is told so. By that readers te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
 from tickwise.ports.clock import Clock
@@ -40,18 +40,24 @@ class Applied(Telemetry, Protocol):
         ...
 
 
-class AppliedCount(NamedTuple):
-    """The outcome of a batch."""
+class BatchOutcome(Protocol):
+    """The result of a batch of requests."""
 
-    done: int
-    failed: int
-    """Refused, and on record as such."""
+    @property
+    def done(self) -> int:
+        """Requests that were applied."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """Requests that were refused, and are on record as such."""
+        ...
 
 
 class Applier(Protocol):
     """Carries requests out."""
 
-    async def apply(self, requests: Sequence[Request]) -> AppliedCount:
+    async def apply(self, requests: Sequence[Request]) -> BatchOutcome:
         """Apply these, in their order. Applying one again changes nothing. Raises `Unavailable`: later; any other
         error: one of them cannot be applied."""
         ...

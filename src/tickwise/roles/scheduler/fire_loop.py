@@ -19,6 +19,7 @@ from uuid import UUID
 
 import structlog
 
+from tickwise.documents.rulebook import Rulebook
 from tickwise.domain.decision import Hold, decide
 from tickwise.domain.errors import Bug, Invalid, Unavailable
 from tickwise.ports.clock import Clock
@@ -28,7 +29,6 @@ from tickwise.roles.scheduler.fires import Decided, NamespaceFuse, TakenTimers, 
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.rule_budget import RuleShare
 from tickwise.roles.shared.hint_publisher import HintPublisher
-from tickwise.roles.shared.rulebook import Rulebook
 from tickwise.roles.shared.service import Telemetry
 
 DECISION_LIMIT: Final = 100

@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.documents.definition import Plan, decode_plan
 from tickwise.domain import zones
 from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Skip, SkipReason
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
 from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Timer, TimerStore
-from tickwise.roles.shared.definition import Plan, decode_plan
 
 CACHED_LENGTH: Final = 4096
 """Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""

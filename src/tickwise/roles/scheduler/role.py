@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tickwise.documents.rulebook import Rulebook
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
@@ -39,7 +40,6 @@ from tickwise.roles.scheduler.sequences import Sequences
 from tickwise.roles.scheduler.upkeep import Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
 from tickwise.roles.shared.hint_publisher import HintPublisher
-from tickwise.roles.shared.rulebook import Rulebook
 from tickwise.roles.shared.service import Loop, Service, Telemetry
 
 DAY_SECONDS: Final = 86_400.0

@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
+from tickwise.documents.definition import decode_definition, with_payload
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
@@ -26,7 +27,6 @@ from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Completion, JobRow, NewRun, Ready, RunRow, Store, Successor
-from tickwise.roles.shared.definition import decode_definition, with_payload
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Telemetry
 

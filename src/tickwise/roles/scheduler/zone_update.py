@@ -7,11 +7,11 @@ from typing import Final
 
 import structlog
 
+from tickwise.documents.rulebook import Rulebook
 from tickwise.domain import zones
 from tickwise.domain.schedule import moved
 from tickwise.ports.store import Fire, FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
-from tickwise.roles.shared.rulebook import Rulebook
 
 LOOK_SECONDS: Final = 600.0
 

@@ -24,6 +24,7 @@ from tickwise.control.bodies import (
 )
 from tickwise.control.control import Control
 from tickwise.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
+from tickwise.control.receipts import Once
 from tickwise.control.schedules.windows import WindowBody
 from tickwise.domain.calendar.rules import Otherwise
 from tickwise.domain.history.checker import ClientAnswer, Operation, RequestKind
@@ -68,7 +69,7 @@ class SimulatedRequests(Submits):
     async def _demand(self, control: Control, job_id: UUID, key: str) -> UUID:
         """As the API's route does it."""
         route, digest = f"POST /jobs/{job_id}/run-now", sha256(key.encode()).digest()
-        found = await control.receipts.find(WHO.full_name, route, key)
+        found = await control.receipts.find(WHO, Once(route, key, digest))
         if found is not None:
             return UUID(found.body.decode())
         body = RunNowBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))

@@ -12,11 +12,11 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.history.checker import ClientAnswer, Edge, Execution, History, Operation, Run
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType, fires_between
-from tickwise.roles.shared.definition import decode_definition
 from tickwise.testing.world.submits import GATE
 from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.watch import Watch

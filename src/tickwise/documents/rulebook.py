@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
+from tickwise.documents.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
+from tickwise.documents.definition import CalendarUse
 from tickwise.domain.calendar.rules import Calendar, CalendarRule, Otherwise, ScheduleRules, Window, next_cover
 from tickwise.domain.errors import Bug
 from tickwise.ports.store import RuleKind, RuleRow, RuleStore
-from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
-from tickwise.roles.shared.definition import CalendarUse
 
 MAX_KEPT: Final = 10_000
 """Different sets of rules that are kept ready; all are dropped when there are more."""
