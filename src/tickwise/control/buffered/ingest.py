@@ -22,7 +22,8 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import SCHEDULE_NAMED, JobBody
 from tickwise.control.buffered.pending import PendingRequest, Pendings, RequestKind
-from tickwise.control.circuit_breaker import Remembered, StoreCircuitBreaker
+from tickwise.control.buffered.seen_scenes import SeenScenes
+from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
@@ -32,7 +33,7 @@ from tickwise.control.jobs.policies import check_kept, policies
 from tickwise.control.jobs.resolving import check_calendars, check_texts, resolve_task
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
-from tickwise.control.jobs.successors import NOTHING, Graph, listed, successors
+from tickwise.control.jobs.successors import successors
 from tickwise.control.receipts import Once
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
@@ -43,7 +44,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker, Message
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signing import Signer
-from tickwise.ports.store import MarkedChannel, OperationStatus, StoredTask, earliest_mark
+from tickwise.ports.store import MarkedChannel, OperationStatus, earliest_mark
 from tickwise.roles.shared.group_send import Sender, fits
 from tickwise.roles.shared.messages import NewJobPart, Request, encode
 from tickwise.roles.shared.signatures import signed
@@ -85,9 +86,7 @@ class BufferedIngest:
         self._signer = signer
         self._cluster = context.store.upkeep.cluster_id
         self.pendings = Pendings(context.clock, shared_state)
-        self._tasks_seen = Remembered[tuple[str, str], StoredTask](context.clock)
-        self._calendars_seen = Remembered[tuple[str, str], str](context.clock)
-        self._graphs_seen = Remembered[tuple[str, frozenset[str]], Graph](context.clock, most=1_000)
+        self._scenes = SeenScenes(context)
 
     async def start(self) -> None:
         """Begin to take requests in."""
@@ -213,9 +212,9 @@ class BufferedIngest:
         return row is not None and row.status is OperationStatus.FAILED
 
     def _name_of(self, who: Principal, once: Once) -> bytes:
-        """Of what is asked for under an Idempotency-Key: the same wherever and whenever it is asked for again. Nobody
-        who does not know the name of the store can guess it, and take its ids first."""
-        return hashlib.sha256(_pack((self._cluster, who.namespace, who.name, once.route, once.key))).digest()
+        """The name of a request under an Idempotency-Key, equal in every process and at every repetition. It contains
+        the store's secret name, so that nobody else can compute it and take its ids first."""
+        return hashlib.sha256(_pack((self._cluster, who.full_name, once.route, once.key))).digest()
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
         """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
@@ -295,8 +294,8 @@ class BufferedIngest:
     # ------------------------------------------------------------------------------------------ what is known
 
     async def _scene_at_hand(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
-        """The scene of the bodies, if the store can be asked; else what it said lately. With what was found in scripts.
-        Raises `StoreUnavailable` if it said nothing of what is named."""
+        """The scene of the bodies, with the findings on their scripts: from the store, or else as it was seen lately.
+        Raises `StoreUnavailable` if neither knows an object that a body names."""
         scripts = await self._composer.scripts_of(bodies)
         scene = await self._scene_or_seen(who, bodies)
         return scene._replace(scripts=scripts) if scripts else scene
@@ -310,36 +309,10 @@ class BufferedIngest:
         try:
             scene = await self._breaker.ask(lambda: self._composer.scene(who, bodies), probes=not named)
         except StoreUnavailable:
-            return self._scene_seen(who.namespace, bodies)
+            return self._scenes.find(who.namespace, bodies)
         if named:
-            self._keep_seen(who.namespace, bodies, scene)
+            self._scenes.keep(who.namespace, bodies, scene)
         return scene
-
-    def _keep_seen(self, namespace: str, bodies: Sequence[JobBody], scene: Scene) -> None:
-        for task in scene.tasks.values():
-            self._tasks_seen.keep((namespace, task.task_id), task, len(task.task))
-        for name in scene.calendars:
-            self._calendars_seen.keep((namespace, name), name)
-        names = _successors_named(bodies)
-        if names:
-            self._graphs_seen.keep((namespace, names), scene.successors)
-
-    def _scene_seen(self, namespace: str, bodies: Sequence[JobBody]) -> Scene:
-        tasks: dict[str, StoredTask] = {}
-        for task_id in {body.task_id for body in bodies if body.task_id}:
-            task = self._tasks_seen.find((namespace, task_id))
-            if task is None:
-                raise _cannot_tell("task")
-            tasks[task_id] = task
-        calendars = frozenset(use.name for body in bodies if body.calendars for use in body.calendars)
-        if any(self._calendars_seen.find((namespace, name)) is None for name in calendars):
-            raise _cannot_tell("calendar")
-        names = _successors_named(bodies)
-        graph = self._graphs_seen.find((namespace, names)) if names else NOTHING
-        if graph is None:
-            raise _cannot_tell("successor")
-        now, serving = self._context.time.at_best(), self._context.executors.known_serving()
-        return Scene(now, tasks, serving, calendars, graph)
 
     def _message(self, request: Request) -> Message:
         """As it is sent: signed, where there is a secret."""
@@ -375,14 +348,6 @@ def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) ->
     successors(body, job_id, name, scene.successors)
     if body.limits and resolved is not None:
         check_kept(found["limits"], resolved.task.kind, check.rules_of(resolved.task.kind).limits, sent=True)
-
-
-def _successors_named(bodies: Sequence[JobBody]) -> frozenset[str]:
-    return frozenset(name for body in bodies for name in (*listed(body.then), *listed(body.on_failure)))
-
-
-def _cannot_tell(what: str) -> StoreUnavailable:
-    return StoreUnavailable(f"the store is away, and did not speak of this {what} lately")
 
 
 # ------------------------------------------------------------------------------------------ names

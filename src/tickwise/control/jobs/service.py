@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from msgspec import UNSET
@@ -16,10 +15,11 @@ from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, fu
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted
+from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition, decode_plan, with_payload
 from tickwise.domain.errors import NotFound
-from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Principal, Trigger, name_from, run_id
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import JobQuery, JobRow, NewRun, Replay, RunQuery, RunRow
 from tickwise.roles.shared.served_queues import not_offered, unserved
@@ -100,17 +100,11 @@ class JobService:
 
     @requires(Permission.RUNS_READ)
     async def status(self, who: Principal, job_id: UUID) -> RunRow | None:
-        """Its latest run, if it has one; an occurrence to come that is on record as skipped is none. Raises
-        `NotFound`."""
+        """Its latest run; None: it has none. A planned skip is no run. Raises `NotFound`."""
         await self._context.job(who, job_id)
         latest = RunQuery(namespace=who.namespace, job_id=job_id, limit=1)
-        runs = list(await self._context.store.searches.runs(latest))
-        now = await self._context.time.now()
-        if runs and runs[0].state is RunState.SKIPPED and runs[0].nominal_at > now:
-            by_now = replace(latest, before=name_from(now + 0.001))
-            coming = replace(latest, states=tuple(state for state in RunState if state is not RunState.SKIPPED))
-            runs = [run for query in (by_now, coming) for run in await self._context.store.searches.runs(query)]
-        return max(runs, key=lambda run: run.run_id, default=None)
+        runs = await visible_runs(self._context.store.searches, latest, await self._context.time.now())
+        return runs[0] if runs else None
 
     @requires(Permission.RUNS_WRITE)
     async def run_now(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from tickwise.control.jobs.changes import function_of
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, read_log
 from tickwise.control.runs.settlements import Settlements
+from tickwise.control.visible_runs import visible_runs
 from tickwise.control.wakeups import wake_for_runs
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, NotFound
@@ -75,23 +75,12 @@ class RunService:
     @requires(Permission.RUNS_READ)
     async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
         """Newest first, for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job of the
-        query is not there. An occurrence to come that is on record as skipped is no run that there was: it is found
-        only if the search names states. Raises `Forbidden` for a query about another namespace."""
+        query is not there. A planned skip is found only if the query names states. Raises `Forbidden` for a query about
+        another namespace."""
         check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
-        rows = await self._context.searches.runs(query)
-        if query.states or not rows or rows[0].state is not RunState.SKIPPED:
-            return rows
-        now = await self._context.time.now()
-        found: list[RunRow] = []
-        while True:
-            # Those to come bear the greatest ids, so this is about the first page alone.
-            found += [row for row in rows if row.state is not RunState.SKIPPED or row.nominal_at <= now]
-            if len(rows) < query.limit or len(found) >= query.limit:
-                return found[: query.limit]
-            query = replace(query, before=rows[-1].run_id)
-            rows = await self._context.searches.runs(query)
+        return await visible_runs(self._context.searches, query, await self._context.time.now())
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
