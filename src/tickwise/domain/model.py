@@ -104,6 +104,10 @@ def id_instant(identifier: UUID) -> float:
     return (identifier.int >> BELOW_MILLIS) / 1000.0
 
 
+LATEST_INSTANT: Final = 253_402_300_800.0
+"""Unix seconds of the year 10,000. An instant beyond it, or as far before the epoch, is a mistake."""
+
+
 def name_from(instant: float) -> UUID:
     """The smallest name that an occurrence from the millisecond of `instant` on can have."""
     return UUID(int=max(0, round(instant * 1_000_000) // 1000) << BELOW_MILLIS)

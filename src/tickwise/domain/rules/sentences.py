@@ -10,6 +10,8 @@ from typing import Final
 
 CANCELLED: Final = "cancelled"
 """The reason of a run that the store ended by request."""
+REVOKED: Final = "revoked"
+"""The reason with which an executor gives back an unstarted run that it was asked to give back."""
 LEASE_LOST: Final = "lease_lost"
 """The reason of an attempt whose executor crashed or stopped sending heartbeats."""
 EXECUTOR_LEFT: Final = "executor_left"

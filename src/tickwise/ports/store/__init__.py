@@ -37,6 +37,7 @@ from typing import Protocol
 from tickwise.ports.identity import Keys, NamespaceStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
+    CHANGED_FIELDS,
     LANE_IDLE_SECONDS,
     LANES_RESERVED,
     MAX_LANES,
@@ -152,6 +153,7 @@ from tickwise.ports.store.searches import Searches
 
 __all__ = [
     "BATCH_SECONDS",
+    "CHANGED_FIELDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",

@@ -207,6 +207,12 @@ class EndedOperation:
     problems: str = "[]"
 
 
+CHANGED_FIELDS: Final = (
+    "name", "key", "schedule_type", "task_kind", "definition", "lane", "labels", "owner", "calendars",
+)  # fmt: skip
+"""The fields of a job that a change sets."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
     """A job's new definition and, if its schedule changed, its new plan."""
@@ -232,6 +238,13 @@ class JobChange:
     """Its rate is another one than before, or none."""
     operation: EndedOperation | None = None
     """The records that are written with it, in the same transaction."""
+
+    def is_made(self, stored: Mapping[str, object]) -> bool:
+        """Whether a job with these `CHANGED_FIELDS` is as the change would leave it: then the change is a repeat.
+        `labels` is a dict and `calendars` a frozenset there."""
+        wanted = {name: getattr(self, name) for name in CHANGED_FIELDS}
+        wanted |= {"labels": dict(self.labels), "calendars": frozenset(self.calendars)}
+        return all(stored[name] == value for name, value in wanted.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +313,13 @@ class JobMove:
     postponed_after_seconds: float = math.inf
     """A run of the schedule that is due more seconds than this after its nominal time was postponed by a person. The
     schedule's own jitter or window is the least value."""
+
+    def is_made(self, standing: JobAction | None, pause: tuple[str | None, float | None, str | None]) -> bool:
+        """Whether a job is as the move would leave it: then the move is a repeat. `standing`: PAUSE, CANCEL, or None
+        for a job that goes by its plan. `pause`: reason, end and author of its pause."""
+        if self.action is JobAction.PAUSE:
+            return standing is JobAction.PAUSE and pause == (self.reason, self.until, self.by)
+        return standing is (JobAction.CANCEL if self.action is JobAction.CANCEL else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

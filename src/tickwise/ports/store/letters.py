@@ -84,6 +84,21 @@ class Settlement(NamedTuple):
     resolution: LetterResolution | None = None
     """With RESOLVED. Either one starts what a sequence would have started (see `CompletionStore`)."""
 
+    def refusal(self, *, is_held: bool, is_job_cancelled: bool) -> Settled | None:
+        """The reason why a letter that nobody settled cannot be settled so; None: it can. A job that is gone counts as
+        cancelled."""
+        if self.status is LetterStatus.RESOLVED and not is_held:
+            return Settled.NOT_HELD
+        if self.status is LetterStatus.REDRIVEN and is_job_cancelled:
+            return Settled.JOB_CANCELLED
+        return None
+
+    def answer(self, status: LetterStatus, redriven_as: UUID | None, resolution: LetterResolution | None) -> Settled:
+        """The answer for a letter that was settled before, in this way."""
+        new = None if self.run is None else self.run.run_id
+        is_repeat = (self.status, new, self.resolution) == (status, redriven_as, resolution)
+        return Settled.REPEATED if is_repeat else Settled.TAKEN
+
 
 class Settled(StrEnum):
     """The result of one settlement of a batch."""

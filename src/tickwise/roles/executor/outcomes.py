@@ -25,6 +25,7 @@ from tickwise.domain.retry import (
     deadline_sentence,
     resolve,
 )
+from tickwise.domain.rules.sentences import REVOKED
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.roles.executor.held_runs import HeldRun
 
@@ -181,7 +182,7 @@ def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
 
 def called_off(held: HeldRun, now: float, *, revoked: bool) -> Outcome:
     """The end of a run that was asked back before it began; else it was cancelled."""
-    state, reason = (SKIPPED, "revoked") if revoked else (CANCELLED, "cancelled")
+    state, reason = (SKIPPED, REVOKED) if revoked else (CANCELLED, "cancelled")
     return _unbegun(held.claimed, state, now, reason)
 
 

@@ -15,6 +15,7 @@ from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Trigger, place_of
 from tickwise.ports.store import (
+    CHANGED_FIELDS,
     Added,
     JobAction,
     JobChange,
@@ -126,7 +127,7 @@ class Jobs(Duty):
         if job.standing is JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
         if job.version != change.expected_version:
-            if job.version == change.expected_version + 1 and matches_change(job, change):
+            if job.version == change.expected_version + 1 and change.is_made(changed_fields(job)):
                 return self._recorded(job, change)
             raise VersionConflict(f"the job is at version {job.version}, the change is for {change.expected_version}")
         if change.expected_paused not in (None, self._state.is_paused(job)):
@@ -207,7 +208,7 @@ class Jobs(Duty):
         if job.standing is JobAction.CANCEL and move.action is not JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
         if move.expected_version not in (None, job.version):
-            if job.version - 1 != move.expected_version or not matches_move(job, move):
+            if job.version - 1 != move.expected_version or not is_made(job, move):
                 raise VersionConflict(f"the job is at version {job.version}, the plan is for {move.expected_version}")
         elif move.action is JobAction.CANCEL:
             self._cancel(job, move)
@@ -372,20 +373,14 @@ def microseconds(instant: float) -> int:
     return round(instant * 1_000_000)
 
 
-def matches_change(job: JobRecord, change: JobChange) -> bool:
-    """Whether a job is already as the change would leave it: then the change is a repeat."""
-    fields = ("name", "key", "schedule_type", "task_kind", "definition", "lane", "owner")
-    if job.labels != dict(change.labels) or job.calendars != frozenset(change.calendars):
-        return False
-    return all(getattr(job, name) == getattr(change, name) for name in fields)
+def changed_fields(job: JobRecord) -> dict[str, object]:
+    """The fields that a change sets."""
+    return {name: getattr(job, name) for name in CHANGED_FIELDS}
 
 
-def matches_move(job: JobRecord, move: JobMove) -> bool:
-    """Whether a job is already as the move would leave it: then the move is a repeat."""
-    if move.action is JobAction.PAUSE:
-        told = (job.pause_reason, job.pause_until, job.paused_by)
-        return job.standing is JobAction.PAUSE and told == (move.reason, move.until, move.by)
-    return job.standing is (JobAction.CANCEL if move.action is JobAction.CANCEL else None)
+def is_made(job: JobRecord, move: JobMove) -> bool:
+    """Whether a move is a repeat."""
+    return move.is_made(job.standing, (job.pause_reason, job.pause_until, job.paused_by))
 
 
 def matches(row: JobRow, query: JobQuery) -> bool:

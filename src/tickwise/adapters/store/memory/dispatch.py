@@ -17,10 +17,10 @@ from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
-from tickwise.domain.model import Claimed, Lane, Outcome
+from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.returns import claimable_at
-from tickwise.domain.rules.sentences import cancelled_sentence
+from tickwise.domain.rules.sentences import REVOKED, cancelled_sentence
 from tickwise.ports.store import (
     Began,
     ClaimRequest,
@@ -44,8 +44,6 @@ Head = tuple[int, bool, str, float, int, "ServedLane"]
 ServedLane = tuple[str, Lane, TimeQueue[RunRecord]]
 """A lane that an executor can take from: its namespace, what it is, and who waits in it."""
 
-REVOKED: Final = "revoked"
-
 EVENTS: Final[Mapping[RunState, RunEvent]] = MappingProxyType(
     {
         RunState.SUCCESS: RunEvent.SUCCEEDED,
@@ -63,9 +61,6 @@ LET_GO: Final = MappingProxyType({CODES[state]: state for state in (RunState.RET
 
 FOLLOWED: Final = frozenset(CODES[state] for state in (RunState.SUCCESS, RunState.FAILED))
 """Outcomes that others may go on from."""
-
-LATEST: Final = 253_402_300_800.0
-"""The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
 
 
 class RunCommands(Duty):
@@ -338,7 +333,7 @@ def event_of(outcome: Outcome) -> RunEvent:
 def check_instants(run_id: UUID, *instants: float | None) -> None:
     """Raise `Bug` for an instant that is none."""
     for instant in instants:
-        if instant is not None and not -LATEST < instant < LATEST:
+        if instant is not None and not -LATEST_INSTANT < instant < LATEST_INSTANT:
             raise Bug(f"{instant} is no instant that an attempt of the run {run_id} can have")
 
 

@@ -111,13 +111,12 @@ class Letters(LetterViews):
         """Whether a letter can be settled so."""
         before = self._state.letters.get(settlement.run_id)
         if before is not None:
-            return Settled.REPEATED if is_repeat(before, settlement) else Settled.TAKEN
-        if settlement.status is LetterStatus.RESOLVED and ended.row.reason != UNKNOWN_OUTCOME:
-            return Settled.NOT_HELD
-        job = self._state.jobs[ended.row.job_id]
-        if settlement.status is LetterStatus.REDRIVEN and job.standing is JobAction.CANCEL:
-            return Settled.JOB_CANCELLED
-        return Settled.SETTLED
+            return settlement.answer(before.status, before.redriven_as, before.resolution)
+        refusal = settlement.refusal(
+            is_held=ended.row.reason == UNKNOWN_OUTCOME,
+            is_job_cancelled=self._state.jobs[ended.row.job_id].standing is JobAction.CANCEL,
+        )
+        return refusal or Settled.SETTLED
 
 
 class LetterSearches(LetterViews):
@@ -153,15 +152,6 @@ class LetterSearches(LetterViews):
             and (kinds is None or operation.row.kind in kinds)
         ]
         return sorted(mine, key=lambda row: row.operation_id, reverse=True)[:limit]
-
-
-def is_repeat(before: LetterRecord, settlement: Settlement) -> bool:
-    """Whether a letter was settled just so before."""
-    if before.status is not settlement.status:
-        return False
-    if before.status is LetterStatus.REDRIVEN:
-        return settlement.run is not None and settlement.run.run_id == before.redriven_as
-    return before.status is not LetterStatus.RESOLVED or before.resolution is settlement.resolution
 
 
 def matches(row: LetterRow, query: LetterQuery) -> bool:

@@ -19,8 +19,9 @@ from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake, wake_or_
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.model import LATEST_INSTANT, Claimed, Outcome
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.rules.sentences import REVOKED
 from tickwise.ports.store import Began, ClaimRequest
 
 _SUCCESS: Final = CODES[RunState.SUCCESS]
@@ -31,11 +32,6 @@ _QUEUED: Final = CODES[RunState.QUEUED]
 _RELEASED: Final = frozenset({CODES[RunState.RETRYING], _QUEUED})
 _FOLLOWED: Final = frozenset({_SUCCESS, _FAILED})
 _OUTCOMES: Final = _RELEASED | {_SUCCESS, _FAILED, _CANCELLED, _SKIPPED}
-
-REVOKED: Final = "revoked"
-
-_LATEST: Final = 253_402_300_800.0
-"""The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
 
 _FIELDS: Final = len(Claimed._fields)
 _RUN: Final = Claimed._fields.index("run_id")
@@ -337,7 +333,7 @@ async def _release(
 def _check_instants(*columns: Sequence[float]) -> None:
     """Raise `Bug` for an instant that is none. One that is no number at all may pass; PostgreSQL refuses it."""
     for column in columns:
-        if column and not (max(column) < _LATEST and min(column) > -_LATEST):
+        if column and not (max(column) < LATEST_INSTANT and min(column) > -LATEST_INSTANT):
             raise Bug(f"{max(column)} or {min(column)} is no instant that an attempt can have")
 
 

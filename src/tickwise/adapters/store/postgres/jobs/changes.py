@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 import asyncpg
@@ -25,6 +28,10 @@ from tickwise.domain.decision import PAUSED_SENTENCE, TimerState
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
+
+_STANDINGS: Final[Mapping[int, JobAction | None]] = MappingProxyType(
+    {JobStanding.PLANNED: None, JobStanding.PAUSED: JobAction.PAUSE, JobStanding.CANCELLED: JobAction.CANCEL}
+)
 
 
 class Changes(Part):
@@ -223,19 +230,9 @@ async def _shown(connection: asyncpg.Connection, namespace: str, job_id: UUID) -
 
 
 def _matches_move(job: asyncpg.Record, move: JobMove) -> bool:
-    """Whether a job is already as the move would leave it: then the move is a repeat."""
-    if move.action is JobAction.PAUSE:
-        told = (job["pause_reason"], job["pause_until"], job["paused_by"])
-        return bool(job["standing"] == JobStanding.PAUSED and told == (move.reason, move.until, move.by))
-    return bool(job["standing"] == (JobStanding.CANCELLED if move.action is JobAction.CANCEL else JobStanding.PLANNED))
+    return move.is_made(_STANDINGS[job["standing"]], (job["pause_reason"], job["pause_until"], job["paused_by"]))
 
 
 def _matches_change(job: asyncpg.Record, change: JobChange, lane: int) -> bool:
-    """Whether a job is already as the change would leave it: then the change is a repeat."""
-    names = ("name", "key", "schedule_type", "task_kind", "definition", "owner")
-    return (
-        job["lane"] == lane
-        and json.loads(job["labels"]) == dict(change.labels)
-        and job["calendars"] == sorted(change.calendars)
-        and all(job[name] == getattr(change, name) for name in names)
-    )
+    stored = {"labels": json.loads(job["labels"]), "calendars": frozenset(job["calendars"]), "lane": change.lane}
+    return job["lane"] == lane and change.is_made({**job, **stored})

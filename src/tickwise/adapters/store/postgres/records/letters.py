@@ -187,11 +187,8 @@ def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Ma
     """The reason why a letter that is not settled cannot be settled so; None: it can."""
     if failed is None:
         return Settled.NOT_FAILED
-    if settlement.resolution is not None and not failed["held"]:
-        return Settled.NOT_HELD
-    if settlement.run is not None and standing.get(failed["job_id"], JobStanding.CANCELLED) == JobStanding.CANCELLED:
-        return Settled.JOB_CANCELLED
-    return None
+    is_job_cancelled = standing.get(failed["job_id"], JobStanding.CANCELLED) == JobStanding.CANCELLED
+    return settlement.refusal(is_held=failed["held"], is_job_cancelled=is_job_cancelled)
 
 
 async def _take(connection: asyncpg.Connection, settlements: Sequence[Settlement], by: str) -> set[UUID]:
@@ -211,9 +208,7 @@ async def _take(connection: asyncpg.Connection, settlements: Sequence[Settlement
 def _answer(settlement: Settlement, stored: asyncpg.Record, *, first: bool) -> Settled:
     if first:
         return Settled.SETTLED
-    says = (settlement.status, None if settlement.run is None else settlement.run.run_id, settlement.resolution)
-    repeated = says == (stored["status"], stored["redriven_as"], stored["ruling"])
-    return Settled.REPEATED if repeated else Settled.TAKEN
+    return settlement.answer(stored["status"], stored["redriven_as"], stored["ruling"])
 
 
 def _asked(query: LetterQuery) -> list[Any]:
