@@ -145,7 +145,7 @@ STATE_CHECK = Feature(
 )
 FEATURES: Mapping[str, Sequence[Feature]] = {
     "submit": (
-        Feature("index of runs by job", "overlap, cancel and pages of a job find its runs", indexes=["runs_job"]),
+        Feature("index of runs by job", "overlap, cancel and pages of a job find its runs", indexes=["runs_of_job"]),
         Feature(
             "partial indexes of runs that wait",
             "limits, rates and overlap find who waits; common runs are in none of them",

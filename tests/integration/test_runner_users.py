@@ -382,11 +382,8 @@ async def test_a_link_is_no_result(shop: Shop, open_folder: Path, link: Any) -> 
 
 def starters() -> list[psutil.Process]:
     """The processes of ours that start tasks as other users."""
-    return [
-        child
-        for child in psutil.Process().children()
-        if any("task_starter_program" in word for word in child.cmdline()) and not gone(child.pid)
-    ]
+    active = [child for child in psutil.Process().children() if not gone(child.pid)]
+    return [child for child in active if any("task_starter_program" in word for word in child.cmdline())]
 
 
 @needs_root

@@ -50,7 +50,9 @@ MIGRATIONS: Final = (
 
 WANTED: Final = MIGRATIONS[-1].version
 
-INDEXES: Final = ("0003_lines_runs_line.sql", "0003_lines_runs_waits.sql")
+INDEXES: Final = (
+    "0003_lines_runs_line.sql", "0003_lines_runs_waits.sql", "0004_runs_of_job.sql", "0004_runs_job_dropped.sql",
+)  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 
 MIGRATION_SECONDS_MAX: Final = 600.0

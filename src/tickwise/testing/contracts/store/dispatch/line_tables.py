@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -38,6 +39,8 @@ class OtherRun(NamedTuple):
     trigger: Trigger
     waits: bool = False
     """It asked to start, and waits for an earlier one."""
+    beside: bool = False
+    """A fire that may run beside others (ALLOW)."""
 
 
 class LineSituation(NamedTuple):
@@ -54,13 +57,15 @@ class LineSituation(NamedTuple):
     asked: CancelKind | None = None
 
 
-FIRSTS: Final = tuple(OtherRun(stage, trigger) for stage, trigger in product(STAGES, TRIGGERS))
+BESIDE: Final = tuple(OtherRun(stage, Trigger.SCHEDULE, beside=True) for stage in STAGES)
+FIRSTS: Final = (*(OtherRun(stage, trigger) for stage, trigger in product(STAGES, TRIGGERS)), *BESIDE)
 SECONDS: Final = (
     None,
     OtherRun(RunState.QUEUED, Trigger.RUN_NOW),
     OtherRun(RunState.DISPATCHED, Trigger.SCHEDULE),
     OtherRun(RunState.QUEUED, Trigger.SCHEDULE, waits=True),
     OtherRun(RunState.QUEUED, Trigger.RUN_NOW, waits=True),
+    OtherRun(RunState.DISPATCHED, Trigger.SCHEDULE, beside=True),
 )
 LATERS: Final = (
     None,
@@ -68,6 +73,7 @@ LATERS: Final = (
     OtherRun(RunState.DISPATCHED, Trigger.RUN_NOW),
     OtherRun(RunState.RUNNING, Trigger.RUN_NOW),
     OtherRun(RunState.RETRYING, Trigger.BACKFILL),
+    *BESIDE,
 )
 LINES: Final = [
     *(
@@ -126,10 +132,14 @@ class LineTableContract(TableContract):
 
     async def _bring(self, store: Store, executor: int, others: Sequence[tuple[OtherRun, NewRun]]) -> None:
         """Bring the other runs to their stages."""
-        taken = [run for other, run in others if other.waits or other.stage is not RunState.QUEUED]
-        claims = await self.take(store, executor, [run.run_id for run in taken])
-        begun = [run for other, run in others if other.stage in (RunState.RUNNING, RunState.RETRYING)]
-        assert await self._start(store, executor, claims, begun) == set()
+        claims: dict[UUID, Claimed] = {}
+        # A claimed fire that may run beside others is earlier than each run that starts later.
+        for beside in (False, True):
+            mine = [(other, run) for other, run in others if other.beside is beside]
+            taken = [run.run_id for other, run in mine if other.waits or other.stage is not RunState.QUEUED]
+            claims |= await self.take(store, executor, taken)
+            begun = [run for other, run in mine if other.stage in (RunState.RUNNING, RunState.RETRYING)]
+            assert await self._start(store, executor, claims, begun) == set()
         retried = [run for other, run in others if other.stage is RunState.RETRYING]
         later = await store.now() + HOUR
         ends = [outcome(claims[run.run_id], RunState.RETRYING, retry_at=later) for run in retried]
@@ -160,8 +170,8 @@ class LineTableContract(TableContract):
 
 def other_run(make: Factory, other: OtherRun, due: float) -> NewRun:
     """A run that comes to its stage without being settled first: a fire is settled when it is the first of its job, and
-    any other run may start beside others."""
-    open_policy = other.waits or other.trigger is Trigger.SCHEDULE
+    any other run, and a fire that is `beside`, may start beside others."""
+    open_policy = other.waits or (other.trigger is Trigger.SCHEDULE and not other.beside)
     policy = Overlap.QUEUE_ALL if open_policy else Overlap.ALLOW
     return make.run(make.identifier(), make.now + due, trigger=other.trigger, overlap=policy)
 
@@ -238,14 +248,25 @@ class WaitingTableContract(TableContract):
 
     async def test_each_line_goes_on_with_the_run_of_the_verdict(self, store: Store, make: Factory) -> None:
         """By the policies and triggers of the runs that wait; one goes on, and no other."""
+        await self._follow(store, make, make.run)
+
+    async def test_runs_that_wait_for_a_fire_that_may_run_beside_others_go_on_after_it(
+        self, store: Store, make: Factory
+    ) -> None:
+        """Its own policy (ALLOW) says nothing of theirs."""
+        await self._follow(store, make, partial(make.run, trigger=Trigger.SCHEDULE, overlap=Overlap.ALLOW))
+
+    async def _follow(self, store: Store, make: Factory, first: Callable[[UUID, float], NewRun]) -> None:
         executor = await self.executor(store, "one")
-        runs = {queue: [make.run(make.identifier(), make.now), *queued_runs(make, queue)] for queue in QUEUES}
+        runs = {queue: [first(make.identifier(), make.now), *queued_runs(make, queue)] for queue in QUEUES}
         await self.jobs_for(store, make, runs)
         await self.shift(store, 10.0)
         claims = await self.take(store, executor, [run.run_id for each in runs.values() for run in each])
         for place in range(max(map(len, runs.values()))):
             asking = [each[place].run_id for each in runs.values() if place < len(each)]
             await store.attempts.start(executor, [began(claims[run]) for run in asking])
+        before = [await self._told(store, run.run_id) for each in runs.values() for run in each[1:]]
+        assert (RunState.QUEUED, False) not in before
         assert await self.finish(store, executor, *(outcome(claims[each[0].run_id]) for each in runs.values())) == []
         await store.runs.unblock()
         found = {queue: [await self._told(store, run.run_id) for run in runs[queue][1:]] for queue in QUEUES}

@@ -7,7 +7,8 @@
 -- This transaction has locked the lines of these runs (`lines_lock`): no other run starts there. Rows that end meanwhile are waited for and
 -- drop out, so the runs that are found are unfinished, and a marked one (`watched`) wakes others at its end. They are found by ids alone:
 -- under a condition, a row that changed while it was waited for would drop out too. However many wait, each start looks at a few of them:
--- one that waits is before it or is not (`runs_waits`), and runs that were let start are found apart from those that wait (`runs_line`).
+-- one that waits is before it or is not (`runs_waits`), and runs that were let start are found apart from those that wait (`runs_line`, and
+-- `runs_of_job` for the fires that wait for nobody).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[]) AS b(run_id, token, started, on_unknown)),
 own AS MATERIALIZED (
@@ -32,6 +33,13 @@ near AS MATERIALIZED (
       AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> {Overlap.ALLOW} OR r.trigger <> {Trigger.SCHEDULE})
       AND (r.due, r.run_id) < (x.due, x.run_id)
     ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN {Overlap.QUEUE_ALL} THEN 1 WHEN {Overlap.CANCEL_RUNNING} THEN NULL ELSE 100 END) n
+  UNION ALL
+  -- Fires that may run beside others, which `runs_line` has not: those that were let start, and those before it.
+  SELECT n.run_id FROM own x CROSS JOIN LATERAL (
+    SELECT run_id FROM tickwise.runs r
+    WHERE x.line = 0 AND r.job_id = x.job_id AND r.overlap = {Overlap.ALLOW} AND r.trigger = {Trigger.SCHEDULE}
+      AND (r.state > {RunState.QUEUED} OR (r.due, r.run_id) < (x.due, x.run_id))
+    OFFSET 0) n
   UNION ALL
   -- Waiting runs that it replaces: a fire replaces fires; a run that a person asked for replaces any run.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (

@@ -2,7 +2,7 @@
 -- Make the first waiting run of each of these jobs claimable if no unfinished run is before it any more. Returns those runs. Of several in
 -- a row that would replace each other (CANCEL_RUNNING, asked for in one way), it is the last: at its start the others go. (They are gone
 -- already, unless one began to wait in the moment in which it was asked to stop.) However many wait, it looks at a few of them
--- (`runs_waits`, `runs_line`). $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk,
+-- (`runs_waits`, `runs_line`, `runs_of_job`). $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk,
 -- since the sweep repeats the updates that a crash of the server loses. A run that another transaction has locked is left to the next sweep:
 -- waiting for it could be a deadlock.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -43,6 +43,10 @@ free AS MATERIALIZED (
          WHERE e.job_id = w.job_id AND (e.trigger = {Trigger.BACKFILL})::int = w.line AND (e.overlap > 0)::int = 1
            AND (NOT e.blocked OR e.limit_key IS NOT NULL) AND (e.overlap <> {Overlap.ALLOW} OR e.trigger <> {Trigger.SCHEDULE})
            AND (e.due, e.run_id) < (w.due, w.run_id)
+         LIMIT 1) IS NULL
+    AND (SELECT true FROM tickwise.runs e
+         WHERE w.line = 0 AND e.job_id = w.job_id AND e.overlap = {Overlap.ALLOW} AND e.trigger = {Trigger.SCHEDULE}
+           AND (e.state > {RunState.QUEUED} OR (e.due, e.run_id) < (w.due, w.run_id))
          LIMIT 1) IS NULL
 ),
 u AS (
