@@ -77,7 +77,8 @@ EXPECTED = {
     "run_postpone": {"runs_pkey"},
 }
 LINES = ("starts_settle", "unblock", "run_cancel", "run_skip", "skip", "settle_requests")
-"""These look for what waits in a job, or goes on there, and read none of the others: `runs_of_job` has all of them, so they name the policy too."""
+"""These look for what waits in a job, or goes on there, and read none of the others. `runs_of_job` has all of them, so
+it is asked for one policy alone."""
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -444,9 +444,9 @@ class AttemptStore(Protocol):
         QUEUED and its number is used up, but neither a failure nor a crash is counted; unless its `started` is 0.0, for
         then the run never began, also if its start is on record, and it is a give-back like any other. SKIPPED with
         reason `revoked` leaves what `CancelKind.REVOKE` says; if the request was withdrawn meanwhile, it is a
-        give-back. An outcome that left a record before, with the same executor and token, is accepted again and changes
-        nothing; a repeated give-back or revoke changes nothing. What a store cannot keep of an error text (NUL, lone
-        surrogates) it replaces.
+        give-back. A repeat of a recorded outcome, with the same executor and token, is accepted and changes nothing
+        (`domain.rules.repeats`); a repeated give-back or revoke changes nothing. What a store cannot keep of an error
+        text (NUL, lone surrogates) it replaces.
 
         An outcome that is no legal move from where the run is, or that cannot be stored, is the caller's bug: that one
         is refused, or the call raises `Bug` and records nothing of that outcome's namespace. Outcomes of other

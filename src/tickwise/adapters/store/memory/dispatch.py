@@ -19,6 +19,7 @@ from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.repeats import is_repeat
 from tickwise.domain.rules.returns import claimable_at
 from tickwise.domain.rules.sentences import REVOKED, cancelled_sentence
 from tickwise.ports.store import (
@@ -309,8 +310,9 @@ class Attempts(Duty):
     def _was_recorded(self, executor: int, outcome: Outcome) -> bool:
         """Whether this attempt's outcome is on record already: then it is accepted again."""
         ended = self._state.ended.get(outcome.run_id)
-        if ended is not None and ended.reported and (ended.row.executor, ended.token) == (executor, outcome.token):
-            return True
+        if ended is not None and (ended.row.executor, ended.token) == (executor, outcome.token):
+            row = ended.row
+            return is_repeat(STATES[outcome.state], outcome.reason, row.state, row.reason)
         run = self._state.runs.get(outcome.run_id)
         attempts = ended.attempts if ended is not None else run.attempts if run is not None else ()
         return any(
@@ -345,7 +347,6 @@ def report_of(outcome: Outcome) -> Report:
         reason=outcome.reason,
         error=outcome.error,
         result=outcome.result,
-        reported=True,
         follow=outcome.follow and outcome.state in FOLLOWED,
     )
 

@@ -234,8 +234,6 @@ class EndedRun(NamedTuple):
     token: int
     attempts: tuple[AttemptRow, ...]
     """The earlier ones, and the one that ended it if there was one."""
-    reported: bool
-    """An executor said so, under this token: it may say so again. Else the store ended it."""
 
 
 class FollowRecord(NamedTuple):

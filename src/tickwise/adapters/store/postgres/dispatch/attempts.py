@@ -293,7 +293,7 @@ async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence
 
 
 async def _unrecorded(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
-    arguments = _columns(outcomes, "run_id", "token", "state")
+    arguments = _columns(outcomes, "run_id", "token", "state", "reason")
     return [row[0] for row in await connection.fetch(statement("finish_refused"), *arguments, executor)]
 
 

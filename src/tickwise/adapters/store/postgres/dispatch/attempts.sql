@@ -74,9 +74,10 @@ ON CONFLICT DO NOTHING
 
 -- name: finish_refused
 -- Of final outcomes that may not have been applied, those that are not on record with the same values: the refused.
--- $1 runs, $2 tokens, $3 states, $4 executor.
-SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS f(run_id, token, state)
-WHERE (SELECT h.token = f.token AND h.state = f.state AND h.executor = $4
+-- `domain/rules/repeats.py` has the rule. $1 runs, $2 tokens, $3 states, $4 reasons, $5 executor.
+SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::text[]) AS f(run_id, token, state, reason)
+WHERE (SELECT h.token = f.token AND h.state = f.state AND h.executor = $5
+              AND (f.state <> {RunState.FAILED} OR h.reason IS NOT DISTINCT FROM f.reason)
        FROM tickwise.history h WHERE h.run_id = f.run_id OFFSET 0) IS DISTINCT FROM true
 
 -- name: skip

@@ -64,15 +64,29 @@ class FinishesContract(StoreContract):
         assert len(await store.searches.runs(RunQuery(namespace="default"))) == 1
 
     async def test_a_second_opinion_on_an_ended_run_changes_nothing(self, store: Store, make: Factory) -> None:
-        """The first record stays, whatever the same attempt says later."""
+        """The first record stays, and every other outcome of the same attempt is refused."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed, RunState.SUCCESS))
-        for late in (RunState.FAILED, RunState.RETRYING, RunState.QUEUED, RunState.CANCELLED):
-            await self.finish(store, executor, outcome(claimed, late, error="late", retry_at=claimed.now))
+        for state in (RunState.FAILED, RunState.RETRYING, RunState.QUEUED, RunState.CANCELLED, RunState.SKIPPED):
+            late = outcome(claimed, state, error="late", retry_at=claimed.now)
+            assert [claimed.run_id] == await self.finish(store, executor, late), state
+        assert [] == await self.finish(store, executor, outcome(claimed, RunState.SUCCESS))
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.error) == (RunState.SUCCESS, None)
         assert list(await self.claim_freed(store, executor)) == []
+
+    async def test_a_failure_with_another_reason_is_another_outcome(self, store: Store, make: Factory) -> None:
+        """A repeat has the reason that is on record."""
+        executor = await self.register(store)
+        claimed = await self.held(store, executor, make.job())
+        first = outcome(claimed, RunState.FAILED, reason="timeout")
+        assert [] == await self.finish(store, executor, first)
+        assert [claimed.run_id] == await self.finish(
+            store, executor, outcome(claimed, RunState.FAILED, reason="exit_code")
+        )
+        assert [] == await self.finish(store, executor, first)
+        assert "timeout" == (await self.run_row(store, claimed.run_id)).reason
 
     async def test_a_retry_reported_twice_counts_one_failure(self, store: Store, make: Factory) -> None:
         """And keeps one attempt on record."""

@@ -60,6 +60,18 @@ class UnknownContract(LineContract):
         assert (row.state, row.reason) == (RunState.FAILED, reason)
 
     @pytest.mark.parametrize(("on_unknown", "reason"), ENDS)
+    async def test_a_late_report_of_a_run_that_the_store_ended_is_refused(
+        self, store: Store, make: Factory, on_unknown: OnUnknown, reason: str
+    ) -> None:
+        """Its lease was lost, so its executor no longer decides the end, even if both say FAILED."""
+        executor, claimed = await self.begun(store, make, on_unknown)
+        await self.lose(store)
+        for state in (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED):
+            late = outcome(claimed, state, reason="exit_code")
+            assert [claimed.run_id] == await self.finish(store, executor, late), state
+        assert reason == (await self.run_row(store, claimed.run_id)).reason
+
+    @pytest.mark.parametrize(("on_unknown", "reason"), ENDS)
     async def test_the_attempt_that_was_lost_is_on_record(
         self, store: Store, make: Factory, on_unknown: OnUnknown, reason: str
     ) -> None:
