@@ -102,6 +102,7 @@ def test_a_migration_that_would_break_the_release_before_is_found(text: str) -> 
         "-- DROP TABLE is for the release after this.\nCREATE TABLE tickwise.sites (site text NOT NULL);",
         "CREATE TABLE tickwise.sites (site text);\nCREATE INDEX sites_site ON tickwise.sites (site);",
         "CREATE INDEX CONCURRENTLY runs_due ON tickwise.runs (due);",
+        "DROP INDEX CONCURRENTLY IF EXISTS tickwise.runs_due;",
         "ALTER TABLE tickwise.jobs ADD COLUMN site text, ADD COLUMN rank int NOT NULL DEFAULT 0;",
         "ALTER TABLE tickwise.operations DROP CONSTRAINT a, ADD CONSTRAINT a CHECK (status <> '');",
         "CREATE OR REPLACE FUNCTION tickwise.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT 1';",
