@@ -347,6 +347,7 @@ def report_of(outcome: Outcome) -> Report:
         reason=outcome.reason,
         error=outcome.error,
         result=outcome.result,
+        reported=True,
         follow=outcome.follow and outcome.state in FOLLOWED,
     )
 

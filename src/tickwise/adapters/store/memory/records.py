@@ -234,6 +234,8 @@ class EndedRun(NamedTuple):
     token: int
     attempts: tuple[AttemptRow, ...]
     """The earlier ones, and the one that ended it if there was one."""
+    reported: bool
+    """An executor reported the end, under this token. Else the store ended the run: simulated worlds tell them apart."""
 
 
 class FollowRecord(NamedTuple):

@@ -21,6 +21,8 @@ class Report:
     reason: str | None = None
     error: str | None = None
     result: str | None = None
+    reported: bool = False
+    """An executor said so."""
     follow: bool = False
     """Others may go on from here."""
     cancel: CancelRow | None = None

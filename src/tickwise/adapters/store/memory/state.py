@@ -323,7 +323,7 @@ class State:
         report = Report(ended=self.now(), reason=new.reason, error=new.error)
         until = new.until if new.occurrences > 1 else None
         row = run_row(run, RunState.SKIPPED, report, occurrences=new.occurrences, until=until)
-        self.put_on_record(run, EndedRun(row, 0, ()))
+        self.put_on_record(run, EndedRun(row, 0, (), reported=False))
 
     def place(self, run: RunRecord) -> None:
         """Let a free run wait in its lane, unless it waits for another run or for a slot."""
@@ -407,7 +407,7 @@ class State:
         attempts = list(run.attempts)
         if run.executor is not None:
             attempts.append(attempt_row(run, state, report))
-        ended = EndedRun(row, run.token, tuple(attempts))
+        ended = EndedRun(row, run.token, tuple(attempts), report.reported)
         self.forget(run)
         self.put_on_record(run, ended)
         if report.follow and row.reason != UNKNOWN_OUTCOME:
