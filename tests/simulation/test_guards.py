@@ -180,6 +180,17 @@ def world_of_doubt(seed: int) -> Swarm:
     )
 
 
+def world_of_lost_claims(seed: int) -> Swarm:
+    """Many answers are lost, and nearly all calls are claims and what follows them."""
+    return replace(
+        world_of_doubt(seed),
+        faults=frozenset({"answer lost", "hang"}),
+        features=frozenset({"once", "quick", "interval", "leave"}),
+        executors=4,
+        call_fault_share=0.15,
+    )
+
+
 def world_of_pauses(seed: int) -> Swarm:
     """Schedules are held back until they are over, and made up for."""
     return replace(draw(seed), faults=frozenset({"latency"}), features=frozenset({"interval", "pause"}))
@@ -194,6 +205,15 @@ def world_of_failovers(seed: int) -> Swarm:
         lease_seconds=10.0,
         ask_gap_seconds=0.7,
         fault_gap_seconds=8.0,
+    )
+
+
+def world_of_departures(seed: int) -> Swarm:
+    """Executors with long tasks in hand leave, and standbys take over often."""
+    return replace(
+        world_of_failovers(seed),
+        features=frozenset({"once", "quick", "interval", "leave", "long"}),
+        fault_gap_seconds=3.0,
     )
 
 
@@ -214,14 +234,14 @@ GUARDS = [
     Guard(leases_never_end),
     Guard(names_are_not_unique, world_of_doubt),
     Guard(receipts_are_forgotten),
-    Guard(claims_in_doubt_are_forgotten, world_of_doubt),
+    Guard(claims_in_doubt_are_forgotten, world_of_lost_claims),
     Guard(limits_are_not_asked),
     Guard(trees_are_not_killed, world_of_zombies),
     Guard(what_ended_is_not_told_at_the_end, world_of_doubt),
     Guard(healing_plans_what_was_made_up_for, world_of_pauses),
     Guard(what_is_held_is_not_compared, world_of_failovers),
     Guard(claims_that_ended_are_not_named, world_of_failovers),
-    Guard(what_was_lost_is_not_told_at_the_end, world_of_failovers),
+    Guard(what_was_lost_is_not_told_at_the_end, world_of_departures),
     Guard(tokens_go_back, world_of_failovers),
 ]
 
@@ -236,7 +256,16 @@ def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patc
 
 @pytest.mark.takes_up_to(390)
 @pytest.mark.parametrize(
-    "drawn", [world_of_zombies, world_of_cuts, world_of_doubt, world_of_pauses, world_of_failovers]
+    "drawn",
+    [
+        world_of_zombies,
+        world_of_cuts,
+        world_of_doubt,
+        world_of_lost_claims,
+        world_of_pauses,
+        world_of_failovers,
+        world_of_departures,
+    ],
 )
 def test_with_every_guard_in_its_place_nothing_is_found(drawn: Callable[[int], Swarm]) -> None:
     """In the kinds of worlds in which guards are taken out."""

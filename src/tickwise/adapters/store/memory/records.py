@@ -235,7 +235,7 @@ class EndedRun(NamedTuple):
     attempts: tuple[AttemptRow, ...]
     """The earlier ones, and the one that ended it if there was one."""
     reported: bool
-    """An executor reported the end, under this token. Else the store ended the run: simulated worlds tell them apart."""
+    """An executor reported the end, under this token. Else the store ended the run; simulated worlds compare both."""
 
 
 class FollowRecord(NamedTuple):
