@@ -50,9 +50,10 @@ class Local:
     pid: int
     environ: Mapping[str, str]
 
-    def tickwise(self, *arguments: str | Path, stdin: str | None = None) -> Ran:
+    def tickwise(self, *arguments: str | Path, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Ran:
         """One command line, finding this `up` as a person's would. In this process, which saves its imports."""
-        return call_command(arguments, {**self.environ, "TICKWISE_DATA_DIR": str(self.data_dir)}, stdin=stdin)
+        environ = {**self.environ, "TICKWISE_DATA_DIR": str(self.data_dir), **(env or {})}
+        return call_command(arguments, environ, stdin=stdin)
 
     def tickwise_with(self, *arguments: str | Path, **environ: str) -> Ran:
         """The same in a process of its own, in another environment."""

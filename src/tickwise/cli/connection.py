@@ -1,7 +1,9 @@
-"""Finds the server and the key: as told, else the `tickwise up` of this machine.
+"""Finds the server and the key: as told, else the `tickwise up` of this machine, else the last sign-in.
 
-    --url, --key  >  TICKWISE_URL, TICKWISE_API_KEY  >  <data dir>/client.json, which a local `up` writes
+    server  --url  >  TICKWISE_URL  >  <data dir>/client.json, which a local `up` writes  >  the last `tickwise login`
+    key     --key  >  TICKWISE_API_KEY  >  the sign-in at that server  >  <data dir>/client.json
 
+A local server comes before a sign-in elsewhere, so that no command meant for this machine reaches another one.
 The file is readable only by who started it, so on a laptop there is no key to paste, and on a shared machine
 nobody gets one.
 """
@@ -12,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from tickwise.cli.failures import CommandFailure, Exit
 
@@ -31,12 +33,15 @@ class Local:
     database_url: str | None
 
 
-@dataclass(frozen=True)
-class ServerTarget:
+class ServerTarget(NamedTuple):
     """Where to send requests."""
 
     url: str
     key: str | None
+    namespace: str | None = None
+    """None: that of the key."""
+    is_signed_in: bool = False
+    """The sign-in at this server is used; its token takes the place of the key."""
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -69,22 +74,64 @@ def read_local(data_dir: Path) -> Local | None:
     )  # fmt: skip
 
 
-def find(*, url: str | None, key: str | None, data_dir: str | None, environ: Mapping[str, str]) -> ServerTarget:
+class KnownSignIn(Protocol):
+    """The part of a sign-in that is needed here."""
+
+    @property
+    def url(self) -> str:
+        """Its server."""
+        ...
+
+
+class KnownSignIns(Protocol):
+    """The sign-ins of this user."""
+
+    def get(self, url: str) -> KnownSignIn | None:
+        """The sign-in at a server."""
+        ...
+
+    def last(self) -> KnownSignIn | None:
+        """The newest one."""
+        ...
+
+
+def find(
+    *,
+    url: str | None,
+    key: str | None,
+    data_dir: str | None,
+    environ: Mapping[str, str],
+    namespace: str | None = None,
+    sign_ins: KnownSignIns | None = None,
+) -> ServerTarget:
     """The server to talk to. Raises `CommandFailure` with how to start or name one if there is none."""
     url = url or environ.get("TICKWISE_URL") or None
     key = key or environ.get("TICKWISE_API_KEY") or None
+    namespace = namespace or environ.get("TICKWISE_NAMESPACE") or None
+    target = _server(url, key, data_dir, environ, sign_ins)._replace(namespace=namespace)
+    if key is None and sign_ins is not None and sign_ins.get(target.url) is not None:
+        return target._replace(key=None, is_signed_in=True)
+    return target
+
+
+def _server(
+    url: str | None, key: str | None, data_dir: str | None, environ: Mapping[str, str], sign_ins: KnownSignIns | None
+) -> ServerTarget:
+    """The server, and the key for it as far as one was given or is in the file of a local server."""
     if url and key:
         return ServerTarget(url, key)
     folder = Path(data_dir).expanduser().absolute() if data_dir else default_data_dir(environ)
     local = read_local(folder)
     if local is None:
-        if url:
-            return ServerTarget(url, key)
+        last = None if data_dir or sign_ins is None else sign_ins.last()
+        named = url or (None if last is None else last.url)
+        if named:
+            return ServerTarget(named, key)
         raise CommandFailure(
             "there is no Tickwise running on this machine that I can find.",
             Exit.UNREACHABLE,
-            advice=f"Start one with `tickwise up` (looked in {folder}), or name one: --url and --key, "
-            "or TICKWISE_URL and TICKWISE_API_KEY.",
+            advice=f"Start one with `tickwise up` (looked in {folder}), name one with --url and --key, or "
+            "TICKWISE_URL and TICKWISE_API_KEY, or sign in: tickwise login --url URL",
         )
     if url and url.rstrip("/") != local.url.rstrip("/"):
         # The local key is for the local server only; another one must not even see it.

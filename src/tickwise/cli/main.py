@@ -90,7 +90,14 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "windows": CommandEntry("calendars", "windows", "Keep maintenance windows."),
     },
     "Access": {
-        "keys": CommandEntry("keys", "keys", "Make, list and revoke API keys."),
+        "login": CommandEntry("access.sign_in", "login", "Sign in at a server; NAME is your name or e-mail."),
+        "logout": CommandEntry("access.sign_in", "logout", "End your sign-in at a server, and forget it here."),
+        "whoami": CommandEntry(
+            "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
+        ),
+        "keys": CommandEntry("access.keys", "keys", "Make, list and revoke API keys."),
+        "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
+        "namespaces": CommandEntry("access.namespaces", "namespaces", "Add, close and remove namespaces."),
     },
     "Parts, one process each": {
         "api": CommandEntry("start", "api", "Serve the REST API, or a part of it."),
@@ -208,7 +215,7 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
 
 def _advice(status: int) -> list[str]:
     if status == 401:
-        return ["  Give a key that this server knows: --key, or TICKWISE_API_KEY."]
+        return ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
     if status == 412:
         return ["  It was changed in the meantime: look at it again, then repeat your change."]
     return []

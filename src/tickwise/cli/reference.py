@@ -19,13 +19,19 @@ HEAD = """\
 
 <!-- Written by `python -m tickwise.cli.reference > docs/reference/cli.md`; a test compares. -->
 
-`--json`, `--url`, `--key` and `--data-dir` may stand before or after the command's name. With `--json` a command
-writes one JSON value to stdout, messages go to stderr, and an error is an object with the one member `error`.
+`--json`, `--url`, `--key`, `--namespace` and `--data-dir` may stand before or after the command's name. With `--json` a
+command writes one JSON value to stdout, messages go to stderr, and an error is an object with the one member `error`.
 
-A command finds the server by `--url` and `--key`, else by `TICKWISE_URL` and `TICKWISE_API_KEY`, else by the file
-`client.json` that a local `tickwise up` keeps in its data folder. Times are shown in this machine's zone (or that of
-`TZ`), in another with `--timezone`, or in UTC with `--utc`. `NO_COLOR` turns colours off, `TICKWISE_DEBUG=1` shows
-tracebacks.
+A local `tickwise up` writes the file `client.json` to its data folder.
+
+| | comes from the first of these that is there |
+| --- | --- |
+| the server | `--url`, `TICKWISE_URL`, `client.json`, the last `tickwise login` |
+| the key | `--key`, `TICKWISE_API_KEY`, the sign-in at that server, `client.json` |
+| the namespace | `--namespace`, `TICKWISE_NAMESPACE`, the first one of the key or of the roles |
+
+Times are shown in this machine's zone (or that of `TZ`), in another with `--timezone`, or in UTC with `--utc`.
+`NO_COLOR` turns colours off, `TICKWISE_DEBUG=1` shows tracebacks.
 
 ## Exit codes
 

@@ -19,6 +19,8 @@ from tickwise.cli.failures import Blame, safe_lines
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from tickwise.cli.connection import ServerTarget
+    from tickwise.cli.sign_ins import SignIns
     from tickwise.sdk.client import Client
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -30,6 +32,7 @@ class Session:
 
     url: str | None = None
     key: str | None = None
+    namespace: str | None = None
     data_dir: str | None = None
     as_json: bool = False
     utc: bool = False
@@ -40,11 +43,31 @@ class Session:
     @cached_property
     def client(self) -> Client:
         """A client for the server that was named or found."""
-        from tickwise.cli.connection import find
+        from functools import partial
+
         from tickwise.sdk.client import Client
 
-        target = find(url=self.url, key=self.key, data_dir=self.data_dir, environ=self.environ)
-        return Client(target.url, target.key)
+        target = self.target
+        if target.is_signed_in:
+            return Client(target.url, partial(self.sign_ins.access_token, target.url), namespace=target.namespace)
+        return Client(target.url, target.key, namespace=target.namespace)
+
+    @cached_property
+    def target(self) -> ServerTarget:
+        """The server that was named or found."""
+        from tickwise.cli.connection import find
+
+        return find(
+            url=self.url, key=self.key, namespace=self.namespace, data_dir=self.data_dir, environ=self.environ,
+            sign_ins=self.sign_ins,
+        )  # fmt: skip
+
+    @cached_property
+    def sign_ins(self) -> SignIns:
+        """The sign-ins of this user."""
+        from tickwise.cli.sign_ins import SignIns
+
+        return SignIns(self.environ)
 
     def close(self) -> None:
         """Give back the connections, if any were made."""
@@ -129,15 +152,19 @@ def data_dir_option(command: Decorated) -> Decorated:
 
 
 def server_options(command: Decorated) -> Decorated:
-    """`--json`, `--url`, `--key`, `--data-dir`: for every command that talks to a server."""
+    """`--json`, `--url`, `--key`, `--namespace`, `--data-dir`: for every command that talks to a server."""
     for option in (
         click.option(
+            "--namespace", metavar="NAME", expose_value=False, callback=_remember("namespace"),
+            help="The namespace that the command is about.  [TICKWISE_NAMESPACE, or the first of your key or roles]",
+        ),
+        click.option(
             "--key", metavar="KEY", expose_value=False, callback=_remember("key"),
-            help="Its API key.  [TICKWISE_API_KEY, or that of a local `up`]",
+            help="Its API key.  [TICKWISE_API_KEY, your sign-in, or that of a local `up`]",
         ),
         click.option(
             "--url", metavar="URL", expose_value=False, callback=_remember("url"),
-            help="The server's address.  [TICKWISE_URL, or that of a local `up`]",
+            help="The server's address.  [TICKWISE_URL, that of a local `up`, or of your last sign-in]",
         ),
     ):  # fmt: skip
         command = option(command)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlsplit
@@ -101,19 +101,23 @@ class Client:
     def __init__(
         self,
         url: str,
-        key: str | None,
+        key: str | Callable[[], str] | None,
         *,
+        namespace: str | None = None,
         timeout_seconds: float = 30.0,
         patience_seconds: float = 10.0,
     ) -> None:
+        """`key` is an API key or an access token; a callable is asked at each request, since tokens end. `namespace` is
+        the one that requests are about; None: that of the key."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ClientError(f"{url!r} is no server address; write one such as http://127.0.0.1:8470")
         self.url = url.rstrip("/").removesuffix(API)
         self._patience_seconds = patience_seconds
         headers = {"Accept": "application/json", "User-Agent": "tickwise-client"}
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
+        if namespace:
+            headers["Tickwise-Namespace"] = namespace
+        self._key = key
         self._http = httpx2.Client(
             headers=headers,
             timeout=timeout_seconds,
@@ -178,6 +182,9 @@ class Client:
         if body is not None:
             sent["Content-Type"] = "application/json"
             content = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
+        key = self._key() if callable(self._key) else self._key
+        if key:
+            sent["Authorization"] = f"Bearer {key}"
         sent.update(request.headers or {})
         params = {name: value for name, value in (request.query or {}).items() if value is not None}
         until = time.monotonic() + self._patience_seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -84,3 +85,45 @@ def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path, capsys: pytes
     told = capsys.readouterr()
     assert "unreachable" == json.loads(told.out)["error"]["code"]
     assert told.err.startswith("Error: ")
+
+
+class Known:
+    """Sign-ins at these servers, the newest first."""
+
+    def __init__(self, *urls: str) -> None:
+        self._urls = urls
+
+    def get(self, url: str) -> SimpleNamespace | None:
+        return SimpleNamespace(url=url) if url in self._urls else None
+
+    def last(self) -> SimpleNamespace | None:
+        return SimpleNamespace(url=self._urls[0]) if self._urls else None
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "environ", "expected"),
+    [
+        ("http://far", None, {}, ("http://far", None, True)),
+        ("http://far", "mine", {}, ("http://far", "mine", False)),
+        ("http://far", None, {"TICKWISE_API_KEY": "env"}, ("http://far", "env", False)),
+        ("http://other", None, {}, ("http://other", None, False)),
+        (None, None, {}, ("http://127.0.0.1:8471", "local-key", False)),
+    ],
+)
+def test_a_sign_in_is_used_at_its_own_server_unless_a_key_is_given(
+    local: Path, url: str | None, key: str | None, environ: dict[str, str], expected: tuple[str, str | None, bool]
+) -> None:
+    """A local server comes before a sign-in elsewhere."""
+    found = connection.find(
+        url=url, key=key, data_dir=str(local), environ=environ, sign_ins=Known("http://far", "http://further")
+    )
+    assert expected == (found.url, found.key, found.is_signed_in)
+
+
+def test_without_a_local_server_the_last_sign_in_counts(tmp_path: Path) -> None:
+    """So one `login` is enough for the commands after it; a data folder that is named must have a server."""
+    environ = {"TICKWISE_DATA_DIR": str(tmp_path), "TICKWISE_NAMESPACE": "team-a"}
+    found = connection.find(url=None, key=None, data_dir=None, environ=environ, sign_ins=Known("http://far"))
+    assert ("http://far", None, "team-a", True) == found
+    with pytest.raises(CommandFailure):
+        connection.find(url=None, key=None, data_dir=str(tmp_path), environ=environ, sign_ins=Known("http://far"))

@@ -40,7 +40,7 @@ def list_keys(session: Session, limit: int) -> None:
         )
         for key in found
     ]
-    output.table(session, ("KEY", "NAME", "SCOPES", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
+    output.table(session, ("KEY", "NAME", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
 
 
 def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
@@ -54,21 +54,44 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
 
 @keys.command()
 @click.argument("name")
+@click.option("--role", help="Its permissions by a role: viewer, operator, developer or admin.")
 @click.option(
-    "--scope", "scopes", multiple=True, required=True, help="Its permissions, such as jobs:write; * is everything."
+    "--permission", "--scope", "permissions", multiple=True, help="One permission, such as jobs:write; * is everything."
 )
+@click.option(
+    "--in", "places", multiple=True, metavar="NAMESPACE",
+    help="A namespace in which it works; `*` is each one, and the installation.  [that of the command]",
+)  # fmt: skip
 @click.option("--expires", metavar="TIME", help="Good until then: 90d, 'tomorrow 10:00'.  [with the key that asks]")
 @view_options
 @click.pass_obj
-def create(session: Session, name: str, scopes: tuple[str, ...], expires: str | None) -> None:
+def create(
+    session: Session,
+    name: str,
+    role: str | None,
+    permissions: tuple[str, ...],
+    places: tuple[str, ...],
+    expires: str | None,
+) -> None:
     """Make a key, at most as strong as your own, and show its secret once."""
-    body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
+    if bool(role) == bool(permissions):
+        raise click.UsageError("give --role or --permission, one of both.")
+    body: dict[str, Any] = {"name": name}
+    if role:
+        body["role"] = role
+    else:
+        body["permissions"] = list(permissions)
+    if places:
+        body["namespaces"] = list(places)
     if expires is not None:
         body["expires_at"] = instant(session, "--expires", expires)
     work.blame(session, "/name", "NAME", name)
     work.blame(session, "/expires_at", "--expires", expires or "")
-    for number, scope in enumerate(scopes):
-        work.blame(session, f"/scopes/{number}", "--scope", scope)
+    work.blame(session, "/role", "--role", role or "")
+    for number, permission in enumerate(permissions):
+        work.blame(session, f"/permissions/{number}", "--permission", permission)
+    for number, place in enumerate(places):
+        work.blame(session, f"/namespaces/{number}", "--in", place)
     made = session.client.key_make(body)
     if session.as_json:
         session.show_json(made)

@@ -1,0 +1,1 @@
+"""Commands about access: the own sign-in, keys, people and namespaces."""

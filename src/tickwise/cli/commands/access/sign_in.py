@@ -1,0 +1,100 @@
+"""`tickwise login`, `logout`, `whoami`: the sign-in of this user at a server."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+from urllib.parse import urlsplit
+
+import click
+
+from tickwise.cli import output, work
+from tickwise.cli.failures import CommandFailure, Exit
+from tickwise.cli.passwords import password_option, read_password
+from tickwise.cli.session import Session, server_options, view_options
+from tickwise.sdk.client import Client, ProblemError
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@click.command()
+@click.argument("name", required=False)
+@password_option
+@server_options
+@click.pass_obj
+def login(session: Session, name: str | None, from_stdin: bool) -> None:
+    """Sign in at a server; NAME is your name or e-mail.
+
+    Later commands for this server use the sign-in, until `tickwise logout`; a key that is given comes first. It is
+    stored in ~/.config/tickwise/sign-ins.json, which only you can read. Programs use keys: tickwise keys create."""
+    url = session.target.url
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        session.note(f"Your password travels to {parts.hostname} without encryption; use https where you can.")
+    if name is None:
+        if not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to type a name on; give it: tickwise login NAME.")
+        name = str(click.prompt("Name or e-mail", err=True))
+    password = read_password(f"Password of {name} at {url}", from_stdin=from_stdin)
+    work.blame(session, "/username", "NAME", name)
+    body = {"grant_type": "password", "username": name, "password": password}
+    with Client(url, None) as client:
+        tokens = client.request("POST", "/auth/token", body=body).body
+    user = tokens["user"]
+    session.sign_ins.keep(url, user["name"], tokens)
+    if session.as_json:
+        session.show_json({"url": url, "user": user})
+        return
+    roles = ", ".join(role_text(each) for each in user["roles"]) or "none yet; ask an administrator for one"
+    session.say(f"Signed in at {url} as {user['name']}. Roles: {roles}.")
+
+
+def role_text(member: dict[str, str]) -> str:
+    """A role as the command line writes it."""
+    return f"{member['role']}@{member['namespace']}"
+
+
+@click.command()
+@server_options
+@click.pass_obj
+def logout(session: Session) -> None:
+    """End your sign-in at a server, and forget it here."""
+    url = session.target.url
+    found = session.sign_ins.get(url)
+    if found is None:
+        raise CommandFailure(f"you are not signed in at {url}.", Exit.NOT_FOUND)
+    with Client(found.url, None) as client:
+        client.request("POST", "/auth/revoke", body={"token": found.refresh_token})
+    session.sign_ins.remove(found.url)
+    if session.as_json:
+        session.show_json({"url": found.url, "user": found.name})
+        return
+    session.say(f"Signed out at {found.url}.")
+
+
+@click.command()
+@view_options
+@click.pass_obj
+def whoami(session: Session) -> None:
+    """Show who you are to the server, and your permissions in the namespace."""
+    try:
+        found = session.client.request("GET", "/auth/me").body
+    except ProblemError as refused:
+        if refused.status == 401:
+            session.note(f"{session.target.url} does not know you.")
+        raise
+    if session.as_json:
+        session.show_json(found)
+        return
+    output.record(
+        session,
+        {
+            "name": found["name"],
+            "server": session.target.url,
+            "namespace": found["namespace"],
+            "permissions": " ".join(found["permissions"]),
+            "key": found["key_id"],
+            "user": found["user_id"],
+            "until": session.time(found["expires_at"]),
+        },
+    )

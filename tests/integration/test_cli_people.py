@@ -1,0 +1,166 @@
+"""The command line for people: sign-ins, users, namespaces and keys with roles, against a whole Tickwise."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.local_up import Local, local_up
+
+PASSWORD = "four quiet herons wade"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """All roles on a store in memory: what is tested here is the terminal."""
+    with local_up(tmp_path_factory.mktemp("up"), "--database", "memory://") as up:
+        yield up
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """The settings of a person with no sign-in."""
+    return {"XDG_CONFIG_HOME": str(tmp_path)}
+
+
+def file_of(home: dict[str, str]) -> Path:
+    """Where the sign-ins are."""
+    return Path(home["XDG_CONFIG_HOME"]) / "tickwise" / "sign-ins.json"
+
+
+def person(local: Local, name: str, *roles: str) -> dict[str, Any]:
+    """A person with a password."""
+    options = [word for role in roles for word in ("--role", role)]
+    made = local.tickwise("users", "add", name, *options, "--password-stdin", "--json", stdin=PASSWORD)
+    assert 0 == made.code, made.err
+    found: dict[str, Any] = made.json
+    return found
+
+
+def sign_in(local: Local, home: dict[str, str], name: str) -> None:
+    """A sign-in that must succeed."""
+    ran = local.tickwise("login", name, "--password-stdin", stdin=PASSWORD + "\n", env=home)
+    assert 0 == ran.code, ran.err
+
+
+def test_a_person_signs_in_works_with_the_role_and_signs_out(local: Local, home: dict[str, str]) -> None:
+    """Commands use the sign-in instead of the local administrator's key, until it is over."""
+    person(local, "Ada", "viewer")
+    sign_in(local, home, "ada")
+    who = local.tickwise("whoami", "--json", env=home).json
+    assert ("Ada", "default", False) == (who["name"], who["namespace"], "jobs:write" in who["permissions"])
+    assert 0 == local.tickwise("jobs", "list", env=home).code
+    refused = local.tickwise("run", "--shell", "true", "--now", env=home)
+    assert (4, True) == (refused.code, "jobs:write" in refused.err)
+    assert 0o600 == stat.S_IMODE(file_of(home).stat().st_mode)
+    assert 0 == local.tickwise("logout", env=home).code
+    assert [] == json.loads(file_of(home).read_text())
+    assert "admin" == local.tickwise("whoami", "--json", env=home).json["name"]
+    again = local.tickwise("logout", env=home)
+    assert (5, True) == (again.code, "not signed in" in again.err)
+
+
+def test_an_invited_person_chooses_a_password_with_the_link(local: Local, home: dict[str, str]) -> None:
+    """The link is printed alone on stdout, works once, and the password is never shown."""
+    made = local.tickwise("users", "add", "Grace", "--email", "grace@example.org", "--role", "operator")
+    assert (0, True) == (made.code, "shown this once" in made.err)
+    link = made.out.strip()
+    assert "invited" in local.tickwise("users", "show", "grace@example.org").out
+    chosen = local.tickwise("users", "accept", link, "--password-stdin", stdin=PASSWORD, env=home)
+    assert (0, False) == (chosen.code, PASSWORD in chosen.out + chosen.err)
+    assert 4 == local.tickwise("users", "accept", link, "--password-stdin", stdin=PASSWORD, env=home).code
+    sign_in(local, home, "grace@example.org")
+    assert "operator@default" in local.tickwise("users", "list").out
+
+
+@pytest.mark.parametrize("words", [("login", "nobody"), ("login",), ("users", "password")])
+def test_no_password_is_asked_for_where_nobody_can_type(
+    local: Local, home: dict[str, str], words: tuple[str, ...]
+) -> None:
+    """The command says how to give one."""
+    assert 2 == local.tickwise(*words, env=home).code
+
+
+def test_a_wrong_password_is_refused(local: Local, home: dict[str, str]) -> None:
+    """And leaves no sign-in."""
+    ran = local.tickwise("login", "nobody", "--password-stdin", stdin="a wrong password", env=home)
+    assert (4, False) == (ran.code, file_of(home).exists())
+
+
+def test_commands_at_the_same_time_refresh_a_sign_in_once(local: Local, home: dict[str, str]) -> None:
+    """A refresh token that is used twice would end the session."""
+    person(local, "Joan", "viewer")
+    sign_in(local, home, "joan")
+    stored = json.loads(file_of(home).read_text())
+    file_of(home).write_text(json.dumps([{**stored[0], "expires_at": 0.0}]))
+    with ThreadPoolExecutor(4) as pool:
+        ran = list(pool.map(lambda _: local.tickwise_with("jobs", "list", **home), range(4)))
+    assert [0] * 4 == [each.code for each in ran], [each.err for each in ran]
+    assert stored[0]["refresh_token"] != json.loads(file_of(home).read_text())[0]["refresh_token"]
+
+
+def test_a_sign_in_that_was_ended_says_how_to_go_on(local: Local, home: dict[str, str]) -> None:
+    """A changed password ends it."""
+    person(local, "Mary", "viewer")
+    sign_in(local, home, "mary")
+    stale = json.loads(file_of(home).read_text())[0]
+    changed = local.tickwise(
+        "users", "password", "--password-stdin", stdin=f"{PASSWORD}\nfive grey herons wade\n", env=home
+    )
+    assert 0 == changed.code, changed.err
+    file_of(home).write_text(json.dumps([{**stale, "expires_at": 0.0}]))
+    ran = local.tickwise("jobs", "list", env=home)
+    assert (4, True, True) == (ran.code, "has ended" in ran.err, "tickwise login" in ran.err)
+
+
+def test_a_deactivated_person_cannot_sign_in(local: Local, home: dict[str, str]) -> None:
+    """Until somebody activates them."""
+    person(local, "Edith", "viewer")
+    assert "deactivated" in local.tickwise("users", "change", "edith", "--deactivated").out
+    assert 4 == local.tickwise("login", "edith", "--password-stdin", stdin=PASSWORD, env=home).code
+    assert 0 == local.tickwise("users", "change", "edith", "--active", "--role", "developer").code
+    sign_in(local, home, "edith")
+    assert 0 == local.tickwise("run", "--shell", "true", "--now", env=home).code
+
+
+def test_namespaces_keep_jobs_apart(local: Local) -> None:
+    """A command is about one; a key works in those that it names."""
+    assert 0 == local.tickwise("namespaces", "add", "team-a", "--display-name", "Team A").code
+    made = local.tickwise("jobs", "create", "--json", "--namespace", "team-a", stdin=json.dumps(
+        {"name": "apart", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}}
+    ))  # fmt: skip
+    assert 0 == made.code, made.err
+    job_id = made.json["job_id"]
+    assert 5 == local.tickwise("jobs", "show", job_id).code
+    assert 0 == local.tickwise("jobs", "show", job_id, env={"TICKWISE_NAMESPACE": "team-a"}).code
+    key = local.tickwise("keys", "create", "ci", "--role", "viewer", "--in", "team-a").out.strip()
+    assert 0 == local.tickwise("jobs", "show", job_id, "--key", key).code
+    assert 4 == local.tickwise("jobs", "list", "--key", key, "--namespace", "default").code
+    assert 0 == local.tickwise("namespaces", "close", "team-a").code
+    assert 4 == local.tickwise("namespaces", "remove", "team-a").code
+    assert "closing" in local.tickwise("namespaces", "list").out
+    assert "active" in local.tickwise("namespaces", "open", "team-a").out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("keys", "create", "ci"), "--role or --permission"),
+        (("keys", "create", "ci", "--role", "viewer", "--permission", "jobs:read"), "one of both"),
+        (("users", "change", "admin"), ""),
+        (("users", "add", "Ann", "--role", "emperor"), "emperor"),
+        (("namespaces", "add", "Team A"), "NAME"),
+        (("namespaces", "show", "nowhere"), "nowhere"),
+    ],
+)
+def test_a_wrong_command_says_what_to_do(local: Local, words: tuple[str, ...], hint: str) -> None:
+    """In words of the command line."""
+    ran = local.tickwise(*words)
+    assert ran.code in {2, 4, 5}
+    assert hint in ran.err, ran.err
