@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from tickwise.ports.store import MarkedChannel, NewJob
 from tickwise.ports.store.wrapping import WrappedStore
 from tickwise.roles.executor import answered_claims, result_publisher
 from tickwise.roles.recorder.role import ResultsRecorder
-from tickwise.roles.shared.messages import Results, encode
+from tickwise.roles.shared.messages import Results, decode, encode
 
 NOISE = b"\xff\x00 no message of ours"
 
@@ -47,10 +48,16 @@ async def recorder(rig: Rig, *, store: Any = None) -> ResultsRecorder:
     return made
 
 
-async def ended(rig: Rig, count: int = 1) -> list[NewJob]:
-    """So many jobs whose tasks went well, and their outcomes published."""
+async def started(rig: Rig, count: int = 1) -> list[NewJob]:
+    """So many jobs whose tasks go on."""
     jobs = [await rig.submit() for _ in range(count)]
     await rig.tick(after_seconds=0.2)
+    return jobs
+
+
+async def ended(rig: Rig, count: int = 1) -> list[NewJob]:
+    """So many jobs whose tasks went well, and their outcomes published."""
+    jobs = await started(rig, count)
     for run in [*rig.runner.running]:
         rig.runner.end(run)
     await rig.tick()
@@ -229,6 +236,47 @@ async def test_an_expired_executor_forgets_what_it_published_and_counts_anew() -
     await rig.tick(after_seconds=result_publisher.ASK_SECONDS)
     assert "SUCCESS" == await rig.state(job)
     assert 0 == len(rig.executor._outbox)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_batch_that_is_under_way_at_an_expiry_is_dropped(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """Also if its send ends before the executor has its next number, and however the send ends."""
+    rig = Rig()
+    await drive(rig.clock, rig.executor.prepare())
+    (job,) = await started(rig)
+    outbox, writer, number = rig.executor._outbox, rig.executor._outbox._writer, rig.executor._lease.number
+    rig.runner.end(rig.runner.launched[0])
+    pairs = [*outbox.pairs()]
+    assert 1 == len(outbox) == len(pairs)
+    real = writer.tell
+
+    async def expired_meanwhile(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        outbox.forget()
+        if fails:
+            raise StoreUnavailable("away")
+        return await real(executor, outcomes)
+
+    monkeypatch.setattr(writer, "tell", expired_meanwhile)
+    with pytest.raises(StoreUnavailable) if fails else nullcontext():
+        await drive(rig.clock, outbox.send())
+    assert number == rig.executor._lease.number
+    assert (0, [0], {}) == (
+        len(outbox), [capacity.unrecorded for capacity in outbox._capacities], outbox.remembered(pairs)
+    )  # fmt: skip
+    assert ("DISPATCHED" if fails else "SUCCESS") == await rig.state(job)
+
+
+async def test_no_number_of_a_message_is_used_twice_by_one_executor() -> None:
+    """A recorder that applied a number takes a second message of that number for applied."""
+    rig = await register()
+    await ended(rig)
+    rig.executor._outbox.forget()
+    await ended(rig)
+    assert rig.broker is not None
+    consumer = rig.broker.consumer([RESULTS], "of the test")
+    await consumer.start()
+    found = [decode(Results, each.value) for each in await consumer.take(1000, 0.0)]
+    assert [1, 2] == sorted(each.number for each in found)
 
 
 async def test_a_result_that_the_broker_lost_is_told_directly_though_later_ones_were_applied() -> None:

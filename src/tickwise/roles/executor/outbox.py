@@ -76,6 +76,8 @@ class Outbox:
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
         self._remembered_count = self._remembered_bytes = 0
+        self._expiries = 0
+        """Counted by `forget`: the lease keeps the number of an expired executor until the executor has the next."""
 
     def __len__(self) -> int:
         """How many outcomes the store is not known to have."""
@@ -155,7 +157,8 @@ class Outbox:
             self._remembered_bytes -= len(oldest)
 
     def forget(self) -> None:
-        """Drop all outcomes: the store expired the executor."""
+        """Drop all outcomes, also those under way: the store expired the executor."""
+        self._expiries += 1
         self._remembered.clear()
         self._remembered_count = self._remembered_bytes = 0
         waiting = [*self._outcomes]
@@ -181,13 +184,12 @@ class Outbox:
         self._urgent.clear()
         outcomes = self._outcomes
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
-        lease = self._lease
-        sender = lease.number
+        expiries = self._expiries
         try:
-            await self._pass_on(sender, [outcome for outcome, _ in batch])
+            await self._pass_on(self._lease.number, [outcome for outcome, _ in batch])
         except BaseException:
             # At any failure the store has neither accepted nor refused these.
-            if sender == lease.number:
+            if expiries == self._expiries:
                 outcomes.extendleft(reversed(batch))
             else:
                 for _, capacity in batch:
@@ -196,6 +198,8 @@ class Outbox:
         finally:
             self._under_way = []
         self._passed_on(batch)
+        if expiries == self._expiries:
+            self._remember(batch)
         return 0.0 if outcomes else IDLE_SECONDS
 
     async def _pass_on(self, executor: int, outcomes: Sequence[Outcome]) -> None:
@@ -215,7 +219,6 @@ class Outbox:
         self._telemetry.started(lateness)
         if not self._outcomes:
             self._emptied.set()
-        self._remember(batch)
 
     async def ask_published(self) -> float:
         """Drop the published outcomes that the store has by now. Returns the seconds until the next look."""

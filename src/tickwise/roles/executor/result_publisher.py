@@ -88,8 +88,8 @@ class Publisher:
         self._executor = 0
         """The executor of these numbers."""
         self._number = 0
-        self._life = 0
-        """Counts expiries. Messages that were under way at an expiry count no more."""
+        self._expiries = 0
+        """Counted by `forget`. Messages that were under way at an expiry count no more."""
         self._avoided_until = float("-inf")
         self._moved_at = 0.0
 
@@ -115,10 +115,10 @@ class Publisher:
         """Whether the broker has them durably. If not, it may have them all the same: the store is to be told, and what
         a recorder says of them later changes nothing."""
         if executor != self._executor:
-            # Another life, which counts anew; what was published meanwhile under the number of the one before is stale.
+            # Messages are numbered anew for each executor number. Outcomes of the expired number are stale.
             self.forget()
-            self._executor = executor
-        batches, life = [*_batches(outcomes)], self._life
+            self._executor, self._number = executor, 0
+        batches, expiries = [*_batches(outcomes)], self._expiries
         first = self._number + 1
         key, since = b"%d" % executor, self._kept[0].number if self._kept else first
         try:
@@ -137,7 +137,7 @@ class Publisher:
         except (TickwiseError, TimeoutError) as failure:
             self._avoided_until = self._clock.monotonic() + AWAY_SECONDS
             return _unpublished(outcomes, str(failure) or "no answer in time")
-        if life != self._life:
+        if expiries != self._expiries:
             return True
         if not self._kept:
             self._moved_at = self._clock.monotonic()
@@ -148,7 +148,7 @@ class Publisher:
         return True
 
     def _signed(self, executor: int, message: Message) -> Message:
-        """With the key of this executor. Raises `ValueError` for one of a life before."""
+        """With the key of this executor. Raises `ValueError` if the executor has another number by now."""
         if self._signing is None:
             return message
         if self._key is None or self._key_of != executor:
@@ -168,18 +168,18 @@ class Publisher:
                 yield outcome.run_id, outcome.token
 
     def forget(self) -> None:
-        """Drop all outcomes: the store expired the executor. Its next number counts anew."""
+        """Drop all outcomes: the store expired the executor."""
         self._kept.clear()
-        self.count = self._size = self._number = 0
-        self._life += 1
+        self.count = self._size = 0
+        self._expiries += 1
 
     async def ask(self, executor: int) -> float:
         """Look what was applied; how long until the next look."""
         if not self._kept:
             return IDLE_SECONDS
-        life, marks = self._life, await self._marks.get(MarkedChannel.RESULTS, [executor])
+        expiries, marks = self._expiries, await self._marks.get(MarkedChannel.RESULTS, [executor])
         marked = marks.get(executor, 0)
-        if life != self._life:
+        if expiries != self._expiries:
             return 0.0
         now = self._clock.monotonic()
         while self._kept and self._kept[0].number <= marked:
