@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.records import StopRequest
 from tickwise.domain.lifecycle import CancelKind
+from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
@@ -27,6 +27,7 @@ from tickwise.testing.contracts.store.dispatch.queues import QueuesContract
 from tickwise.testing.contracts.store.dispatch.races import RacesContract
 from tickwise.testing.contracts.store.dispatch.random_walks import WalksContract
 from tickwise.testing.contracts.store.dispatch.rates import RatesContract
+from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
@@ -351,6 +352,10 @@ class TestDiffers(Backend, DiffersContract):
 
 
 class TestLossTable(Backend, LossTableContract):
+    pass
+
+
+class TestRequestTable(Backend, RequestTableContract):
     pass
 
 

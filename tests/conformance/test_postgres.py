@@ -29,6 +29,7 @@ from tickwise.testing.contracts.store.dispatch.queues import QueuesContract
 from tickwise.testing.contracts.store.dispatch.races import RacesContract
 from tickwise.testing.contracts.store.dispatch.random_walks import WalksContract
 from tickwise.testing.contracts.store.dispatch.rates import RatesContract
+from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
@@ -402,6 +403,10 @@ class TestDiffers(Backend, DiffersContract):
 
 
 class TestLossTable(Backend, LossTableContract):
+    pass
+
+
+class TestRequestTable(Backend, RequestTableContract):
     pass
 
 

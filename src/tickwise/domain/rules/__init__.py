@@ -4,6 +4,7 @@
     limits      has a concurrency key a free slot, and which waiting runs get the next slots?
     rates       which slot does a start get under a rate?
     returns     where does a run go that its holder gives back, and from when on can it be claimed?
+    requests    which of two requests to the holder of a run stands?
     losses      what follows when the executor of a run is gone?
     sentences   the reasons and sentences that stores put on record
 

@@ -254,8 +254,8 @@ class Replan:
 
     Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
     is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
-    asked back before, that is withdrawn (what `RunSkip` asked for is not). Requested runs (`RUN_NOW`, `RETRY`),
-    what is due already and what has a recorded start is left alone.
+    asked back before, that is withdrawn (not for `RunSkip`, nor for a pause that goes on: `domain.rules.requests`).
+    Requested runs (`RUN_NOW`, `RETRY`), what is due already and what has a recorded start is left alone.
     """
 
     recurring: bool

@@ -190,7 +190,7 @@ class FireBatch(NamedTuple):
 
 class RunCancel(NamedTuple):
     """A run that nobody holds ends CANCELLED at once, reason `cancelled`, error `cancelled by {by}`; the holder of a
-    held one is asked to stop it."""
+    held one is asked to stop it. Of two requests to one holder, `domain.rules.requests` says which one stands."""
 
     namespace: str
     run_id: UUID

@@ -8,12 +8,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.operations import record_ended
-from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
+from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Trigger, place_of
+from tickwise.domain.rules.requests import StopRequest, kept
 from tickwise.ports.store import (
     CHANGED_FIELDS,
     Added,
@@ -231,9 +232,8 @@ class Jobs(Duty):
         """A postponed run waits for the end of a pause: from now on, or from when its holder gives it back."""
         now = self._state.now()
         if run.held:
-            skipped = run.request is not None and run.request.skipped is SkipReason.REQUESTED
-            if run.due > now and not run.cancelling and not skipped:
-                run.request = StopRequest(CancelKind.RETURN, now, PAUSED_SENTENCE, SkipReason.PAUSED)
+            if run.due > now:
+                run.ask(StopRequest(CancelKind.RETURN, now, PAUSED_SENTENCE, SkipReason.PAUSED))
         elif not run.blocked and max(run.due, run.ready) > now:
             run.slot = run.rate_key = None
             run.ready = max(run.due, NEVER if move.until is None else move.until)
@@ -265,7 +265,7 @@ class Jobs(Duty):
         request = StopRequest(CancelKind.CANCEL, job.updated_at, move.reason)
         for run in list(job.runs.values()):
             if run.held:
-                run.request = request
+                run.ask(request)
             else:
                 self._state.cancel(run, request)
 
@@ -274,17 +274,19 @@ class Jobs(Duty):
         state, now = self._state, self._state.now()
         job.recurring = plan.recurring
         state.drop_timer(job)
-        kept = {microseconds(due) for due in plan.keep_dues}
+        keep_dues = {microseconds(due) for due in plan.keep_dues}
         for run in self._unstarted(job):
             if run.nominal <= now:
                 continue
-            stays = microseconds(run.nominal) in kept or any(run is each for each in postponed)
+            stays = microseconds(run.nominal) in keep_dues or any(run is each for each in postponed)
             if not run.held:
                 run.settled = False  # The new plan may put others before it.
                 if not stays:
                     state.forget(run)
-            elif run.request is None or run.request.skipped is not SkipReason.REQUESTED:
-                run.request = run.request if run.cancelling else None if stays else StopRequest(CancelKind.REVOKE, now)
+            elif stays:
+                run.request = kept(run.request, paused=state.is_paused(job))
+            else:
+                run.ask(StopRequest(CancelKind.REVOKE, now))
         for missed in plan.missed:
             state.make(job, missed)
         for skip in plan.skips:

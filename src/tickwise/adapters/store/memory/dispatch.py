@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.limits import admit
 from tickwise.adapters.store.memory.overlap import settle
-from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, StopRequest, TimeQueue
+from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
@@ -20,6 +20,7 @@ from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunSt
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.repeats import is_repeat
+from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import claimable_at
 from tickwise.domain.rules.sentences import REVOKED, cancelled_sentence
 from tickwise.ports.store import (
@@ -132,8 +133,7 @@ class RunCommands(Duty):
         if not run.held:
             self._state.cancel(run, request)
             return RunState.CANCELLED
-        if not run.cancelling:
-            run.request = request
+        run.ask(request)
         return run.state
 
     async def unblock(self) -> int:

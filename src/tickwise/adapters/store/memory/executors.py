@@ -53,6 +53,8 @@ class Executors(Duty):
     def _tell(self, run: RunRecord, now: float) -> CancelKind | None:
         """The request to the holder of a run; from now on the holder has heard it."""
         if run.request is not None:
+            if run.request.kind is CancelKind.RETURN and run.state is not RunState.DISPATCHED:
+                return None
             if run.request.heard_at is None:
                 run.request = run.request._replace(heard_at=now)
             return run.request.kind

@@ -16,6 +16,7 @@ from tickwise.adapters.store.memory.losses import lose
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import ON_DEMAND, Duty, State
 from tickwise.domain.decision import TimerState
+from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Lane
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Check, Examined, JobAction, OperationStatus, Violation
@@ -169,7 +170,7 @@ def followed_in_time(state: State, run_id: UUID) -> str | None:
 
 def heard_in_time(state: State, run_id: UUID) -> str | None:
     run = state.runs.get(run_id)
-    if run is None or run.request is None or run.request.heard_at is not None:
+    if run is None or run.request is None or run.request.kind is CancelKind.RETURN or run.request.heard_at is not None:
         return None
     late = late_by(state, run.request.asked_at)
     return f"executor {run.executor} was asked {late:.0f} s ago" if late else None

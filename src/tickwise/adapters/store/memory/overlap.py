@@ -3,12 +3,13 @@ carried out."""
 
 from __future__ import annotations
 
-from tickwise.adapters.store.memory.records import RunRecord, StopRequest
+from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import CancelKind, RunEvent
 from tickwise.domain.rules import overlap
 from tickwise.domain.rules.overlap import ReplacedVerdict, StartVerdict
+from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.sentences import REPLACED_SENTENCE, overlap_sentence
 
 
@@ -35,8 +36,7 @@ def _ended(state: State, run: RunRecord) -> bool:
     verdict = overlap.replaced(held=run.held, begun=run.begun)
     request = StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE)
     if verdict is ReplacedVerdict.STOP:
-        if not run.cancelling:
-            run.request = request
+        run.ask(request)
         state.tell_handover(stopping=[run.run_id])
         return False
     if verdict is ReplacedVerdict.CANCEL:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
+from tickwise.domain.decision import NEVER, Overlap, TimerState
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
+from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.sessions import NewSession
 from tickwise.ports.identity.users import NewLink, UserRow
@@ -126,17 +127,6 @@ class JobRecord:
     ended: dict[UUID, EndedRun] = field(default_factory=dict)
 
 
-class StopRequest(NamedTuple):
-    """The request to a run's holder, and the reason to record if the store has to end the run itself."""
-
-    kind: CancelKind
-    asked_at: float
-    error: str | None = None
-    skipped: SkipReason | None = None
-    """With REVOKE: the record that it leaves; None: nothing."""
-    heard_at: float | None = None
-
-
 @dataclass(slots=True, kw_only=True)
 class RunRecord(Placed):
     """An active run."""
@@ -225,6 +215,10 @@ class RunRecord(Placed):
     def cancelling(self) -> bool:
         """Whether its holder was asked to end it."""
         return self.asked is CancelKind.CANCEL
+
+    def ask(self, request: StopRequest) -> None:
+        """Ask its holder, unless another request to it stands."""
+        self.request = merged(self.request, request)
 
 
 class EndedRun(NamedTuple):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tickwise.adapters.store.memory.records import RunRecord, StopRequest
+from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.domain.errors import Bug
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import CancelKind, RunState
+from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import AttemptRow, CancelRow, RunRow
 
 
@@ -73,8 +74,8 @@ def run_row(
 
 
 def cancel_row(request: StopRequest | None) -> CancelRow | None:
-    """The request to its holder, as a row."""
-    if request is None:
+    """The request to its holder to end it, as a row."""
+    if request is None or request.kind is CancelKind.RETURN:
         return None
     return CancelRow(asked_at=request.asked_at, error=request.error, heard_at=request.heard_at)
 

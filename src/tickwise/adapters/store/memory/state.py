@@ -28,7 +28,6 @@ from tickwise.adapters.store.memory.records import (
     ReceiptRecord,
     RunRecord,
     SessionRecord,
-    StopRequest,
     TimeQueue,
     TimerRecord,
     UserRecord,
@@ -41,6 +40,7 @@ from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState,
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.overlap import is_earlier, next_in_line
+from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.ports.clock import Clock
@@ -387,8 +387,8 @@ class State:
         """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back."""
         if not run.held:
             self.end_skipped(run, reason, error)
-        elif not run.cancelling:
-            run.request = StopRequest(CancelKind.REVOKE, self.now(), error, reason)
+        else:
+            run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
 
     def cancel(self, run: RunRecord, request: StopRequest) -> None:
         """The store itself ends a run by request: nobody holds it in the end."""

@@ -65,36 +65,6 @@ WHERE job_id = $1 AND trigger = {Trigger.SCHEDULE} AND state = {RunState.QUEUED}
 -- Delete a job's timer; returns how many runs its schedule has made.
 DELETE FROM tickwise.timers WHERE job_id = $1 RETURNING coalesce(fired, 0)
 
--- name: plan_drop
--- A job's fires that are yet to come and have not begun give way to a new plan, but for those that are in it too ($2 nominal times):
--- free ones are forgotten, held ones asked back. $1 job. $3: a run that is due more seconds than this after its nominal time was
--- postponed and stays. One that stays is settled anew: the new plan may put others before it.
-WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
-o AS MATERIALIZED (
-  SELECT run_id, state, holder, token,
-         coalesce(nominal, due) = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k))
-           OR coalesce(date_part('epoch', due - nominal) > $3::float8, false) AS kept
-  FROM tickwise.runs r
-  WHERE job_id = $1 AND trigger = {Trigger.SCHEDULE} AND state IN ({RunState.QUEUED}, {RunState.DISPATCHED}) AND coalesce(nominal, due) > (SELECT at FROM clock)
-    AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
-),
-free AS (
-  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = {RunState.QUEUED} AND NOT kept))
-),
-opened AS (
-  UPDATE tickwise.runs SET overlap = -overlap
-  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = {RunState.QUEUED} AND kept)) AND overlap < 0
-),
-wanted AS (
-  DELETE FROM tickwise.cancel_requests
-  WHERE kind = 'revoke' AND reason IS DISTINCT FROM 'requested' AND run_id = ANY(ARRAY(SELECT run_id FROM o WHERE kept))
-)
-INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
-SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke' FROM o WHERE state = {RunState.DISPATCHED} AND NOT kept
-ON CONFLICT (run_id) DO UPDATE
-SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
-WHERE c.token <> excluded.token OR c.kind = 'return' OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'
-
 -- name: timer_lock
 -- The position of a job's schedule, locked until this transaction ends. $1 job.
 SELECT date_part('epoch', due) AS due, date_part('epoch', since) AS since, hold, coalesce(fired, 0) AS fired,

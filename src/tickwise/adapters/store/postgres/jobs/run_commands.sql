@@ -14,7 +14,8 @@ WHERE run_id = $1 AND namespace = $2 AND state = {RunState.QUEUED} AND NOT block
 RETURNING job_id
 
 -- name: run_cancel
--- End one active run: at once if no executor holds it, else by request to its holder. $1 run, $2 namespace, $3 the reason. Returns its
+-- End one active run: at once if no executor holds it, else by request to its holder. Of several requests to one attempt, the rule of
+-- `domain/rules/requests.py` chooses, here and in all statements that write `cancel_requests`. $1 run, $2 namespace, $3 the reason. Returns its
 -- state afterwards; no row if it is not active. If it ended: its job if a run of it waits for another one, its namespace, and the key of
 -- which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -23,8 +24,8 @@ held AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
   SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $3::text FROM o WHERE holder <> 0
   ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
-    asked = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.asked ELSE excluded.asked END,
-    heard = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.heard END
+    asked = excluded.asked, heard = NULL
+  WHERE c.kind <> 'cancel' OR c.token <> excluded.token
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE holder = 0)
@@ -58,14 +59,13 @@ ORDER BY l.priority DESC, r.ready LIMIT $3
 -- End all active runs of a job: free ones end here, held ones are requested to stop. $1 job, $2 the reason, $3 only those of this origin
 -- (NULL: all). Returns how many there were, and the keys of the slots reserved for those that ended (namespaces, keys; NULL: none).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+o AS MATERIALIZED (SELECT run_id, holder, token FROM tickwise.runs WHERE job_id = $1 AND holder <> 0 AND ($3::uuid IS NULL OR origin = $3)),
 held AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
-  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $2::text
-  FROM tickwise.runs WHERE job_id = $1 AND holder <> 0 AND ($3::uuid IS NULL OR origin = $3)
+  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $2::text FROM o
   ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
-    asked = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.asked ELSE excluded.asked END,
-    heard = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.heard END
-  RETURNING 1
+    asked = excluded.asked, heard = NULL
+  WHERE c.kind <> 'cancel' OR c.token <> excluded.token
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE job_id = $1 AND holder = 0 AND ($3::uuid IS NULL OR origin = $3)
@@ -80,7 +80,7 @@ SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, {RunS
   FROM d
   ON CONFLICT DO NOTHING
 )
-SELECT (SELECT count(*) FROM held) + (SELECT count(*) FROM d), array_agg(namespace), array_agg(limit_key)
+SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM d), array_agg(namespace), array_agg(limit_key)
 FROM d WHERE limit_key IS NOT NULL
 
 -- name: run_state

@@ -81,7 +81,7 @@ class TableContract(StoreContract):
         wanted = list(runs)
         request = ClaimRequest(
             executor=executor,
-            queues=("default", "held"),
+            queues=("default", "held", "held later"),
             labels=(),
             limit=len(wanted),
             ahead_seconds=10 * HOUR,

@@ -14,7 +14,7 @@ held AS (
   ON CONFLICT (run_id) DO UPDATE
   SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error,
       asked = excluded.asked, heard = NULL
-  WHERE c.token <> excluded.token OR c.kind <> 'cancel'
+  WHERE c.token <> excluded.token OR c.kind <> 'cancel' AND c.reason IS DISTINCT FROM 'requested'
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE unbegun AND state = {RunState.QUEUED})
