@@ -456,7 +456,7 @@ class Settings:
 
     # ------------------------------------------------------------------ not settings: how `load` came to them
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Where each value that is not a default came from."""
+    """The source of each value that is not a default."""
     warnings: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """Warnings for the operator that are no reason not to start."""
 
@@ -667,7 +667,7 @@ def _check_together(settings: Settings) -> None:
 
 
 class _Kind(NamedTuple):
-    """How values of one annotation are read, and how they are called in a message."""
+    """The reader of the values of one annotation, and their name in a message."""
 
     read: Callable[[Any], Any]
     called: str

@@ -29,7 +29,7 @@ enabled = false
 # A precondition may be judged before the body is looked at (RFC 9110, section 13.2.1).
 expected-statuses = [400, 401, 403, 404, 406, 409, 412, 413, 415, 422, 429]
 
-# It says so itself where no executor is alive, as here.
+# It says so itself where no executor is active, as here.
 [[operations]]
 include-operation-id = "ready"
 checks.not_a_server_error.enabled = false

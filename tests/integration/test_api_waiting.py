@@ -64,7 +64,7 @@ async def test_where_nobody_is_alive_the_run_says_so() -> None:
         body = {"name": "a", "schedule_type": "IMMEDIATE", "task": SHELL}
         job_id = (await here.client.post(f"{API}/jobs", json=body)).json()["job_id"]
         (run,) = (await here.client.get(f"{API}/jobs/{job_id}/runs")).json()
-        assert ["no executor is alive; runs wait until one is"] == (
+        assert ["no executor is active; runs wait for one"] == (
             await here.client.get(f"{API}/runs/{run['run_id']}")
         ).json()["warnings"]
         assert [] == (await here.client.get(f"{API}/jobs/{job_id}")).json()["warnings"]

@@ -239,7 +239,10 @@ BANNED_WORDS = re.compile(
     re.IGNORECASE,
 )
 SQL_COMMENT = re.compile(r"\s*--(?! name:)")
-_RIDDLES = re.compile(r"\s*(?:What|Which|Who|Whom|Whose|Whoever|Whatever)\b")
+_RIDDLES = re.compile(
+    r"\s*(?:What|Which|Who|Whom|Whose|Whoever|Whatever|How|Where|When|Why|The same|"
+    r"So (?:long|many|much|far|near|often))\b"
+)
 
 
 def banned_words(place: str, source: str) -> list[str]:

@@ -261,9 +261,17 @@ def test_banned_words_are_found_as_whole_words() -> None:
 def test_a_docstring_that_begins_with_a_clause_is_found() -> None:
     """Of a module, a class, a function or an attribute; a clause further on is fine."""
     quotes = '"' * 3
-    texts = ["Who asks.", "The key, and what it may do.", "What a key may do."]
+    texts = [
+        "Who asks.",
+        "The key, and what it may do.",
+        "What a key may do.",
+        "The same for two.",
+        "The sameness.",
+        "So long.",
+    ]
     source = "".join(f"{quotes}{text}{quotes}\n" for text in texts)
-    assert rules.riddles("a.py", source) == ["a.py:1: Who asks.", "a.py:3: What a key may do."]
+    found = ["a.py:1: Who asks.", "a.py:3: What a key may do.", "a.py:4: The same for two.", "a.py:6: So long."]
+    assert found == rules.riddles("a.py", source)
 
 
 def test_a_comment_of_a_statement_that_begins_with_a_clause_is_found() -> None:

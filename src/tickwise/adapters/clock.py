@@ -85,7 +85,7 @@ class VirtualClock:
         return self._dice.random()
 
     def next_alarm_seconds(self) -> float | None:
-        """How long until the first sleeper wakes; None if nobody sleeps."""
+        """The time until the first sleeper wakes; None if nobody sleeps."""
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)
         return self._sleepers[0][0] - self._elapsed_seconds if self._sleepers else None

@@ -44,7 +44,7 @@ News = Callable[[Callable[[UUID], bool]], asyncio.Event]
 
 
 CONNECTION: Final = "tickwise.connection"
-"""Where a request's scope holds its `Line`, if it has one."""
+"""The place where a request's scope holds its `Line`, if it has one."""
 
 
 class Line(Protocol):
@@ -62,11 +62,11 @@ class _KnownKey(NamedTuple):
     """It is looked up again after this."""
     caller: Caller | None
     asked_at: float
-    """When the store was asked; it may have changed since then."""
+    """The time at which the store was asked; it may have changed since then."""
     expires: float = math.inf
-    """When the key expires, on the monotonic clock."""
+    """The time at which the key expires, on the monotonic clock."""
     round: int = 0
-    """How often there were news of revocations before the store was asked."""
+    """The number of notices of revocations before the store was asked."""
 
 
 class Authenticator:

@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 IF_MATCH: Final = b"if-match"
 IF_NONE_MATCH: Final = b"if-none-match"
 RACES_MAX: Final = 5
-"""How often a precondition is judged anew because another write came between."""
+"""The number of times that a precondition is judged anew because of another write in between."""
 TAG_BYTES: Final = 15
 
 _ELEMENT = re.compile(rb'[ \t]*(?:(W/)?("[\x21\x23-\x7e\x80-\xff]*"))?[ \t]*(?:,|\Z)')
@@ -82,7 +82,7 @@ class Conditions:
             )
 
     def check_match(self, current: bytes | None) -> None:
-        """The same of `If-Match` alone, which is judged first."""
+        """Check `If-Match` alone, which is judged first."""
         if self.match is None or self.match.match_strongly(current):
             return
         if current is None:

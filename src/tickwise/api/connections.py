@@ -59,7 +59,7 @@ DRAIN_BYTES: Final = 256 << 10
 LINGER_SECONDS: Final = 5.0
 """After a last answer: how long bytes are thrown away, because closing at once could destroy that answer on its way."""
 STALL_SECONDS: Final = 30.0
-"""How long a client may read nothing of an answer that waits for it."""
+"""The longest time that a client may read nothing of an answer that waits for it."""
 
 ONCE: Final = (b"host", b"authorization", b"content-type", b"idempotency-key", b"transfer-encoding")
 """Headers that a proxy and we must not choose from differently."""
@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol):
         self._last_words: bytes | None = None
         """A refusal that waits for the answers before it."""
         self._since = self.loop.time()
-        """When the present wait of an idle connection, a head or an end began."""
+        """The time at which the present wait of an idle connection, a head or an end began."""
         self._in_head = False
         self._in_body = False
         self._upgrade_asked = False
@@ -196,9 +196,9 @@ class Connection(HttpToolsProtocol):
         self._body_idle_bytes = 0
         """Bytes of a body's framing (extensions, trailers) since its last data."""
         self._body_seconds = 0.0
-        """How long we have waited for the present body."""
+        """The time spent waiting for the present body."""
         self._answered_bytes = 0
-        """How much of the body had come when its answer was sent."""
+        """The part of the body that had arrived when its answer was sent."""
         self._unsent_bytes = 0
         self._unsent_since = self._since
 

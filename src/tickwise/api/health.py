@@ -1,7 +1,7 @@
 """`/livez`, `/readyz`, `/metrics`: is it there, can it serve, how is it doing.
 
 Ready means that the store answers (with buffered ingest: that the broker does, which takes what is submitted), that
-schedulers keep up, and that somebody is there to run what is due. A run that waits although executors are alive makes
+schedulers keep up, and that somebody is there to run what is due. A run that waits although executors are active makes
 nothing unready: it may need a function, a label or a queue that nobody has, and one such run must not take the whole
 service away from everybody, who could not even look at it or cancel it. It says itself what it waits for (`warnings`),
 and `/metrics` say how long the oldest has waited.
@@ -32,8 +32,8 @@ MAX_STATS_SECONDS: Final = 5.0
 
 _READY: Final = (
     "503 if the store cannot be reached (with buffered ingest: if the broker cannot); if a timer is late by more "
-    "than a minute (no scheduler keeps up); or if a run is late by more than a minute and no executor is alive. "
-    "Runs that wait while executors are alive are a backlog, or need something that no executor offers: this server "
+    "than a minute (no scheduler keeps up); or if a run is late by more than a minute and no executor is active. "
+    "Runs that wait while executors are active are a backlog, or need something that no executor offers: this server "
     "can still take requests. Such a run has an entry in its `warnings`, and `/metrics` shows the wait of the "
     "oldest. No key; it looks at the store once a second at most."
 )
@@ -85,7 +85,7 @@ class HealthRoutes:
         if stats.timers_late_seconds > self._late_limit_seconds:
             late = f"the oldest timer is late by {stats.timers_late_seconds:.0f} s; are there schedulers enough?"
         elif stats.executors == 0 and stats.oldest_ready_seconds > self._late_limit_seconds:
-            late = f"the oldest run is late by {stats.oldest_ready_seconds:.0f} s, and no executor is alive; start one"
+            late = f"the oldest run is late by {stats.oldest_ready_seconds:.0f} s, and no executor is active; start one"
         if late is not None:
             raise LateWork(late, retry_after_seconds=RETRY_SECONDS)
         return answer(200, Health(status="ready"))

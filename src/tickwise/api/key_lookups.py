@@ -44,7 +44,7 @@ class _Lookup:
     network: str
     answer: asyncio.Future[FoundKey | None]
     callers: int = 0
-    """How many wait for the answer."""
+    """The number of callers that wait for the answer."""
 
 
 class KeyLookups:
@@ -55,7 +55,7 @@ class KeyLookups:
         self._clock = clock
         self._seconds_each = 1.0 / misses_per_second
         self._paid_until = 0.0
-        """When the wrong keys so far are paid for, on the monotonic clock."""
+        """The time at which the wrong keys so far are paid for, on the monotonic clock."""
         self._queues: dict[str, dict[bytes, None]] = {}
         """Of each network, the one whose turn it is first; the keys in their order."""
         self._waiting = 0

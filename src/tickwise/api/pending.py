@@ -54,7 +54,7 @@ def accepted(request: PendingRequest) -> Reply:
 
 
 def accepted_many(batch: PendingBatch) -> Reply:
-    """The same for a batch."""
+    """Answer an accepted batch."""
     results = [_result(verdict) for verdict in batch.verdicts]
     count = sum(result.problem is None for result in results)
     return answer(202, PendingBatchView(accepted=count, refused=len(results) - count, results=results))

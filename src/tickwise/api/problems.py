@@ -287,7 +287,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     pointer: str | None = None
     """RFC 6901, into the body that was sent."""
     position: int | None = None
-    """Where in the text at `pointer` (a cron line), or in the body that could not be read, counted from 0."""
+    """The position in the text at `pointer` (a cron line), or in the body that could not be read, counted from 0."""
     parameter: str | None = None
     """The query parameter or header at fault."""
     service: str | None = None

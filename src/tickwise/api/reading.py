@@ -101,7 +101,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, fields: 
 
 
 def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, fields: Iterable[str] = ()) -> T:
-    """The same, of a body whose members are not counted."""
+    """Decode a body whose members are not counted."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as failure:

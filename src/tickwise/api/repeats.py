@@ -42,8 +42,8 @@ def refuse_repeated(body: bytes) -> None:
 
 
 def refuse_repeated_in_job(body: bytes, job: JobBody) -> None:
-    """The same of a job, which is the hottest body: it costs as much again as to read it. Most are cleared by counting
-    the fields that were read, and of tasks, the same few come again and again."""
+    """Refuse a repeated member in a job, the hottest body. A full check costs as much as decoding, so most bodies are
+    cleared by counting the decoded fields, and tasks by remembering the few that come again and again."""
     within = 0 if job.task is UNSET else _task_count(bytes(job.task))
     # A single member of a payload is not there twice.
     below = 0 if job.payload is UNSET else bytes(job.payload).count(_MEMBER)
@@ -57,7 +57,7 @@ def _task_count(task: bytes) -> int:
 
 
 def _count(body: bytes) -> int:
-    """How many members there are; -1 if counting cannot tell that none is written twice."""
+    """The number of members; -1 if counting cannot tell that none is written twice."""
     try:
         found = body.count(_MEMBER)
         return found if _is_countable(body) and found == _members(_read(body)) else -1
@@ -76,7 +76,7 @@ def _is_countable(body: bytes) -> bool:
 
 
 def _members(value: Any) -> int:
-    """How many members all objects within a value have."""
+    """The number of members of all objects within a value."""
     found = 0
     below = value
     if type(value) is dict:

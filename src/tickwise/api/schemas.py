@@ -171,7 +171,7 @@ def _is_inlined(name: str, schema: Schema) -> bool:
 
 
 def _written_out(schema: Any, found: Mapping[str, Schema]) -> Any:
-    """The same schema with its enumerations in place of references to them, but for the shared ones."""
+    """This schema with its enumerations in place of references to them, but for the shared ones."""
     if isinstance(schema, list):
         return [_written_out(part, found) for part in schema]
     if not isinstance(schema, dict):
@@ -188,7 +188,7 @@ def _written_out(schema: Any, found: Mapping[str, Schema]) -> Any:
 
 
 def plain(schema: Schema) -> Schema:
-    """The same schema in the form that every generator reads."""
+    """This schema in the form that every generator reads."""
     found = {name: _below(name, value) for name, value in schema.items() if name != "title"}
     if "description" in found:
         found["description"] = " ".join(found["description"].split())

@@ -78,7 +78,7 @@ class _Pointers(dict[str, str]):
     """From where members are now to where the caller wrote them."""
 
     looked_at = 0
-    """How many values."""
+    """The number of values."""
 
 
 class _Place(NamedTuple):

@@ -58,7 +58,7 @@ def time_of(instant: float) -> datetime:
 
 
 def time_or_none(instant: float | None) -> datetime | None:
-    """The same of an instant that may not have come."""
+    """The time of an instant that may not have come."""
     return None if instant is None else time_of(instant)
 
 
@@ -193,7 +193,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
 
 
 def _next_run(row: JobRow, said: Definition) -> float | None:
-    """When it runs next. A pause with an end is a time to look again, and the schedule may name another."""
+    """The time of its next run. A pause with an end is a time to look again, and the schedule may name another."""
     timer, next_run = row.timer, row.next_run_at
     if timer is None or timer.hold is not Hold.PAUSED or next_run is None or next_run != timer.due:
         return next_run
@@ -244,9 +244,9 @@ class CancelView(msgspec.Struct, kw_only=True):
     said: str | None
     """Such as who asked."""
     heard_time: Instant | None
-    """When its executor was told; null: not yet, or never."""
+    """The time at which its executor received it; null: not yet, or never."""
     ended_time: Instant | None
-    """When nothing of it lived any more."""
+    """The time at which all of its processes had ended."""
 
 
 class RunView(msgspec.Struct, kw_only=True):
@@ -296,7 +296,7 @@ class RunView(msgspec.Struct, kw_only=True):
 
 
 class PayloadSource(StrEnum):
-    """Where the payload of a run is from."""
+    """The origin of a run's payload."""
 
     RUN = "run"
     """Its own: it was made with it, or for it."""
@@ -521,10 +521,10 @@ class ExecutorView(msgspec.Struct, kw_only=True):
 
 
 class RunCountView(msgspec.Struct, kw_only=True):
-    """How many runs came on record with one final state in one hour."""
+    """The number of runs that came on record with one final state in one hour."""
 
     hour: Instant
-    """When it began."""
+    """The beginning of the hour."""
     status: RunState
     runs: int
 

@@ -60,5 +60,5 @@ def whole(view: type[V], policy: msgspec.Struct) -> V:
 
 
 def retry_view(retry: Retry) -> RetryView:
-    """The same of `retry`, and of the `on` in it."""
+    """The view of `retry`, and of the `on` in it."""
     return msgspec.structs.replace(whole(RetryView, retry), on=whole(RetryOnView, retry.on))

@@ -29,12 +29,12 @@ class Local:
     key: str | None
     pid: int
     written_at: float
-    """When, by the file system's clock."""
+    """The time of writing, by the file system's clock."""
     database_url: str | None
 
 
 class ServerTarget(NamedTuple):
-    """Where to send requests."""
+    """The place where to send requests."""
 
     url: str
     key: str | None

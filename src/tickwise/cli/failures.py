@@ -1,4 +1,4 @@
-"""How commands end: the exit codes that scripts can rely on, and every error as three things that a person needs.
+"""The ends of commands: the exit codes that scripts can rely on, and every error as three things that a person needs.
 
     what is wrong · where (the option or the line that said it) · what to do
 
@@ -67,7 +67,7 @@ Blame = dict[str, FieldSource]
 """For each JSON pointer of a request's body, and for each `?parameter`: what on the command line said it."""
 
 _LINE = re.compile(r"\bline (\d+)(?:, column (\d+))?")
-"""How the server says where a script does not compile."""
+"""The form in which the server names the line of a compile error."""
 
 
 def debugging() -> bool:
@@ -147,7 +147,7 @@ def safe(text: Any) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """The same of a text whose line breaks are meant."""
+    """A text made safe for a terminal, with its line breaks."""
     return "\n".join(map(safe, text.split("\n")))
 
 

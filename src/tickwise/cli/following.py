@@ -26,7 +26,7 @@ _SAID_WAITING_AFTER_SECONDS: Final = 3.0
 
 
 def exit_code(run: dict[str, Any]) -> Exit:
-    """How a command that waited for this run ends."""
+    """The exit code of a command that waited for this run."""
     return Exit.OK if run["status"] == "SUCCESS" else Exit.JOB_FAILED
 
 

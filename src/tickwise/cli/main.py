@@ -18,7 +18,7 @@ from tickwise.cli.session import Session, server_options
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives, and the line that the help shows without loading it."""
+    """The module of a command, and the line that the help shows without loading it."""
 
     module: str
     attribute: str

@@ -25,7 +25,7 @@ STYLES: Final[Mapping[str, str]] = {
     "COMPLETED": "bright_black", "ok": "green", "warning": "yellow", "error": "bold red", "open": "bold red",
     "held": "bold red",
 }  # fmt: skip
-"""How states and statuses look on a terminal."""
+"""The styles of states and statuses on a terminal."""
 
 Cells = Sequence[str]
 

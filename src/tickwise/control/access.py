@@ -31,7 +31,7 @@ class Access(NamedTuple):
     permissions: tuple[Permission, ...]
     """Each of these alone is enough. Empty: the method needs none."""
     reason: str = ""
-    """Why the method needs no permission."""
+    """The reason why the method needs no permission."""
 
 
 def requires(

@@ -237,7 +237,7 @@ NOT_BUILT: Final = frozenset({"notify"})
 
 
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Why, and until when."""
+    """The reason and the end of a pause."""
 
     reason: Annotated[str, Meta(max_length=1_000)] | None = None
     until: Time | None = None
@@ -252,7 +252,8 @@ class MissedMode(StrEnum):
 
 
 class ResumeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """How to go on. Occurrences of the pause that do not run are recorded as skipped."""
+    """The treatment of missed occurrences after a pause. Occurrences of the pause that do not run are recorded as
+    skipped."""
 
     missed: MissedMode = MissedMode.SKIP
     limit: (
@@ -275,14 +276,14 @@ Occurrence = Annotated[
 
 
 class SkipNextBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Why the next occurrence is skipped."""
+    """The reason for which the next occurrence is skipped."""
 
     reason: Annotated[str, Meta(max_length=1_000)] | None = None
     occurrence: Occurrence | None = None
 
 
 class SnoozeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """When the next occurrence runs instead."""
+    """The other time of the next occurrence."""
 
     until: Annotated[datetime, Meta(tz=True, description="After the occurrence's own time, and within 366 days of it.")]
     occurrence: Occurrence | None = None
@@ -348,7 +349,7 @@ class RedriveBody(RunRetryBody, forbid_unknown_fields=True, kw_only=True, omit_d
 
 
 class DiscardBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Why nothing more is done about a dead letter."""
+    """The reason for which a dead letter is discarded."""
 
     note: Note | None = None
 
@@ -361,7 +362,7 @@ class DecideBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
 
 
 class QueueHoldBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Why a queue stands still, and when."""
+    """The reason and the time of a hold."""
 
     reason: Annotated[str, Meta(max_length=1_000)] | None = None
     begin: Annotated[datetime, Meta(tz=True, description="From this time on; now if not sent.")] | None = msgspec.field(
@@ -373,7 +374,7 @@ class QueueHoldBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
 
 
 class QueueDrainBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Why a queue is emptied, and until when it stands still."""
+    """The reason of a drain, and the end of its hold."""
 
     reason: Annotated[str, Meta(max_length=1_000)] | None = None
     until: (

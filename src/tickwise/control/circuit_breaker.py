@@ -71,7 +71,7 @@ class Recent(Generic[K, T]):
             self._old, self._new = self._new, {}
 
     def drop(self, key: K) -> None:
-        """It is so no more."""
+        """Remove the entry."""
         self._new.pop(key, None)
         self._old.pop(key, None)
 
@@ -105,7 +105,7 @@ class Remembered(Generic[K, T]):
             self._bytes -= self._kept.popitem(last=False)[1][1]
 
     def drop(self, key: K) -> None:
-        """It is so no more."""
+        """Remove the entry."""
         gone = self._kept.pop(key, None)
         if gone is not None:
             self._bytes -= gone[1]

@@ -19,9 +19,9 @@ from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.served_queues import NOBODY, Serving
 
 EXECUTORS_FRESH_SECONDS: Final = 2.0
-"""How old the list of active executors may be: a warning may lag, a submit must not wait for it."""
+"""The greatest age of the list of active executors: a warning may lag, a submit must not wait for it."""
 TIME_FRESH_SECONDS: Final = 10.0
-"""How long the store's clock is carried on by our own before it is read again: a machine's clock drifts by less
+"""The time for which our own clock carries the store's on before it is read again: a machine's clock drifts by less
 than a millisecond meanwhile."""
 DEAD_LETTER_SECONDS: Final = 30 * 86_400.0
 """A dead letter waits so long for a person."""
@@ -51,16 +51,16 @@ class StoreTime:
         return self._offset + at
 
     def fresh(self) -> float | None:
-        """The same if nobody need be asked."""
+        """The store's time, if no query is needed for it; else None."""
         at = self._clock.monotonic()
         return self._offset + at if at < self._until else None
 
     def known(self) -> float:
-        """The same without asking anybody, for what follows a commit: as good as the last reading, however old."""
+        """The store's time by the last reading, however old, without a query: for the work that follows a commit."""
         return self._offset + self._clock.monotonic()
 
     def at_best(self) -> float:
-        """The same for a store that is away: by this machine's clock if the store's was never read."""
+        """The best known time while the store is away: this machine's clock if the store's was never read."""
         return self._clock.now() if self._until == float("-inf") else self.known()
 
 
@@ -86,15 +86,15 @@ class ActiveExecutors:
         return self._serving
 
     def fresh_serving(self) -> Serving | None:
-        """The same if nobody need be asked."""
+        """The store's time, if no query is needed for it; else None."""
         return self._serving if self._clock.monotonic() < self._until else None
 
     def known_serving(self) -> Serving:
-        """The same however old it is."""
+        """The functions and lanes of the last query, however old it is."""
         return self._serving
 
     async def rows(self) -> tuple[ExecutorRow, ...]:
-        """The same for the executors themselves."""
+        """The active executors."""
         if self._clock.monotonic() >= self._until:
             await self._look()
         return self._rows

@@ -37,7 +37,7 @@ MAX_SOURCE_BYTES: Final = 128 << 10
 """Of a script that stands in a job itself, if nobody says otherwise."""
 
 SOURCE_FIELD: Final = b'"source"'
-"""How a task says that it holds a script."""
+"""The mark of a task that holds a script."""
 
 Findings = Mapping[bytes, ScriptFinding]
 """The findings on the scripts of tasks, by the task's text."""
@@ -56,7 +56,7 @@ class CheckedTask(NamedTuple):
     source: str | None = None
     """The text of a script that the task holds itself."""
     unchecked: str | None = None
-    """Why nobody knows whether that script compiles."""
+    """The reason why it is unknown whether that script compiles."""
 
 
 class KindRules(NamedTuple):
@@ -128,7 +128,7 @@ class TaskCheck:
         return checked
 
     def inline(self, task: bytes, findings: Findings = NO_FINDINGS) -> CheckedTask:
-        """The same for a task that stands in a job itself, where a long script has no place. Raises `Invalid`."""
+        """Check a task that stands in a job itself, where a long script has no place. Raises `Invalid`."""
         checked = self(task, findings)
         if checked.source is not None and len(checked.source) * 4 > self._source_bytes_most:
             size = len(checked.source.encode())
@@ -283,8 +283,8 @@ class TaskService:
     async def put_script(
         self, who: Principal, task_id: str, script: bytes, *, name: str | None = None, found: FoundTask | None = None
     ) -> StoredScript:
-        """The same of the text of a Python script, under this id; it keeps its name if none is given. Raises
-        `Malformed` for a file that is no text."""
+        """Store the text of a Python script under this id; it keeps its name if none is given. Raises `Malformed` for a
+        file that is no text."""
         before = await self._find(who, task_id) if found is None else found.task
         try:
             text = script.decode("utf-8-sig")

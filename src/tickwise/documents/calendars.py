@@ -52,7 +52,7 @@ class DaysBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_de
 
 
 class WeeklyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The same hours on each of some weekdays; `to` at or before `from` is on the next day."""
+    """Hours that are open on each of some weekdays; `to` at or before `from` is on the next day."""
 
     days: Annotated[list[Weekday], Meta(min_length=1, max_length=7)]
     begin: Clock = msgspec.field(name="from", default="00:00")
@@ -96,7 +96,7 @@ class CalendarBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omi
 
 
 class ResolvedBody(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The same after `holidays` and `ics` were asked; as long as these made it."""
+    """The entries of a calendar after `holidays` and `ics` were resolved, which can make it long."""
 
     timezone: str = "UTC"
     dates: list[str | DaysBody] = []

@@ -71,7 +71,7 @@ def _answered(field: JobField) -> Any:
 
 
 def _extended(struct: type[S], added: Iterable[tuple[JobField, Any, Any]]) -> type[S]:
-    """The same struct with more fields. Raises `LookupError` if a field stands after one that the struct has not."""
+    """This struct with more fields. Raises `LookupError` if a field stands after one that the struct has not."""
     fields: list[tuple[str, Any, Any]] = [
         (said.name, said.type, _default(said)) for said in msgspec.structs.fields(struct)
     ]

@@ -35,7 +35,7 @@ logger = structlog.get_logger("tickwise.rules")
 
 
 class _WindowText(msgspec.Struct, omit_defaults=True):
-    """How a maintenance window is stored."""
+    """The stored form of a maintenance window."""
 
     when: msgspec.Raw
     """A text of `encode_calendar`."""

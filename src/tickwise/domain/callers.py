@@ -44,7 +44,8 @@ class Caller:
     session_id: UUID | None = None
     """The session of the token that was shown."""
     expires_at: float | None = None
-    """When the key expires, so that none outlives the key that made it; None: it does not. A token ends sooner."""
+    """The time at which the key expires, since no key outlives its maker; None: it does not expire. A token ends
+    sooner."""
     _principals: dict[str, Principal] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod

@@ -91,8 +91,8 @@ def joined(*parts: str) -> str:
 
 
 def place_of(job_id: UUID, created_at: float) -> UUID:
-    """Where a job stands in a list by its creation: its id, if that says the time of it to the minute; else that time
-    and a hash of the id. For an id may be chosen by a client, and say anything."""
+    """The position of a job in a list by creation: its id, if that agrees with the time to the minute; else the time
+    and a hash of the id, because a client may choose any id."""
     millis = math.floor(created_at * 1000)
     if -PLACE_MILLIS <= (job_id.int >> 80) - millis < PLACE_MILLIS:
         return job_id

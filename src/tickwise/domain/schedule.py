@@ -374,7 +374,7 @@ def loses_times(schedule: Schedule) -> bool:
 
 
 def clock_skips(schedule: Schedule, first: float, last: float) -> list[cron.GapSkip]:
-    """The same as `gap_skips` since the occurrence before `first` (or since the schedule counts) up to `last`."""
+    """The `gap_skips` since the occurrence before `first` (or since the schedule counts) up to `last`."""
     # Of nearly all decisions this is the end: the occurrence before is near, and the clock was not changed for long.
     since = math.floor(first) - _WEEK_AND_CHANGE_SECONDS
     if schedule.line().names_each_week and last < stretch_at(zone_named(schedule.timezone), since).end:

@@ -49,7 +49,7 @@ class CeleryEntry(NamedTuple):
     name: str
     value: ast.expr
     failure: Untranslatable | None = None
-    """Why it is none."""
+    """The reason why it is none."""
 
 
 class Module:

@@ -326,7 +326,7 @@ def _delay_seconds(file: _File, changes: list[str]) -> int | None:
 
 
 def _key(file: _File, text: str) -> str:
-    """The same for the same words in the same file; the n-th of equal entries has the n-th key."""
+    """A key that is equal for equal words in a file; the n-th of equal entries has the n-th key."""
     words = " ".join(text.split())
     file.seen[words] += 1
     source = file.source.strip("/").replace("/", ".") or "crontab"

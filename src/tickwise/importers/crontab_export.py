@@ -52,7 +52,7 @@ class _Said:
     command: Command
     notes: tuple[str, ...] = ()
     obstacles: tuple[str, ...] = ()
-    """Why the line must not run; none: it may."""
+    """The reasons why the line must not run; none: it may."""
 
 
 class _Unsayable(Exception):
@@ -289,7 +289,7 @@ def _interval_times(seconds: float, anchor: object) -> tuple[str, list[str]]:
 
 
 def _instant(anchor: object) -> datetime:
-    """When the interval begins, in UTC; the epoch if it is not said."""
+    """The beginning of the interval, in UTC; the epoch if it is not said."""
     try:
         found = anchor if isinstance(anchor, datetime) else datetime.fromisoformat(str(anchor))
         return found.astimezone(UTC)
@@ -325,7 +325,7 @@ def _command(job: Mapping[str, Any]) -> tuple[Command, list[str]]:
 
 
 def _obstacles(job: Mapping[str, Any]) -> Iterator[str]:
-    """Why cron must not run it, although it could."""
+    """The reasons why cron must not run it, although it could."""
     status = str(job.get("status") or "SCHEDULED")
     if status == "PAUSED":
         yield f"it is paused ({job.get('pause_reason') or 'no reason given'})"

@@ -1,4 +1,4 @@
-"""When a crontab entry runs, as a job says it; and where cron daemons read the same signs in another way.
+"""The times of a crontab entry as those of a job, and the signs that cron daemons read in another way.
 
 Our cron lines are Debian's, clock changes included, so nearly all entries are taken as they stand. What other daemons
 add (`@every`, `~`, seconds after `@`) becomes what comes nearest; what cron itself would have refused, or never run,

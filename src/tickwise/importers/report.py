@@ -35,7 +35,7 @@ class ImportEntry:
     """One thing of the source. `imported` and `refused` make them, so that verdict and contents agree."""
 
     line: int
-    """Where it begins in its file, counted from 1."""
+    """The line at which it begins in its file, counted from 1."""
     text: str
     """The source's own words, made printable and cut: see `shown`."""
     verdict: ImportVerdict
@@ -68,7 +68,7 @@ class ImportReport:
         return tuple(entry.job for entry in self.entries if entry.job is not None)
 
     def count(self, verdict: ImportVerdict) -> int:
-        """How many entries have this verdict."""
+        """The number of entries with this verdict."""
         return sum(entry.verdict is verdict for entry in self.entries)
 
     def as_json(self) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def _accuracy(unit: Unit, changes: list[str]) -> float:
-    """How late a start may be without being missed."""
+    """The greatest delay of a start that does not count as missed."""
     given = unit.value(_TIMER, "AccuracySec")
     if given is None:
         return _ACCURACY_SECONDS

@@ -97,7 +97,7 @@ class CalendarEvent:
 
 
 class CalendarLine(NamedTuple):
-    """The same as a job says it."""
+    """The line as the schedule of a job."""
 
     cron_expression: str
     first_year: int | None
@@ -229,7 +229,7 @@ def _values(text: str, part: _Part) -> frozenset[int]:
 
 
 def _values_from_end(text: str) -> frozenset[int]:
-    """The same for days that are counted from the end: `07/1` goes on from the seventh-last day to the last."""
+    """Days that are counted from the end: `07/1` goes on from the seventh-last day to the last."""
     found: set[int] = set()
     for first, last, step in _items(text, _DAY_FROM_END):
         if last is not None:

@@ -44,7 +44,8 @@ class UnitSetting(NamedTuple):
     name: str
     value: str
     line: int
-    """Where it begins in its file, counted from 1; 0 for one of a drop-in, whose lines are of another file."""
+    """The line at which it begins in its file, counted from 1; 0 for one of a drop-in, whose lines are of another
+    file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def field_text(values: Collection[int], size: int) -> str:
 
 
 def stepped_text(values: Collection[int], low: int, size: int) -> str | None:
-    """The same as `*` or `*/n`; None if it is no such set, or a single value."""
+    """The values as `*` or `*/n`; None if it is no such set, or a single value."""
     for step in range(1, size):
         if set(values) == set(range(low, low + size, step)):
             return "*" if step == 1 else f"*/{step}"

@@ -36,7 +36,7 @@ class Document(NamedTuple):
     """Of the file, counted from 1."""
     root: yaml.Node | None
     failure: Untranslatable | None = None
-    """Why there is no tree."""
+    """The reason why there is no tree."""
 
 
 _EVENTS: Final[type[yaml.SafeLoader | yaml.CSafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -96,7 +96,7 @@ def _document(text: str, first_line: int) -> Iterator[Document]:
 
 
 class Budget:
-    """How many keys and items of a file may still be looked at."""
+    """The number of keys and items of a file that may still be read."""
 
     def __init__(self) -> None:
         self._left = MAX_ITEMS

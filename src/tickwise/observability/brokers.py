@@ -57,5 +57,5 @@ class _WatchedConsumer:
 
 
 def watched(broker: Broker, metrics: Metrics) -> Broker:
-    """The same broker, with everything that happens to it in the metrics."""
+    """This broker, with its events in the metrics."""
     return cast("Broker", _WatchedBroker(broker, metrics))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Buffer(NamedTuple):
-    """How full one is."""
+    """The fill of a buffer."""
 
     items: int
     """In the unit of its limit: things, or bytes where its name says so."""

@@ -1,4 +1,4 @@
-"""How fast a bounded buffer empties, so that a caller that finds it full is told when there is room.
+"""The rate at which a bounded buffer empties, so that a caller that finds it full learns when there is room.
 
     waits ──► ▒▒▒▒▒▒▒▒ ──► leaves in lumps (a batch, a confirmation): the last few are remembered
                  full: Busy, `Retry-After` = when a lump will have left, behind all who were told before
@@ -23,7 +23,7 @@ MAX_WAIT_SECONDS: Final = 30.0
 
 class _Lump(NamedTuple):
     seconds: float
-    """How long the buffer worked on it."""
+    """The time that the buffer worked on it."""
     amount: int
 
 
@@ -41,7 +41,7 @@ class Drain:
         self._began = self._clock.monotonic()
 
     def left(self, amount: int) -> None:
-        """So much left it."""
+        """Note that this amount left the buffer."""
         now = self._clock.monotonic()
         self._lumps.append(_Lump(now - self._began, amount))
         self._began = now

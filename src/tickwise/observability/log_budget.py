@@ -26,7 +26,7 @@ class LogBudget:
         self._left_out = 0
 
     def room(self) -> int:
-        """How many lines may be written now. Asking takes nothing."""
+        """The number of lines that may be written now. A look takes none."""
         second = int(self._monotonic())
         if second != self._second:
             was_over = self._asked > self._per_second and second == self._second + 1
@@ -35,7 +35,8 @@ class LogBudget:
         return self._room
 
     def take(self, count: int = 1, at_most: int | None = None) -> int:
-        """How many of `count` lines may be written now, `at_most` so many of them; the others are counted."""
+        """Take up to `count` lines of the budget, `at_most` at a time, and return their number; the others are
+        counted."""
         self.room()
         self._asked += count
         granted = min(count, self._room if at_most is None else min(self._room, at_most))
@@ -44,7 +45,7 @@ class LogBudget:
         return granted
 
     def left_out(self) -> int:
-        """How many lines were not written since this was asked last; 0 while their second has not passed."""
+        """The number of lines that were not written since the last call; 0 while their second has not passed."""
         if not self._left_out or int(self._monotonic()) == self._second:
             return 0
         count, self._left_out = self._left_out, 0

@@ -105,7 +105,7 @@ class Metrics:
         )
 
     def _times(self, registry: CollectorRegistry) -> None:
-        """How long things took, and how many of them went together."""
+        """Declare the metrics of durations and batch sizes."""
         self._lateness = BatchHistogram(
             "tickwise_lateness_seconds",
             "Start of the first attempt minus the time it was due.",
@@ -243,7 +243,7 @@ class Metrics:
         )
 
     def _bounds(self, registry: CollectorRegistry) -> None:
-        """How full this process is, and how far behind; read at each scrape."""
+        """Declare the metrics of fill and lag of this process, read at each scrape."""
         self._buffer_items = Gauge(
             "tickwise_buffer_items", "The items in a bounded buffer of this process.", ["buffer"], registry=registry
         )
@@ -357,8 +357,8 @@ class Metrics:
         self._operated.labels("refused").inc(refused)
 
     def violated(self, invariant: str, count: int | None) -> None:
-        """How many violations of an invariant a whole pass found that it could not put right; None: it could not be
-        looked at."""
+        """Set the number of violations of an invariant that a whole pass found and could not repair; None: it could not
+        be checked."""
         self._violations.labels(invariant).set(float("nan") if count is None else count)
 
     def mended(self, invariant: str, count: int) -> None:

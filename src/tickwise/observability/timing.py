@@ -29,6 +29,6 @@ class _TimedStore(WrappedStore):
 
 
 def timed(store: Store, record: Callable[[str, float], None], monotonic: Callable[[], float]) -> Store:
-    """The same store; `record(method, seconds)` is called after each call, failed ones included. `method` is a label of
+    """This store; `record(method, seconds)` is called after each call, failed ones included. `method` is a label of
     metrics: `jobs.add` for `jobs.add`."""
     return cast("Store", _TimedStore(store, record, monotonic))

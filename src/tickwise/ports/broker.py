@@ -107,7 +107,7 @@ class BrokerState(NamedTuple):
 
 
 class ConsumerState(NamedTuple):
-    """The same of one consumer."""
+    """The state of one consumer."""
 
     reachable: bool
     """The broker answers, and messages may come: there are partitions for this one, which more members than

@@ -62,7 +62,7 @@ class Assignment(NamedTuple):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of a run: what a task hands to other systems to be done once."""
+        """One key for all attempts of a run: a task hands it to other systems, which then do a thing once."""
         return str(self.run_id)
 
 
@@ -181,7 +181,7 @@ class Reports(Protocol):
         ...
 
     def ended_many(self, endings: Sequence[tuple[UUID, Ending]]) -> None:
-        """The same for many at once, in the order in which they ended: one call for what came in one report."""
+        """Report many ends at once, in their order: one call for all that came in one report."""
         ...
 
 

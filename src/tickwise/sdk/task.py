@@ -41,7 +41,7 @@ class Context(NamedTuple):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of a run: hand it to systems that must do a thing once."""
+        """One key for all attempts of a run: hand it to systems that must do a thing once."""
         return str(self.run_id)
 
 

@@ -208,7 +208,7 @@ def held(since: float, due: float = NEVER, hold: Hold = Hold.PAUSED, **fields: A
 
 
 def outcome(claimed: Claimed, state: RunState = RunState.SUCCESS, **fields: Any) -> Outcome:
-    """How a claimed attempt ended; half a second of work, begun when it was claimed or due."""
+    """The outcome of a claimed attempt: half a second of work, begun when it was claimed or due."""
     started = max(claimed.now, claimed.due)
     given: dict[str, Any] = {
         "run_id": claimed.run_id,
@@ -221,5 +221,5 @@ def outcome(claimed: Claimed, state: RunState = RunState.SUCCESS, **fields: Any)
 
 
 def outcomes(claims: Sequence[Claimed], state: RunState = RunState.SUCCESS) -> list[Outcome]:
-    """The same outcome for each."""
+    """An outcome of one state for each claim."""
     return [outcome(claimed, state) for claimed in claims]

@@ -84,7 +84,7 @@ TICKWISE: Final = Protocol()
 
 
 class AttemptStage(StrEnum):
-    """How far an executor is with an attempt."""
+    """The stage of an attempt in an executor."""
 
     HELD = "held"
     STARTING = "starting"
@@ -93,7 +93,7 @@ class AttemptStage(StrEnum):
     REPORTING = "reporting"
     """It has told how it ended, and has no answer."""
     SILENT = "silent"
-    """The same, and it will not tell again: only without the guard."""
+    """Ended, and it will not report again: only without the guard."""
 
 
 class Number(NamedTuple):
@@ -214,7 +214,8 @@ class Model:
         self.moves: set[tuple[RunState, RunEvent]] = set()
 
     def starts(self) -> Iterator[ModelState]:
-        """Where it may begin: a run that may run again (and is guarded once it was lost), one that must not."""
+        """The states in which it may begin: a run that may run again (and is guarded once it was lost), one that must
+        not."""
         processes = tuple(ExecutorProcess(Number(name, 1)) for name in NAMES)
         yield ModelState(processes, once=False, guarded=False)
         yield ModelState(processes, once=True, guarded=True)
@@ -532,7 +533,7 @@ def _relevant(world: ModelState) -> ModelState:
 
 
 def _swapped(world: ModelState) -> ModelState:
-    """The same with the two names exchanged."""
+    """This state with the two names exchanged."""
 
     def of(number: Number) -> Number:
         return Number(1 - number.name, number.boot)

@@ -18,7 +18,7 @@ class Prepared(NamedTuple):
     cluster: str
     """The name of the store that the channels serve."""
     rights: int
-    """How many rights of users there are."""
+    """The number of rights of users."""
 
 
 def prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:

@@ -22,7 +22,7 @@ from tickwise.wiring.findings import DoctorFinding
 RECENT_SECONDS: Final = 7 * 86_400.0
 """A failover that lost something is worth a warning for so long."""
 MAX_TIMERS: Final = 5_000
-"""So many timers in the past are looked at: some seconds of a scheduler's work."""
+"""The most timers in the past that are looked at: some seconds of a scheduler's work."""
 MAX_JOBS_SHOWN: Final = 50
 PAGE: Final = "docs/how-to/failover-and-restore.md"
 WORDS: Final = {

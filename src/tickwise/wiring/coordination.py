@@ -1,4 +1,4 @@
-"""How the processes of one cluster hear of each other: inside one process, through the database, or through Redis.
+"""The coordination of the processes of one cluster: inside one process, through the database, or through Redis.
 
 Chosen by address: `signals_url`, or else that of the store. None of it is needed for anything to be right.
 """
@@ -20,11 +20,11 @@ from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
 
 BURST_SECONDS: Final = 2.0
-"""How much of what a key may do in the long run may come at once: clients work in bursts."""
+"""The part of a key's rate that may come at once: clients work in bursts."""
 
 
 class ApiProcessCount:
-    """How many there are, as was last heard."""
+    """The number of API processes, as last heard."""
 
     def __init__(self) -> None:
         self.count = 1

@@ -154,7 +154,7 @@ async def _blobs(settings: Settings) -> DoctorFinding:
 
 
 def _work_folders(settings: Settings) -> DoctorFinding:
-    """Where tasks of this machine's executors find the folder that they run in."""
+    """The work folders of the tasks of this machine's executors."""
     place = settings.data_dir / "work"
     with suppress(Misconfigured):  # `_tasks` says it
         users = task_users(settings.run_tasks_as, place)

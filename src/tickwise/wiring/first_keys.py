@@ -37,7 +37,7 @@ class FirstKey(NamedTuple):
 
     secret: str
     file: Path | None
-    """Where it is; None: nowhere, it must be shown."""
+    """The file of the key; None: there is none, and the key must be shown."""
 
 
 def check_bootstrap_key(settings: Settings) -> None:
@@ -145,7 +145,7 @@ def banner(address: str, admitted: Admitted) -> None:
 
 @contextlib.contextmanager
 def client_file(data_dir: Path, url: str, key: str, database_url: str) -> Iterator[None]:
-    """Where the command line looks, `doctor` also for the database; gone after an orderly end."""
+    """The file in which the command line finds the server, and `doctor` the database; removed at an orderly end."""
     file = data_dir / "client.json"
     facts = {"url": url, "key": key, "pid": os.getpid(), "database_url": database_url}
     write_private(file, json.dumps(facts) + "\n")

@@ -31,7 +31,7 @@ PAGE: Final = 1_000
 AT_ONCE: Final = 8
 """Runs whose attempts are asked for at the same time: fewer than a store has connections."""
 MAX_FINDINGS: Final = 1_000
-"""So many findings are kept with their sentences; all are counted."""
+"""The most findings that are kept with their sentences; all are counted."""
 ONCE: Final = frozenset({ScheduleType.IMMEDIATE, ScheduleType.FUTURE})
 
 UNSEEN: Final = (

@@ -23,7 +23,7 @@ from tickwise.ports.broker import Broker
 from tickwise.wiring.startup_wait import StartupWait
 
 AGAIN_SECONDS: Final = 1.0
-"""How soon a broker that is away is looked for again."""
+"""The interval of looks for a broker that is away."""
 
 logger = structlog.get_logger("tickwise.wiring")
 

@@ -48,7 +48,7 @@ def _report() -> None:
 
 
 def _waits(coroutine: Any) -> list[str]:
-    """Where a task waits, the innermost last."""
+    """The frames in which a task waits, the innermost last."""
     places: list[str] = []
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         places.append(_place(traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)))

@@ -79,7 +79,7 @@ class Runtime:
     """The name of the store, with which what goes through the broker is signed; empty without a broker."""
     signals: Signals
     coordination: Coordination
-    """How it hears of the other processes; the signals are part of it."""
+    """The coordination with the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
 

@@ -23,9 +23,9 @@ DESCRIPTORS_KEPT: Final = 256
 """File descriptors that are not for clients: the store's connections, tasks, files."""
 CONNECTIONS_LEAST: Final = 64
 SHUTDOWN_SECONDS: Final = 5
-"""How long requests that are under way may take when the API stops."""
+"""The longest time that requests under way may take when the API stops."""
 TICK_SECONDS: Final = 1.0
-"""How often the time in the answers' headers is read, and deadlines are looked at."""
+"""The interval at which the time in answers' headers is read and deadlines are checked."""
 
 
 class _Server(uvicorn.Server):

@@ -90,10 +90,10 @@ class Simulation:
     end: float
     outages: Sequence[tuple[float, float]] = ()
     run_seconds: float = 0.0
-    """How long each run takes."""
+    """The duration of each run."""
     rules: Sequence[StoredRule] = ()
     step_seconds: float | None = None
-    """How far time is moved at once; None: as suits the jobs."""
+    """The step of time; None: as suits the jobs."""
 
 
 def subject_of(job: Mapping[str, Any], number: int) -> Subject:
@@ -139,7 +139,7 @@ async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]
 
 
 def _simulate_shared(simulation: Simulation, shares: int) -> Iterator[Sequence[Happening]]:
-    """The same, by processes of our own."""
+    """Simulate in several processes."""
     # Spawned, not forked: a forked child of a process with threads may inherit a lock that nobody lets go.
     context = multiprocessing.get_context("spawn")
     children = [_Child(context, replace(simulation, subjects=simulation.subjects[n::shares])) for n in range(shares)]
@@ -285,7 +285,7 @@ def _new_job(subject: Subject, now: float, calendars: Collection[str]) -> NewJob
 
 
 def _stable_id(text: str) -> UUID:
-    """The same id for the same job each time, so that `H` and jitter fall on the same places."""
+    """An id that is equal for equal jobs each time, so that `H` and jitter fall on the same places."""
     return time_id(0, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).digest())
 
 

@@ -17,9 +17,9 @@ from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.roles.shared.service import wait_for
 
 PERSON_SECONDS: Final = 60.0
-"""How long `up` waits."""
+"""The time that `up` waits."""
 TELL_SECONDS: Final = 10.0
-"""How often it is said that something is still waited for."""
+"""The interval of notices that something is still waited for."""
 LOOK_SECONDS: Final = 1.0
 
 T = TypeVar("T")

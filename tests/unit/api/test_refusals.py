@@ -412,7 +412,7 @@ class LateStore(MemoryStore):
     ("run", "timer", "executors", "says"),
     [
         (59.0, 59.0, 0, None),
-        (61.0, 0.0, 0, "the oldest run is late by 61 s, and no executor is alive"),
+        (61.0, 0.0, 0, "the oldest run is late by 61 s, and no executor is active"),
         (1e6, 0.0, 1, None),
         (0.0, 61.0, 1, "the oldest timer is late by 61 s"),
     ],

@@ -55,7 +55,7 @@ class Head(NamedTuple):
     """Place of its channel in the consumer's list; 0 comes first."""
     sent_at: float
     available: int
-    """How many of its partition could be taken."""
+    """The number of messages of its partition that could be taken."""
 
 
 Place = TypeVar("Place", bound=Hashable)

@@ -116,7 +116,7 @@ class Exchange:
         return next(self._turns) % self.partitions if message.key is None else self.partition_of(message.key)
 
     def partition_of(self, key: bytes) -> int:
-        """Where a key belongs."""
+        """The partition of a key."""
         return zlib.crc32(key) % self.partitions
 
     def log(self, place: MemoryPartition) -> Log:

@@ -66,7 +66,7 @@ class _Moment(NamedTuple):
 
 
 class _Length(NamedTuple):
-    """How long an event lasts: in real time, or (whole days that were said as such) on the wall clock."""
+    """The duration of an event: in real time, or (whole days that were said as such) on the wall clock."""
 
     time: timedelta
     on_wall: bool

@@ -36,7 +36,7 @@ class Unreadable(Exception):
 
 
 class Frequency(StrEnum):
-    """How long a period is."""
+    """The length of a period."""
 
     DAILY = "DAILY"
     WEEKLY = "WEEKLY"
@@ -239,7 +239,7 @@ def _by_year(rule: Recurrence) -> bool:
 
 
 def _periods_between(rule: Recurrence, start: date, first: date) -> int:
-    """How many times `interval` periods lie, at least, between two days."""
+    """The least number of times that `interval` periods fit between two days."""
     if rule.frequency is Frequency.YEARLY:
         periods = first.year - start.year
     elif rule.frequency is Frequency.MONTHLY:

@@ -139,7 +139,7 @@ def _version(folder: Path) -> str | None:
 
 
 def usable_by(binaries: Binaries, account: Account | None, copies: Path) -> Binaries:
-    """The same programs, copied once below `copies` if the server's user cannot run them where they are.
+    """These programs, copied once below `copies` if the server's user cannot run them where they are.
 
     A virtual environment below /root is the usual case. Copies of other versions are removed.
     """

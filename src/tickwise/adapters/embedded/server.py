@@ -152,7 +152,7 @@ class ServerProcess:
 
 
 def dying_with_parent(command: list[str | Path]) -> list[str | Path]:
-    """The same command, which gets a fast shutdown from the kernel when we are killed; unchanged if we cannot.
+    """This command with a fast shutdown from the kernel when we are killed; unchanged if we cannot.
 
     `setpriv` does it without code between fork and exec. It becomes the server, so the process id is the server's.
     """

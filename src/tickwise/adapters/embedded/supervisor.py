@@ -54,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the server listens: a Unix socket in a folder, or a port of 127.0.0.1 if the folder's path is too long."""
+    """The address of the server: a Unix socket in a folder, or a port of 127.0.0.1 if the folder's path is too long."""
 
     sockets: Path
     port: int | None

@@ -61,5 +61,5 @@ def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, st
 
 
 def context_headers(assignment: Assignment) -> Mapping[str, str]:
-    """The same as headers: `Tickwise-Job-Id` and so on. The payload is the body's business."""
+    """The context as headers: `Tickwise-Job-Id` and so on. The payload is the body's business."""
     return {f"Tickwise-{name.replace('_', '-').title()}": value for name, value in _facts(assignment)}

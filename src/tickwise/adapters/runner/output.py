@@ -16,17 +16,17 @@ from tickwise.ports.blobs import Blobs, log_chunk_key
 from tickwise.ports.clock import Clock
 
 FLUSH_SECONDS = 0.5
-"""How old output may get before a reader in another process can see it."""
+"""The greatest age of output that a reader in another process cannot see yet."""
 CHUNK_BYTES = 1 << 20
 """Most bytes of one chunk, so that a reader never has to hold more."""
 TAIL_BYTES = 2_000
-"""How much of the end of the output an error message may quote."""
+"""The part of the end of the output that an error message may quote."""
 WAITING_SECONDS = 600.0
-"""How long a successful run waits for a blob store that is full or away: a failed run would repeat its work."""
+"""The time that a successful run waits for a blob store that is full or away: a failed run would repeat its work."""
 CLOSING_TRIES = 5
-"""How often the end of any other log is offered to a blob store that is away, before it is given up."""
+"""The number of times that the end of any other log is offered to a blob store that is away, before it is given up."""
 MAX_CLOSING_SECONDS = 30.0
-"""How long the end of any other run waits for its log at most."""
+"""The longest time that the end of any other run waits for its log."""
 MAX_PENDING_BYTES = 4 << 20
 """Output that waits to be stored before its source is made to wait, or loses what it says further."""
 DROPPED = b"\n[output was dropped here: blob storage could not keep up]\n"
@@ -55,7 +55,7 @@ class OutputSink:
 
     @property
     def is_full(self) -> bool:
-        """So much waits to be stored that nothing should be added."""
+        """Whether so much waits to be stored that nothing should be added."""
         return len(self._pending) > MAX_PENDING_BYTES
 
     async def room(self) -> None:
@@ -66,7 +66,7 @@ class OutputSink:
 
     @property
     def lost(self) -> str | None:
-        """Why some of the output could not be stored; None: all of it is, once this is closed."""
+        """The reason why some of the output could not be stored; None: all of it is, once this is closed."""
         return self._lost
 
     @property

@@ -21,7 +21,7 @@ MAX_CALLERS: Final = 10_000
 """Callers whose counts one process keeps; those who have been quiet longest are forgotten first, which lets them burst
 again."""
 AWAY_SECONDS: Final = 1.0
-"""How often a shared count that failed is tried again, beside the requests."""
+"""The interval of attempts at a shared count that failed, beside the requests."""
 COUNT_SECONDS: Final = 0.25
 """The longest wait of a request for a count that does not answer; once, then this process counts for itself."""
 NOBODY: Final[Mapping[str, int]] = {"-": 0}
@@ -36,7 +36,7 @@ class Standing(NamedTuple):
     granted: int
     """Of the requests that were counted."""
     ahead_seconds: float
-    """How far the caller's theoretical time is ahead of now."""
+    """The distance of the caller's theoretical time from now."""
 
     def passed(self, pace: Pace, turn: int) -> Passed:
         """The answer to the request that was counted as number `turn`, from 0."""

@@ -112,7 +112,7 @@ class CalendarItem(RuleView, kw_only=True):
 
     timezone: str
     entries: int
-    """How many days, hours, windows and periods it comes to."""
+    """The number of its days, hours, windows and periods."""
     ics: bool
     """It was made from an iCalendar file."""
     holidays: HolidaysBody | None

@@ -37,7 +37,7 @@ class CauseView(msgspec.Struct, kw_only=True):
 
 
 class ExplanationView(msgspec.Struct, kw_only=True):
-    """Why."""
+    """An explanation."""
 
     code: Because
     """Stable. New ones may come."""
@@ -53,7 +53,7 @@ class ExplanationView(msgspec.Struct, kw_only=True):
 
 
 async def job_explain(call: Call) -> Reply:
-    """Why a job did, or did not, run."""
+    """An explanation a job did, or did not, run."""
     query: ExplainQuery = call.query
     job_id = call.uuid("job_id", "job")
     found = await call.control.explain.job(call.principal, job_id, given_instant(query.at))
@@ -61,7 +61,7 @@ async def job_explain(call: Call) -> Reply:
 
 
 async def run_explain(call: Call) -> Reply:
-    """Why a run is where it is."""
+    """An explanation a run is where it is."""
     return answer(200, _view(await call.control.explain.run(call.principal, call.uuid("run_id", "run")), None))
 
 

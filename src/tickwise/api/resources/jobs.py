@@ -97,13 +97,13 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class BatchQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How a batch is stored."""
+    """The options of a batch."""
 
     atomic: Annotated[bool, Meta(description="All or none.")] = False
 
 
 class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How a change is made."""
+    """The options of a change."""
 
     dry_run: Annotated[bool, Meta(description="Answer the difference in the next 20 fires; change nothing.")] = False
     if_version: (
@@ -307,7 +307,7 @@ async def job_change(call: Call) -> Reply:
 
 
 async def job_patch(call: Call) -> Reply:
-    """The same; a merge patch also changes members of the objects that it is about."""
+    """Change a job; a merge patch also changes members of objects."""
     if call.media != MERGE_PATCH:
         return await job_change(call)
     query: ChangeQuery = call.query

@@ -37,12 +37,12 @@ class KeyView(msgspec.Struct, kw_only=True):
     """All in which it works; `*`: each one, and the installation itself."""
     permissions: list[str]
     scopes: list[str]
-    """The same, under its earlier name."""
+    """`permissions` under its earlier name."""
     origin: KeyOrigin
     """`made` on request, by the `setting` bootstrap_key, as the `first` one of the installation, or for the `local`
     command line of an `up`."""
     prefix: str | None
-    """How the secret begins."""
+    """The beginning of the secret."""
     created_by: str | None
     created_at: Instant
     expires_at: Instant | None

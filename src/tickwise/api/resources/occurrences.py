@@ -46,7 +46,7 @@ class TimeLineEntry(msgspec.Struct, kw_only=True):
     nominal_time: Instant
     """The time that the schedule names; of several, the first."""
     due_time: Instant | None
-    """When its run is due; null: it does not run."""
+    """The due time of its run; null: it does not run."""
     kind: OccurrenceKind
     outcome: str
     """Of what is on record: the run's status. Else what becomes of it as far as it is known: fire, skip or defer."""

@@ -52,7 +52,7 @@ class OperationAccepted(msgspec.Struct, kw_only=True):
 
     operation_id: UUID
     matched: int | None
-    """How many there are at the moment; null: more than are counted."""
+    """The number of targets at the moment; null: more than are counted."""
 
 
 class RunsMatched(msgspec.Struct, kw_only=True):
@@ -88,7 +88,7 @@ class OperationView(msgspec.Struct, kw_only=True):
     """The route that asked for it, such as `runs:cancel`."""
     status: OperationStatus
     matched: int | None
-    """How many there were when it was asked for; null: more than were counted."""
+    """The number of targets at the time of the request; null: more than were counted."""
     done: int
     refused: int
     problems: list[BulkProblem]

@@ -21,7 +21,7 @@ class RoleView(msgspec.Struct, kw_only=True):
     """The host and the process, as in logs."""
     version: str
     since: Instant | None
-    """When it was ready, by the clock of its machine."""
+    """The time at which it was ready, by the clock of its machine."""
     health_url: Annotated[str, Meta(extra_json_schema={"format": "uri"})] | None
     serves: list[str]
     """The parts that it serves, of an API or a recorder."""

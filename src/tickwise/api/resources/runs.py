@@ -144,7 +144,7 @@ async def runs_list(call: Call) -> Reply:
 
 
 async def run_counts(call: Call) -> Reply:
-    """How many came on record, by the hour."""
+    """Count the runs that came on record, by the hour."""
     since, until = given_instant(call.query.since), given_instant(call.query.until)
     try:
         tallies = await call.control.runs.tally(call.principal, since, until)

@@ -48,7 +48,8 @@ class FireView(msgspec.Struct, kw_only=True):
     decision: OccurrenceFate
     """As far as it is known now: earlier runs may still go on by then."""
     due: Instant | None
-    """When its run is due, in UTC: later than the nominal time by jitter, or by what it is deferred; null: skipped."""
+    """The due time of its run in UTC: later than the nominal time by jitter, or by what it is deferred; null:
+    skipped."""
     clock_change: bool
     """The job's clock is changed on this day."""
     note: str | None
@@ -70,7 +71,7 @@ class OccurrenceView(msgspec.Struct, kw_only=True):
     run_id: UUID
     nominal_time: Instant
     due_time: Instant | None
-    """When it runs; null: it does not."""
+    """The time at which it runs; null: it does not."""
     status: RunState
     """SKIPPED or QUEUED; DISPATCHED: an executor was asked to give it up, and does unless it has begun."""
 
@@ -90,7 +91,7 @@ class BackfillView(msgspec.Struct, kw_only=True):
 
 
 class BackfillCancelled(msgspec.Struct, kw_only=True):
-    """How many unfinished runs were ended, or asked to end."""
+    """The number of unfinished runs that were ended, or asked to end."""
 
     cancelled: int
 

@@ -20,7 +20,7 @@ from tickwise.cli.session import Session, server_options, utc_option, view_optio
 from tickwise.domain.job_fields import SCHEDULE_FIELDS
 
 MAX_COUNTED: Final = 1_000
-"""So many occurrences the server counts, and runs at once."""
+"""The most occurrences that the server counts, and runs at once."""
 
 
 @click.command()

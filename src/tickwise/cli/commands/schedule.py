@@ -27,7 +27,7 @@ from tickwise.domain.zones import Dst, GapRule, RepeatRule, zone_named
 COUNT: Final = 10
 MAX_COUNT: Final = 10_000
 MAX_GAPS: Final = 1_000
-"""So many changes of the clock are told of at which times are left out, …"""
+"""The most changes of the clock that are listed at which times are left out, …"""
 GAPS_SECONDS: Final = 100 * 366 * 86_400.0
 """… and so far ahead."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # a wall time has no zone

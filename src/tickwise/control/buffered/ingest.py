@@ -50,10 +50,10 @@ from tickwise.roles.shared.messages import NewJobPart, Request, encode
 from tickwise.roles.shared.signatures import signed
 
 CLOCKS_SECONDS: Final = 5.0
-"""So far the clocks of broker, store and API may lie apart when it is told whether a request was applied."""
+"""The greatest difference between the clocks of broker, store and API for which the state of a request is right."""
 MAX_SENDING_SECONDS: Final = 60.0
-"""So long a request may be on its way to the broker after its id was made, as shipped: what waits in line, and a send
-that is confirmed late. An id is "pending" so much longer, though nobody ever sent it."""
+"""The longest time from a request's id to its arrival at the broker: its wait in line, and a late confirmation. An id
+that was never sent counts as pending for this time."""
 MAX_PENDING_SECONDS: Final = 7 * 86_400.0
 """A broker keeps requests about so long; what is older by its id is not pending."""
 
@@ -134,8 +134,8 @@ class BufferedIngest:
     async def accept_many(
         self, who: Principal, bodies: Sequence[JobBody | Refused], once: Once | None = None
     ) -> Sequence[PendingRequest | Refused] | None:
-        """The same for each job of a batch. None: one of them is too large. Raises as `accept`, if nothing was taken in
-        or nobody knows."""
+        """Take each job of a batch in. None: one of them is too large. Raises as `accept`, if nothing was taken in or
+        nobody knows."""
         name = None if once is None else self._name_of(who, once)
         if name is not None and once is not None:
             self._is_repeat(name, once)

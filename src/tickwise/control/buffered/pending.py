@@ -122,7 +122,7 @@ class Pendings:
         return self._by_job[_slot(kind)].find((namespace, job_id))
 
     async def of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> PendingRequest | None:
-        """The same of any process that told of it."""
+        """The pending request of any process that announced it."""
         return self.own(namespace, job_id, kind) or await self._told(namespace, _slot(kind), job_id)
 
     async def of_operation(self, namespace: str, operation: UUID) -> PendingRequest | None:

@@ -57,7 +57,7 @@ from tickwise.ports.store import (
 )
 
 MAX_COUNTED: Final = 100_000
-"""So many subjects are counted before an operation begins: a figure to compare its progress with, not to wait for."""
+"""The most targets that are counted before an operation begins: a figure to compare its progress with."""
 SAMPLE: Final = 10
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -78,7 +78,7 @@ class Accepted(NamedTuple):
 
     operation_id: UUID
     matched: int | None
-    """How many there are; None: more than were counted."""
+    """The number of targets; None: more than were counted."""
 
 
 class OperationRequest(NamedTuple):

@@ -53,11 +53,11 @@ from tickwise.ports.store import (
 REPEATED_PAGES: Final = 4
 """The effects of so many unrecorded pages are found again, and counted as done."""
 MAX_PROBLEMS: Final = 20
-"""So many refusals of an operation are told of; the others are only counted."""
+"""The most refusals of an operation that are listed; the others are only counted."""
 
 
 AT_ONCE: Final = 16
-"""So many effects of a page are under way at the same time."""
+"""The most effects of a page that are under way at the same time."""
 CHANGED_SINCE: Final = (
     "the job was changed after the operation was asked for, so it is left alone; ask again to have it done"
 )
@@ -104,7 +104,7 @@ class OperationPage(NamedTuple):
     """The result of one page."""
 
     cursor: str | None
-    """Where the next one begins; None: this was the last."""
+    """The cursor of the next page; None: this was the last."""
     done: int
     refused: int
     problems: str

@@ -246,7 +246,7 @@ class RunFacts:
 
     @property
     def began(self) -> float | None:
-        """When its task first began."""
+        """The time at which its task first began."""
         starts = [self.run.started_at, *(each.started_at for each in self.attempts)]
         return min((start for start in starts if start is not None), default=None)
 

@@ -63,8 +63,7 @@ class JobExplanations:
         self._runs = runs
 
     async def explained(self, row: JobRow, at: float | None = None) -> Explanation:
-        """Why a job does at a time what it does, did or will do; at None: at the moment. Raises `Invalid` for a time
-        too far ahead."""
+        """Explain what a job does, did or will do at a time; None: now. Raises `Invalid` for a time too far ahead."""
         standing = await self.standing(row)
         if at is None:
             return await self._at_present(standing)

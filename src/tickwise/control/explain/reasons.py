@@ -1,4 +1,4 @@
-"""Why a run ran when it did, waits, or did not run: what is on record of it, judged and put into one sentence.
+"""The reason why a run ran, waits, or did not run: its record, judged and put into one sentence.
 
         Facts (run, attempts, executors, absences, …) ──► judged ──► Explanation(code, sentence, data, causes)
 
@@ -65,7 +65,7 @@ _ASKED: Final = (Trigger.RUN_NOW, Trigger.RETRY)
 
 
 def judged(facts: RunFacts) -> Explanation:
-    """Why the run is where it is."""
+    """The explanation of the state of a run."""
     state = facts.run.state
     if state is RunState.SKIPPED:
         return _skipped(facts)
@@ -228,7 +228,7 @@ def _waited_for(facts: RunFacts, due: float, began: float) -> RunRow | None:
 
 
 def _without_executor(facts: RunFacts, began: float) -> Cause | None:
-    """When it was due, no executor was alive, or none that could take it."""
+    """No executor was active at its due time, or none that could take it."""
     due = facts.run.due_at
     anybody = _alive_from(facts.executors, due)
     if anybody is None or anybody - due > ON_TIME_SECONDS:
@@ -358,7 +358,7 @@ def _along_the_way(facts: RunFacts) -> list[Cause]:
 
 
 def _moved(facts: RunFacts) -> Cause | None:
-    """Why it was due later than the schedule named."""
+    """The reason why it was due later than the schedule named."""
     run, schedule = facts.run, facts.schedule
     if schedule is None or run.trigger != Trigger.SCHEDULE:
         return None
@@ -440,7 +440,7 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
         words += f"; the last one failed: {error}" if error else ""
         return Because.WAITING_BACKOFF, words, {"ready_time": written(run.ready_at), "failures": run.failures}
     if not facts.active:
-        return Because.WAITING_NO_EXECUTOR, "waits: no executor is alive; start one", {}
+        return Because.WAITING_NO_EXECUTOR, "waits: no executor is active; start one", {}
     missing = None
     if facts.job is not None:
         offered = {name for each in facts.active for name in each.functions}

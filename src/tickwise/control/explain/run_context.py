@@ -17,7 +17,7 @@ from tickwise.ports.store import JobRow, LetterResolution, LetterRow, RunQuery, 
 
 RUNNING_LOOKED_AT: Final = 500
 MAX_HOLDERS: Final = 20
-"""So many holders of slots are told of, among so many runs that go on."""
+"""The most holders of slots that are listed, among as many unfinished runs."""
 
 
 class RunContext:

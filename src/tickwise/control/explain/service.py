@@ -23,13 +23,13 @@ class ExplainService:
 
     @requires(Permission.RUNS_READ)
     async def run(self, who: Principal, run: UUID) -> Explanation:
-        """Why a run is where it is. Raises `NotFound`."""
+        """Explain the state of a run. Raises `NotFound`."""
         row = await self._context.run(who, run)
         job = await self._context.store.jobs.get(who.namespace, row.job_id)
         return await self._runs.explained(row, None if job is None else await self._jobs.standing(job))
 
     @requires(Permission.RUNS_READ)
     async def job(self, who: Principal, job_id: UUID, at: float | None = None) -> Explanation:
-        """Why a job does at a time what it does, did or will do; at None: at the moment. Raises `NotFound`; `Invalid`
-        for a time too far ahead."""
+        """Explain what a job does, did or will do at a time; None: now. Raises `NotFound`; `Invalid` for a time too far
+        ahead."""
         return await self._jobs.explained(await self._context.job(who, job_id), at)

@@ -1,6 +1,6 @@
-"""Why a run waits for a limit or a queue, how it came to its end, what started it and what it started.
+"""The waits of a run for a limit or a queue, its end, and the runs before and after it.
 
-A part of `judging`: the same facts, the same rule that nothing is claimed that they do not bear out.
+A part of `reasons`: it uses the same facts, and claims nothing that they do not show.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwise.ports.store import Incident, LetterRow, LetterStatus, RunRow
 
 BY_RULE: Final = "Its job says not to try again after"
 BY_DEADLINE: Final = "(retry.deadline_seconds)"
-"""How the error of a run ends that was given up by a rule of its job, or for its deadline (`domain.retry`)."""
+"""The end of the error of a run that was given up by a rule of its job, or for its deadline (`domain.retry`)."""
 TOLD_HOLDERS: Final = 5
 POISON: Final = "poison"
 """The reason of a run that was given up, and of the last of its attempts that were lost."""

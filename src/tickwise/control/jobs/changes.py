@@ -36,7 +36,7 @@ from tickwise.ports.store import EndedOperation, JobChange, JobRow, RunQuery
 
 COMPARED_FIRES: Final = 20
 MAX_AHEAD: Final = 1_000
-"""So many occurrences that were made or skipped ahead of their time are known when a schedule is changed."""
+"""The most occurrences made or skipped ahead of their time that a change of the schedule looks at."""
 MAX_RANGES: Final = 20
 """And so many of the last records of skips are looked at for one that lasts until after now."""
 
@@ -71,7 +71,7 @@ class AcceptedChange(NamedTuple):
     """A change that was accepted to be made later."""
 
     at: float
-    """When, by the store's clock as far as it was known."""
+    """The time of acceptance, by the store's clock as far as it was known."""
     operation: EndedOperation
     """The records that are written with it."""
 
@@ -245,7 +245,7 @@ def _task(row: JobRow, definition: Definition) -> CheckedTask:
 
 
 def _zone_warning(body: JobBody, old: Definition, changed: Replanned | None) -> tuple[str, ...]:
-    """A schedule is replaced as a whole, its zone included: who did not think of that reads it here."""
+    """The warning that a new schedule without a zone replaces the old zone too."""
     if changed is None or not changed.anew or changed.timing.plan.cron_expression is None or body.timezone:
         return ()
     zone = changed.timing.plan.timezone

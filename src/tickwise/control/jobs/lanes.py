@@ -15,7 +15,7 @@ _ANYWHERE: Final = Lane()
 
 
 def lane(body: JobBody, task: CheckedTask, offered: frozenset[str], before: Lane = _ANYWHERE) -> Lane:
-    """Where its runs wait. The labels that hold a colon are ours: they say what an executor must be able to run."""
+    """The lane of its runs. Labels with a colon are Tickwise's own: they name what an executor must be able to run."""
     if before is _ANYWHERE and body.requires is UNSET and body.queue is UNSET and body.priority is UNSET:
         return usual_lane(task.kind, task.function, offered=task.function in offered)
     own = before.requires if body.requires is UNSET else tuple(body.requires or ())
@@ -27,7 +27,7 @@ def lane(body: JobBody, task: CheckedTask, offered: frozenset[str], before: Lane
 
 @lru_cache(maxsize=4096)
 def usual_lane(kind: str, function: str | None, *, offered: bool) -> Lane:
-    """Where runs of a job wait that says nothing of it. `offered`: an active executor has the function."""
+    """The lane of the runs of a job that names none. `offered`: an active executor has the function."""
     return Lane(DEFAULT_QUEUE, DEFAULT_PRIORITY, labels_of((), kind, function, offered))
 
 

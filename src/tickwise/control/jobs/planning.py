@@ -76,7 +76,7 @@ class Timing(msgspec.Struct, frozen=True):
 
     plan: Plan
     due: float | None
-    """When it fires first; None for an IMMEDIATE one (at once) and for one that never will."""
+    """The time of its first fire; None for an IMMEDIATE one (at once) and for one that never will."""
     recurs: bool = False
     """There may be further runs of it: ON_DEMAND too."""
     never: bool = False

@@ -299,7 +299,7 @@ class Keyed(NamedTuple):
 
 
 def with_keys(definition: Definition, keyed: Keyed, sent: Collection[str]) -> Definition:
-    """The same with the texts by which stores know its limits. `sent`: the fields of the body, for pointers."""
+    """The definition with the texts by which stores know its limits. `sent`: the fields of the body, for pointers."""
     keys = limit_keys(definition.concurrency, definition.rate, keyed, sent)
     if keys == {"limit_key": definition.limit_key, "rate_key": definition.rate_key}:
         return definition

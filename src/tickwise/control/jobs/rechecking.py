@@ -151,7 +151,7 @@ def _task(definition: Definition, scene: Scene, check: TaskCheck) -> CheckedTask
 
 
 def _lane(job: NewJob, task: CheckedTask) -> Lane:
-    """Where its runs wait: the labels that are ours follow from the task. Raises `Invalid`."""
+    """The lane of its runs; Tickwise's own labels follow from the task. Raises `Invalid`."""
     requires = job.lane.requires
     if all(requires != labels_of(requires, task.kind, task.function, offered) for offered in (True, False)):
         raise Invalid("a label with a colon is not one that its task needs", pointer="/requires")

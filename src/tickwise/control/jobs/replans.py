@@ -31,7 +31,7 @@ KEPT_AHEAD_SECONDS: Final = 30.0
 well beyond any horizon of a scheduler."""
 KEPT_MAX: Final = 64
 MAX_CLOSED: Final = 64
-"""So many closed occurrences are passed over in search of those of a pause that may run."""
+"""The most closed occurrences that are passed over in search of those of a pause that may run."""
 CHANGED: Final = "the schedule was changed before they could run"
 
 
@@ -108,7 +108,7 @@ def _redecided(row: JobRow, before: Plan, plan: Plan, schedule: Schedule, now: f
 
 
 def _fired(row: JobRow, old: Schedule, now: float) -> int:
-    """How many runs the schedule has made, without those that are made ahead and are made anew, or not, by now."""
+    """The number of runs that the schedule has made, without those made ahead, which the new plan decides anew."""
     if row.timer is None:
         # It is over. If not by its end, then by the number of its runs.
         return (old.max_runs or 0) if schedules.next_fire(old, now) is not None else 0
@@ -159,7 +159,7 @@ def was_paused(row: JobRow) -> str:
 
 
 def paused_note(row: JobRow) -> str:
-    """The same of a pause that goes on, with its end."""
+    """The note on a pause that goes on, with its end."""
     until = "" if row.pause_until is None or row.pause_until == NEVER else f" until {written(row.pause_until)}"
     who = f" by {row.paused_by}" if row.paused_by else ""
     return f"{PAUSED_SENTENCE}{who}{until}" + (f": {row.pause_reason}" if row.pause_reason else "")
@@ -225,7 +225,7 @@ def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: ScheduleRules | Non
 
 
 def _widest(plan: Plan) -> float:
-    """How long after its nominal time the schedule itself may make a run due, in seconds."""
+    """The greatest delay of a run after its nominal time by the schedule itself, in seconds."""
     return plan.jitter_seconds or plan.window_seconds or 0.0
 
 
@@ -293,7 +293,7 @@ def _missed(
 
 
 def _wanted(schedule: Schedule, since: float, body: ResumeBody, now: float) -> int:
-    """How many occurrences of a pause are to be made up for, at most."""
+    """The greatest number of occurrences of a pause that are made up for."""
     if body.missed is not MissedMode.RUN_ALL:
         return 1 if body.missed is MissedMode.RUN_LATEST else 0
     if body.limit is not None:

@@ -48,10 +48,10 @@ Verdict = Submitted | Refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommit:
-    """How concurrent submits share one write."""
+    """The terms on which concurrent submits share one write."""
 
     seconds: float = 0.003
-    """How long a submit may wait for others under load."""
+    """The longest time that a submit may wait for others under load."""
     limit: int = 500
     """Jobs of one write."""
     waiting_max: int = 20_000
@@ -239,7 +239,7 @@ def _tell(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tu
 
 
 def refusal_of(added: Added, job: NewJob) -> Conflict | None:
-    """Why the store did not take a job; None: it did."""
+    """The reason why the store did not take a job; None: it did."""
     if added is Added.CREATED or added is Added.REPEATED:
         return None
     if added is Added.ID_TAKEN:

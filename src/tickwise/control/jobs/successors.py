@@ -25,7 +25,7 @@ MAX_SUCCESSORS: Final = 20
 MAX_CHAIN: Final = 100
 """Jobs that follow one after the other: a longer chain is most likely a circle that nobody meant."""
 MAX_JOBS: Final = 1_000
-"""So many jobs are looked at to find that out, and so many different ones may be named in one request."""
+"""The most jobs that are looked at to find that out, and that one request may name."""
 
 References = str | list[str] | UnsetType | None
 

@@ -35,7 +35,7 @@ class Credentials:
 
     @property
     def stale_seconds(self) -> float:
-        """How long a key that the store knew counts while the store is away."""
+        """The time for which a known key counts while the store is away."""
         return 0.0 if self._breaker is None else STALE_SECONDS
 
     async def find(self, digest: bytes) -> FoundKey | None:
@@ -56,7 +56,7 @@ class KeyUses:
         self._keys = keys
         self._clock = clock
         self._used: dict[UUID, float] = {}
-        """When each was used last, on our monotonic clock."""
+        """The last use of each key, on our monotonic clock."""
         self._task: asyncio.Task[None] | None = None
 
     def note(self, found: FoundKey | None) -> FoundKey | None:

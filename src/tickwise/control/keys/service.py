@@ -165,7 +165,7 @@ class KeyService:
         return row
 
     def _expiry(self, who: Principal, wanted: datetime | UnsetType | None, now: float) -> float | None:
-        """When the new key expires: when that is said, else with the key that asks."""
+        """The expiry of the new key: as requested, else that of the requesting key."""
         if wanted is UNSET:
             return who.expires_at
         expires_at = None if wanted is None else instant_within(wanted, "/expires_at")

@@ -30,7 +30,7 @@ TYPE: Final = "at+jwt"
 AUDIENCE: Final = "tickwise"
 ACCESS_SECONDS: Final = 600.0
 SKEW_SECONDS: Final = 30.0
-"""So far may the clocks of two API processes be apart."""
+"""The greatest difference between the clocks of two API processes."""
 TOKEN_BYTES_MAX: Final = 4_096
 _REQUIRED: Final = ["iss", "aud", "sub", "jti", "iat", "nbf", "exp", "sid", "gen"]
 

@@ -37,7 +37,7 @@ from tickwise.ports.store import (
 )
 
 MAX_CHAIN: Final = 50
-"""So many runs before and after one are told of: who redrives more often than that has another problem."""
+"""The most runs before and after one that are listed. A longer chain of redrives points to another problem."""
 
 
 class LetterDetails(NamedTuple):

@@ -24,7 +24,7 @@ class LogChunk(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Where to go on reading."""
+        """The offset at which to go on reading."""
         return self.offset + len(self.content)
 
 

@@ -36,7 +36,7 @@ from tickwise.roles.shared.served_queues import not_offered, unserved
 DAY_SECONDS: Final = 86_400.0
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
-NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
+NO_EXECUTOR: Final = "no executor is active; runs wait for one"
 MAX_TALLIED_SECONDS: Final = 92 * DAY_SECONDS
 """The most that fits into one answer of the store, `MAX_TALLIES`."""
 
@@ -84,8 +84,8 @@ class RunService:
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
-        """How many runs of the namespace came on record in each hour that begins in this time; of the last day if no
-        time is named. Raises `Invalid`."""
+        """Count the runs of the namespace that came on record in each hour that begins in this time; in the last day if
+        no time is named. Raises `Invalid`."""
         end = await self._context.time.now() if until is None else until
         start = end - DAY_SECONDS if since is None else since
         if not 0 <= end - start <= MAX_TALLIED_SECONDS:
@@ -139,5 +139,5 @@ class RunService:
         passing = not_offered(function, await self._context.executors.functions())
         if passing is None:
             active = await self._context.executors.rows()
-            passing = unserved(job.lane, function, active) if active else NOBODY_ALIVE
+            passing = unserved(job.lane, function, active) if active else NO_EXECUTOR
         return (passing,) if passing else ()

@@ -96,7 +96,7 @@ def new_run_id(row: RunRow, at: float, request: bytes) -> UUID:
 
 
 def refusal(settled: Settled, run: UUID, letter: LetterRow | None) -> Refused:
-    """Why a letter could not be settled."""
+    """The reason why a letter could not be settled."""
     if settled is Settled.JOB_CANCELLED:
         return Conflict(JOB_CANCELLED, code="job_cancelled")
     if settled is Settled.NOT_HELD:

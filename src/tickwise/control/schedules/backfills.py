@@ -28,7 +28,7 @@ from tickwise.ports.signals import Topic
 from tickwise.ports.store import NewRun, Replay
 
 CLOSED_MAX: Final = 1_000
-"""So many closed occurrences of a range are passed over."""
+"""The most closed occurrences of a range that are passed over."""
 SLICE: Final = 5
 """After so many occurrences others get a turn: asking calendars for one takes up to some 10 ms."""
 PAYLOADS_BYTES_MAX: Final = 32 << 20

@@ -43,7 +43,7 @@ class Moved(NamedTuple):
     run_id: UUID
     nominal: float
     due: float | None
-    """When it runs; None: it does not."""
+    """The time at which it runs; None: it does not."""
     state: RunState
     """SKIPPED or QUEUED; DISPATCHED: an executor holds it and was asked to give it up."""
 

@@ -38,10 +38,10 @@ from tickwise.ports.store import JobRow, RunQuery, RunRow
 
 MAX_PAGE: Final = 1_000
 USUAL_SECONDS: Final = 86_400.0
-"""So far back and ahead if nobody says."""
+"""The range before and after now if the request names none."""
 OF_SCHEDULE: Final = (Trigger.SCHEDULE, Trigger.MISSED, Trigger.BACKFILL)
 MAX_RANGES: Final = 10
-"""So many records before the first time are looked at for one that reaches into the range."""
+"""The most records before the range that are looked at for one that reaches into it."""
 MAX_COUNTED: Final = 10_000
 """Occurrences to come that are counted one by one until a schedule with `max_runs` has made all its runs."""
 TOLD_UNTIL: Final = LAST_INSTANT - 6 * 366 * 86_400.0
@@ -53,7 +53,7 @@ _WIDENED: Final = 2
 
 
 class OccurrenceKind(StrEnum):
-    """Where an occurrence is in time."""
+    """The relation of an occurrence to now."""
 
     PAST = "past"
     """Its time has come, and it is on record."""
@@ -82,7 +82,7 @@ class Occurrence(NamedTuple):
     """The id of its run, or of its record."""
     nominal: float
     due: float | None
-    """When its run is due; None: it does not run."""
+    """The due time of its run; None: it does not run."""
     kind: OccurrenceKind
     outcome: RunState | OccurrenceFate
     """Its record, or else its fate as far as it is known."""

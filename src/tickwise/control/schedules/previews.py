@@ -34,7 +34,7 @@ from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
 
 GAPS_MAX: Final = 10
-"""So many clock changes are told of at which occurrences are left out, …"""
+"""The most clock changes that are listed at which occurrences are left out, …"""
 GAPS_SECONDS: Final = 5 * 366 * 86_400.0
 """… and so far ahead."""
 SLICE: Final = 5
@@ -43,7 +43,7 @@ SHUT_MAX: Final = 20
 """After so many fires in a row that nothing opens for, for years, the list ends."""
 CLOSED_FOR_GOOD: Final = "calendars and windows open for no time in years, so the list ends here"
 MAX_RECORDS: Final = 1_000
-"""So many records of one preview are looked at; it shows no more fires than that."""
+"""The most records that one preview looks at; it shows no more fires than that."""
 NO_JOB: Final = UUID(int=0)
 """Stands for the job that an unsaved schedule has not got."""
 
@@ -68,7 +68,7 @@ class PlannedFire(NamedTuple):
     """The job's clock is changed on this day."""
     fate: OccurrenceFate
     due: float | None
-    """When its run is due; None if it is skipped."""
+    """The due time of its run; None if it is skipped."""
     note: str | None
     """Its marks: a change of the clock, a calendar, a window."""
 
@@ -202,7 +202,7 @@ class _Shown(NamedTuple):
     """The earliest nominal time first."""
     stopped_until: float = 0.0
     stopped_by: str | None = None
-    """Why nothing runs before that."""
+    """The reason why nothing runs before that."""
 
     def record_of(self, nominal: float) -> RunRow | None:
         """The run, or the record, of an occurrence."""

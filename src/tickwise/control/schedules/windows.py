@@ -88,7 +88,7 @@ class WindowService:
 
     @requires(Permission.WINDOWS_READ)
     async def covers(self, who: Principal, name: str, within: Range) -> Covers:
-        """When a maintenance window goes on. Raises `NotFound`, `Invalid`."""
+        """The times at which a maintenance window is open. Raises `NotFound`, `Invalid`."""
         row = await self._rules.get(who, RuleKind.WINDOW, name)
         stored = decode_window(row.name, row.body)
         return await self._rules.covers(who, stored.window.when, within, stored.warnings)

@@ -27,7 +27,7 @@ class Dates:
 
 @dataclass(frozen=True, slots=True)
 class Weekly:
-    """The same hours on each of some weekdays."""
+    """Hours that are open on each of some weekdays."""
 
     days: frozenset[int]
     """0 is Monday; of a window over midnight the day on which it begins."""

@@ -235,7 +235,7 @@ def wall_start(day: int) -> int:
 
 
 def wall_of(day: date) -> int:
-    """The same of a date."""
+    """The wall-clock number of a date."""
     return wall_start(day.toordinal() - _EPOCH_ORDINAL)
 
 

@@ -47,7 +47,7 @@ class GapSkip:
         return f"{self.problem()}; skipped"
 
     def problem(self) -> str:
-        """The same without what becomes of them."""
+        """The problem without its consequence."""
         before, after, count = self.clock_from, self.clock_to, self.count
         dated = before // DAY_SECONDS != after // DAY_SECONDS
         times = _clock(self.first_wall, dated=dated)

@@ -112,7 +112,7 @@ class Cron(WallTimes):
         return None
 
     def count(self, first: int, last: int, zone: ZoneInfo, dst: Dst = DEBIAN) -> int:
-        """How many fires lie from `first` to `last`, both included. It counts by month, so ten years of every second
+        """The number of fires from `first` to `last`, both included. It counts by month, so ten years of every second
         take about a millisecond."""
         total = 0
         gap, overlap = self._rules(dst)

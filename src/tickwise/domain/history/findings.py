@@ -115,7 +115,7 @@ class HistoryVerdict:
         return json.dumps(self.as_dict(), indent=2)
 
     def as_dict(self) -> dict[str, object]:
-        """The same as plain values."""
+        """The finding as plain values."""
         return {
             "status": str(self.status),
             "counts": dict(self.counts),

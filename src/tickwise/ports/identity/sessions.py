@@ -33,7 +33,7 @@ class NewSession:
     namespace: str | None
     address: str
     seconds: float
-    """How long it lives unused; each rotation begins that anew, up to `most_seconds` in all."""
+    """The time for which it works unused; each rotation begins that time anew, up to `most_seconds` in all."""
     most_seconds: float
 
 

@@ -100,7 +100,7 @@ class NewLink:
     kind: LinkKind
     user_id: UUID
     seconds: float
-    """How long it works."""
+    """The time for which it works."""
     created_by: str
 
 

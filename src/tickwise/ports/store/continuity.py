@@ -74,7 +74,7 @@ class HeldRunStore(Protocol):
         ...
 
     async def tokens(self, executor: int, token: int) -> Mapping[UUID, int]:
-        """The same in full: tokens by run, of all claims, also of other processes. Reads everything that is held."""
+        """All of it: tokens by run, of all claims, also of other processes. Reads everything that is held."""
         ...
 
     async def take_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:

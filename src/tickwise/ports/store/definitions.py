@@ -114,7 +114,7 @@ class Added(StrEnum):
 
     CREATED = "created"
     REPEATED = "repeated"
-    """The same id and the same body were stored before; nothing was changed."""
+    """This id was stored before with an equal body; nothing was changed."""
     ID_TAKEN = "job_id_taken"
     """A named id that stands for another body, or for a job of another namespace. Looked at before the key."""
     KEY_TAKEN = "key_taken"

@@ -339,11 +339,11 @@ class RunStore(Protocol):
     **Limits.** After its overlap, a start that bears a `Gate` is settled too. With a `limit_key`: if as many runs of
     the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
     is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
-    with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot
-    than it said itself, within the same transaction, or by `unblock` later. None does whose queue is on hold; it
-    does when that is over. Who became claimable and is claimed by nobody for a second, or was claimed and has not begun
-    for five, has no slot: `unblock` then lets others go on, at each call as many more as there are such, for no
-    slot is to stand empty because of those whom nobody can take. A start in vain is refused.
+    with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot than
+    it said itself, within the same transaction, or by `unblock` later. None does whose queue is on hold; it does when
+    that is over. A woken run loses its reserved slot after 1 s unclaimed, or 5 s claimed but not started. Each call of
+    `unblock` then wakes as many others instead, so that no slot stays empty because of runs that no executor can take.
+    A start without a free slot is refused.
 
     With a `rate_key`: each start is given a slot: now, or `rate_gap_seconds` after the last start under that key, or
     after the last slot that an active run has under it, whichever is latest. So the slot of a run that ends before it

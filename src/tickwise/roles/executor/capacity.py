@@ -1,4 +1,4 @@
-"""How much of one runner's work an executor may take: what it has room for, and no more.
+"""The capacity of one runner: an executor takes as many runs as it has room for, and no more.
 
 A runner with slots (processes, HTTP calls) takes as many runs as it has free slots, so that what it could not begin
 stays for others. A quick runner (functions in warm workers) takes as many as it finished within the last moments, or
@@ -22,14 +22,14 @@ WINDOW_SECONDS: Final = 0.2
 WINDOW_MAX: Final = 8000
 """Beyond this a larger window gains nothing: it bridges two batches of everything on the way."""
 AHEAD_BATCH: Final = 500
-"""How many runs a quick runner may claim at a time while they come to be held."""
+"""The most runs that a quick runner claims at a time."""
 DECAY: Final = 0.7
 """The share of its window that a runner keeps at least from one measurement to the next."""
 MEASURE_SECONDS: Final = 0.02
 MEASURE_COUNT: Final = 16
 """A measurement of speed spans at least this long and this many runs."""
 AHEAD_SLOTS_SECONDS: Final = 0.6
-"""How far ahead runs that need a slot are claimed: they keep the slot free until then."""
+"""The lead with which runs that need a slot are claimed: they keep the slot free until then."""
 
 
 class RunnerConfig(NamedTuple):
@@ -84,11 +84,11 @@ class RunnerCapacity:
 
     @property
     def busy(self) -> Buffer:
-        """How many of its slots run a task now. Of a quick runner more may be launched: those wait within it."""
+        """The number of its slots that run a task now. Of a quick runner more may be launched: those wait within it."""
         return Buffer(min(self.launched, self._slots), self._slots)
 
     def room(self) -> int:
-        """How many more may be taken now."""
+        """The number of further runs that may be taken now."""
         if self._spare is not None:
             # What is not due yet only waits in memory: while claims bring nothing else, the window does not bound them.
             window = max(int(self._window), AHEAD_BATCH) if self.ahead_only else int(self._window)

@@ -41,14 +41,15 @@ MAX_TAKE: Final = 200
 """Messages taken at once: of a hundred runs each they are twenty thousand, which is as far as a buffer may overflow."""
 TAKE_SECONDS: Final = 1.0
 DONE_SECONDS: Final = 0.1
-"""How long what is done is gathered before the broker is told."""
+"""The time for which finished hints are gathered before the broker is told."""
 SHELF_CLAIMS: Final = 2
 """The claims of a quick runner that fit into its buffer: one under way, and the next."""
 SHELF_SLOTS: Final = 4
 """The runs for each slot that fit into the buffer of a runner with slots: many names are stale when they are
 claimed."""
 REACHABLE_SECONDS: Final = 0.1
-"""How long an answer to whether the broker is there is good: it takes a lock and a look at every partition."""
+"""The time for which an answer to whether the broker is there is good: it takes a lock and a look at every
+partition."""
 MAX_EARLY: Final = 1_000
 """Messages that are kept because their runs cannot be claimed yet; what comes besides is found by looking."""
 FAIR_EVERY: Final = 10
@@ -256,7 +257,8 @@ class Hinting:
         return True
 
     def _room(self) -> int:
-        """How many more runs may be taken now: as many as the fullest buffer of a quick runner has room for."""
+        """The number of further runs that may be taken now: as many as the fullest buffer of a quick runner has room
+        for."""
         quick = [buffer for buffer in self._buffers.values() if buffer.capacity.quick]
         if any(buffer.is_full() for buffer in quick):
             return 0
@@ -346,5 +348,5 @@ def group_of(settings: ExecutorSettings) -> str:
 
 
 def ahead_of(capacity: RunnerCapacity, settings: ExecutorSettings) -> float:
-    """How long before they can run this runner's are claimed by name: what needs a slot keeps it free until then."""
+    """The lead with which runs of this runner are claimed by name: a run that needs a slot keeps it free until then."""
     return settings.ahead_seconds if capacity.quick else min(settings.ahead_seconds, AHEAD_SLOTS_SECONDS)

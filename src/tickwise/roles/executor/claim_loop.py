@@ -39,11 +39,11 @@ CLAIM_GAP_SECONDS: Final = 0.001
 """Between two claims that did not fill, so that a ring for each submit does not become a claim for each submit. Rings
 of one process are 2 ms apart; a longer gap would add its own half to what an immediate job waits."""
 CALM_SECONDS: Final = 0.05
-"""How often runners with little to do are asked for while another one is busy."""
+"""The interval at which runners with little to do claim while another one is busy."""
 PREFETCH_LEAST: Final = 100
 """A claim smaller than this is not worth being sent ahead."""
 LOOK_SECONDS: Final = 1.0
-"""How often an executor that is busy with what hints name looks for what they do not: runs whose hints were lost, and
+"""The interval at which an executor that is busy with hinted runs looks for others: runs whose hints were lost, and
 what became free long after it was ready."""
 LEAST_SECONDS: Final = 0.001
 """Shorter pauses are not worth a timer."""
@@ -127,7 +127,7 @@ class ClaimLoop:
         return IDLE_SECONDS
 
     def _until_look(self) -> float:
-        """How long until something is to be claimed of which nobody tells."""
+        """The time until the next look for runs that no hint names."""
         poll = self._settings.poll_seconds
         if self._hinting is None or not self._hinting.reachable():
             return poll
@@ -189,7 +189,7 @@ class ClaimLoop:
                 return filled
 
     def _limit(self, group: Sequence[RunnerCapacity], coming: int) -> int:
-        """How many to claim, with `coming` on their way into the books."""
+        """The number of runs to claim, with `coming` about to be held."""
         return min(self._settings.claim_batch, *(capacity.room() - coming for capacity in group))
 
     async def _ask(self, group: Sequence[RunnerCapacity], limit: int) -> Sequence[Claimed]:

@@ -38,7 +38,7 @@ _new = tuple.__new__
 
 
 class RunStage(Enum):
-    """How far a claimed run has come here."""
+    """The stage of a claimed run in this executor."""
 
     HOLDING = 1
     """It waits for its due time."""

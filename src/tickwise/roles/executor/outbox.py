@@ -28,7 +28,7 @@ from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import IDLE_SECONDS, Telemetry, wait_for
 
 PRESSED_SECONDS: Final = 0.25
-"""How long an outcome waits more while a burst starts: what is due is late already, what ended is only unrecorded."""
+"""The longer wait of an outcome while a burst starts: due runs are late already, ended ones are only unrecorded."""
 
 MAX_REMEMBERED: Final = 20_000
 """Outcomes that are remembered: of a quiet executor those of hours, of the busiest those of a second, …"""
@@ -80,7 +80,7 @@ class Outbox:
         """Counted by `forget`: the lease keeps the number of an expired executor until the executor has the next."""
 
     def __len__(self) -> int:
-        """How many outcomes the store is not known to have."""
+        """The number of outcomes that the store is not known to have."""
         published = 0 if self._publisher is None else self._publisher.count
         return len(self._outcomes) + len(self._under_way) + published
 

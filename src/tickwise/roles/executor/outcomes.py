@@ -40,7 +40,7 @@ UNBEGUN: Final = frozenset({Verdict.RELEASED, Verdict.UNOFFERED})
 KILLED: Final = frozenset({"signal", "crashed"})
 """The reasons of an attempt whose process was ended from outside."""
 NEVER: Final = 0.0
-"""When an attempt began that did not: its start may be on record all the same, for it is recorded first."""
+"""The start of an attempt that did not begin; its start may be on record, because it is recorded first."""
 UNOFFERED_SECONDS: Final = 10.0
 """A run that cannot go on here goes back for this long: time for an executor that has it to take it."""
 ERROR_LENGTH: Final = 4000

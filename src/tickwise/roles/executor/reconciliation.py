@@ -47,7 +47,8 @@ SHARE: Final = 100.0
 MAX_UNSURE: Final = 3
 """After so many digests in a row that differed while runs ended, the list is asked for."""
 THOROUGH_EVERY: Final = 100
-"""So often the list is asked for though digests agree: a digest covers lanes that this executor has claimed from."""
+"""The interval, in comparisons, at which the list is read although digests agree: a digest covers lanes that this
+executor has claimed from."""
 MAX_COUNTED: Final = 10_000
 MAX_SHOWN: Final = 20
 

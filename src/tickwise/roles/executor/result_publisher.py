@@ -31,13 +31,13 @@ from tickwise.roles.shared.service import IDLE_SECONDS
 from tickwise.roles.shared.signatures import ResultsSigning, signed
 
 ASK_SECONDS: Final = 0.1
-"""How often the store is asked what was applied."""
+"""The interval at which the store is asked what was applied."""
 PATIENCE_SECONDS: Final = 10.0
-"""So long without anything applied, and recorders are taken to be away."""
+"""The time without an applied result after which recorders count as away."""
 SEND_SECONDS: Final = 3.0
-"""How long a broker may take to confirm; then the store is told."""
+"""The longest time that a broker may take to confirm; then the store is told."""
 AWAY_SECONDS: Final = 5.0
-"""How long a broker that did not confirm is left alone."""
+"""The pause after a broker did not confirm."""
 MAX_KEPT: Final = 20_000
 """Outcomes that are kept, …"""
 KEPT_BYTES: Final = 32 << 20

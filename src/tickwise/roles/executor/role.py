@@ -340,7 +340,7 @@ class Executor(Service):
             await self._departure.leave()
 
     def slots(self) -> Mapping[str, Buffer]:
-        """How many of its slots are busy, by the kinds of tasks that share them."""
+        """The number of busy slots, by the kinds of tasks that share them."""
         return {",".join(capacity.kinds): capacity.busy for capacity in self._capacities}
 
     def buffers(self) -> Mapping[str, Buffer]:

@@ -62,7 +62,8 @@ class RunLog:
             )
 
     def succeeded(self, batch: Sequence[tuple[Claimed, float]], count: int) -> None:
-        """So many ended well; `batch`: the first of them, as many as there may be lines of, each with its seconds."""
+        """Log that `count` runs succeeded; `batch`: the first of them, as many as there may be lines of, each with its
+        seconds."""
         for claimed, seconds in batch[: self._ends.take(count, len(batch))]:
             self._ended(claimed, RunState.SUCCESS, seconds)
 

@@ -41,7 +41,7 @@ FINE_SECONDS: Final = 0.0015
 GUARD_RETRY_SECONDS: Final = 0.5
 """Between two tries to record the start of a guarded run."""
 LEASE_LOOK_SECONDS: Final = 0.02
-"""How often who waits for our lease looks whether it stands again."""
+"""The interval of looks whether the lease is good again."""
 _LAUNCHED: Final = RunStage.LAUNCHED
 
 logger = structlog.get_logger("tickwise.executor")

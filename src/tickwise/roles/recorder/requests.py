@@ -29,7 +29,7 @@ MAX_REQUESTS: Final = 500
 """Requests that are applied at once: as many creates as one statement stores well."""
 MARK_SECONDS: Final = 1.0
 MARKED_SECONDS_LEAST: Final = 0.5
-"""So long after a mark was written the next one waits, unless there is nothing else to do."""
+"""The least time between two marks, unless there is nothing else to do."""
 
 
 class Applied(Telemetry, Protocol):
@@ -98,7 +98,7 @@ class RequestsRecorder(Recorder):
         return MARK_SECONDS
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
-        """As the frame says."""
+        """Apply the requests of a batch, and write its marks."""
         requests = await self._readable(batch)
         applied = await self._applier.apply(requests)
         self._told.applied(done=applied.done, failed=applied.failed)

@@ -32,7 +32,7 @@ from tickwise.roles.shared.service import Loop, Service, Telemetry
 from tickwise.roles.shared.signatures import RefusalReason, ResultCheck, Unverified
 
 TAKE_SECONDS: Final = 1.0
-"""How long it waits for the first message."""
+"""The wait for the first message."""
 MAX_RESULTS: Final = 200
 """Messages with results that are applied at once: each bears what one executor gathered in a few milliseconds."""
 VERIFIED_AT_ONCE: Final = 50
@@ -156,7 +156,7 @@ class ResultsRecorder(Recorder):
         self._teller = OutcomeWriter(store.attempts, telemetry, signals)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
-        """As the frame says. Those of one executor in order, those of several side by side."""
+        """Apply the outcomes of a batch: those of one executor in order, those of several side by side."""
         messages = (
             [decode(Results, delivery.value) for delivery in batch]
             if self._check is None

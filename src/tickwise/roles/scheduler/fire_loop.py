@@ -43,10 +43,10 @@ PARKED_SECONDS: Final = 60.0
 LOOKS_PER_HORIZON: Final = 3
 """Each timer is seen well before it is due, even if one look is late."""
 AFTER_SECOND: Final = 0.25
-"""So long after a whole second a look begins, or in the midst of a shorter time from one look to the next: cron lines
-name whole seconds, and while executors begin what is due then, schedulers leave them the machine."""
+"""The time after a whole second at which a look begins, or in the midst of a shorter time from one look to the next:
+cron lines name whole seconds, and while executors begin what is due then, schedulers leave them the machine."""
 AFTER_WINDOW_SECONDS: Final = 60.0
-"""So long after the end of a maintenance window what it held back is still about."""
+"""The time after a maintenance window for which the occurrences that it held back are still decided."""
 FIRE_GAP_SECONDS: Final = 0.02
 """Between two looks for timers that did not fill."""
 
@@ -163,7 +163,7 @@ class FireLoop:
             await self._rulebook.load()
 
     async def _record(self, taken: FireBatch, decided: Sequence[Decided]) -> int:
-        """How many runs came of it."""
+        """Record the decisions and return the number of new runs."""
         await self._fuse.hold_down(decided, taken.now)
         try:
             made = await self._store.timers.commit(taken.batch_id, [each.fire for each in decided])
@@ -260,7 +260,7 @@ class FireLoop:
 
 
 def until_next_look(now: float, longest: float) -> float:
-    """How long to wait, `longest` at most, at `now` of the store: for a time between whole seconds if there is one."""
+    """The time to wait from `now` of the store, `longest` at most: for a time between whole seconds if there is one."""
     gap = 1.0 if longest >= 1.0 else 1.0 / math.ceil(1.0 / longest)
     phase = min(AFTER_SECOND, gap / 2)
     at = math.floor((now + longest - phase) / gap) * gap + phase

@@ -144,7 +144,8 @@ class NamespaceFuse:
             await self._timers.count({namespace: -count for namespace, count in counts.items()})
 
     def _park(self, decided: Sequence[Decided], excess: int, now: float) -> int:
-        """How many runs of this minute the parked jobs leave to others: those not made, and those made before."""
+        """The number of runs of this minute that held-back jobs leave to others: those not made, and those made
+        before."""
         rated = [
             (count_between(each.schedule, now, now + MINUTE_SECONDS), len(each.fire.runs), number)
             for number, each in enumerate(decided)
@@ -165,7 +166,8 @@ class NamespaceFuse:
 
 
 def _made_before(decided: Decided, now: float) -> int:
-    """How many runs a job has made in this minute. Else the minute of one that runs away would be lost to all."""
+    """The number of runs that a job has made in this minute. Without it, one runaway job would use up the minute of
+    all."""
     first = decided.fire.runs[0].nominal
     if decided.schedule is None or first is None:
         return 0
@@ -173,7 +175,7 @@ def _made_before(decided: Decided, now: float) -> int:
 
 
 def _parked(fire: Fire, reason: str) -> Fire:
-    """The same without its runs, and with the job held back."""
+    """This fire without its runs, and with the job held back."""
     nominals = [(run, run.due if run.nominal is None else run.nominal) for run in fire.runs]
     skips = [NewSkip(run.run_id, at, at, 1, SkipReason.FUSE, reason, run.trigger) for run, at in nominals]
     timer = fire.timer

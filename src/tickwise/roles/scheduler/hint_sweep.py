@@ -8,7 +8,7 @@ from tickwise.ports.store import Store
 from tickwise.roles.shared.hint_publisher import HintPublisher
 
 SWEEP_SECONDS: Final = 0.5
-"""How often executors are told again of what stayed queued, …"""
+"""The interval at which executors are told again of runs that stayed queued, …"""
 SWEPT_FIRST_SECONDS: Final = 0.25
 """… beginning so long after it was ready, then after 1, 2, 4 … seconds. Two schedulers that sweep at once tell it
 twice, and the more runs there are of one age, the less often they are told. No scheduler need remember anything."""

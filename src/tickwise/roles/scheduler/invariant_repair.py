@@ -52,7 +52,7 @@ OVER_SECONDS: Final = 86_400.0
 """A job whose schedule is over is looked at again after this. An edit that makes it go on gives it a timer itself."""
 MAX_OVER: Final = 200_000
 MAX_RANGES: Final = 20
-"""So many of the last records of a job are looked at for the one that reaches furthest."""
+"""The number of last records of a job that are searched for the one that reaches furthest."""
 
 CURED_BY_STORE: Final = frozenset(
     (
@@ -289,7 +289,7 @@ class Healing:
         return await self._store.timers.restore(job.namespace, job.job_id, timer, expected_version=job.version)
 
     async def _timer_of(self, job: JobRow) -> TimerState | None:
-        """Where the schedule of a job stands by what is on record; None: it is over."""
+        """The position of a job's schedule by its record; None: it is over."""
         reading = read_plan(job.definition, job.job_id)
         # What was made up for after a pause is on record too, by a trigger of its own.
         by_schedule = (Trigger.SCHEDULE, Trigger.MISSED)

@@ -24,9 +24,9 @@ from tickwise.roles.shared.service import Telemetry
 PAGE: Final = 200
 """Things in one step: a second's work at most, so that a request to cancel is soon felt."""
 HOLD_SECONDS: Final = 30.0
-"""How long one scheduler has an operation in hand. If it dies, another one goes on after this."""
+"""The time for which one scheduler holds an operation. If it dies, another one goes on after this."""
 LOOK_SECONDS: Final = 2.0
-"""How often somebody looks who was not woken."""
+"""The interval of looks without a signal."""
 
 logger = structlog.get_logger("tickwise.scheduler")
 
@@ -36,7 +36,7 @@ class PageResult(Protocol):
 
     @property
     def cursor(self) -> str | None:
-        """Where the next one begins; None: this was the last."""
+        """The cursor of the next page; None: this was the last."""
         ...
 
     @property

@@ -167,7 +167,7 @@ class Scheduler(Service):
         await self._scripts.step()
 
     def facts(self) -> Mapping[str, Any]:
-        """When it last looked for what is due."""
+        """The time of its last look for due timers."""
         return {"last_scan_at": self._fire_loop.looked_at}
 
     async def fire_due(self) -> int:

@@ -1,4 +1,4 @@
-"""How much of a scheduler's time the calendars and windows of one namespace may take.
+"""The share of a scheduler's time that the calendars and windows of one namespace may take.
 
     a decision ──► looks that it took ──► the namespace's time moves on by looks / LOOKS_PER_SECOND
                                              └── further ahead of now than BURST_SECONDS: its timers wait
@@ -33,7 +33,7 @@ class RuleShare:
         """Jobs, and until when."""
 
     def wait_seconds(self, namespace: str, now: float) -> float:
-        """How long the namespace's timers with calendars or windows must wait; 0: they are decided now."""
+        """The time that the namespace's timers with calendars or windows must wait; 0: they are decided now."""
         wait = self._ahead_to.get(namespace, now) - now - BURST_SECONDS
         return max(0.0, wait)
 

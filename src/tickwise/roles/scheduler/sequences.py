@@ -33,7 +33,7 @@ from tickwise.roles.shared.service import Telemetry
 PAGE: Final = 100
 """Ends looked at in one step."""
 LOOK_SECONDS: Final = 1.0
-"""How often a scheduler looks that no signal has woken."""
+"""The interval of looks without a signal."""
 MAX_CHAIN: Final = 100
 """Runs that led to one, each to the next. Circles are refused when a job is stored; one that two edits at the same
 moment made between them ends here."""
@@ -206,7 +206,7 @@ class Sequences:
 
 
 def ended_at(run: RunRow) -> float:
-    """When it ended; by then it had."""
+    """The time of its end at the latest."""
     return run.due_at if run.ended_at is None else run.ended_at
 
 

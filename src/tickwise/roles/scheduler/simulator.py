@@ -33,9 +33,10 @@ from tickwise.ports.store import (
 from tickwise.ports.store.wrapping import WrappedStore
 
 STEP_SECONDS: Final = 3_600.0
-"""How far ahead the simulated scheduler plans at once; a real one plans a few seconds ahead, and decides the same."""
+"""The time that the simulated scheduler plans ahead at once; a real one plans a few seconds ahead, and decides the
+same."""
 BUSY_STEP_SECONDS: Final = 60.0
-"""The same where a job fires more than once a minute: overlap is settled by looking at all runs that were made."""
+"""That time where a job fires more than once a minute: overlap is settled by looking at all runs that were made."""
 MAX_CLAIM: Final = 10_000
 MAX_ENDED: Final = 50_000
 """After so many runs the store forgets those that have ended: a year of many jobs would not fit in memory."""
@@ -75,12 +76,12 @@ class Happening(NamedTuple):
     """The fate of an occurrence."""
 
     at: float
-    """When it was settled: its start, or the time at which it was skipped."""
+    """The time at which it was settled: its start, or the time at which it was skipped."""
     job_id: UUID
     nominal: float
     due: float
     reason: str | None = None
-    """Why it was skipped; None: it ran."""
+    """The reason why it was skipped; None: it ran."""
     occurrences: int = 1
     until: float | None = None
     """Of a skip that stands for several: the nominal time of the last."""

@@ -54,7 +54,7 @@ class ZoneUpdate:
 
 
 def _rezoned(timer: Timer, version: str) -> Fire:
-    """Where a timer stands by the zone data of now."""
+    """The position of a timer by the present zone data."""
     pending = timer.pending
     try:
         pending = pending._replace(due=moved(read_plan(timer.definition, timer.job_id).schedule, pending.due))

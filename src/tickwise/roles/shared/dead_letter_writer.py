@@ -62,7 +62,7 @@ class DeadLetterWriter:
         await self.park_many([Rejected(delivery, error)])
 
     async def park_many(self, rejected: Sequence[Rejected]) -> None:
-        """The same for each of these. After an error some may be put aside, and are put aside again."""
+        """Put each of these aside. After an error some may be put aside, and are put aside again."""
         begin = size = 0
         messages = [self._message(one) for one in rejected]
         for place, message in enumerate(messages):

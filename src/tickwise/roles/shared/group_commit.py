@@ -71,7 +71,7 @@ class Room:
 
     @property
     def buffer(self) -> Buffer:
-        """How full it is, in bytes."""
+        """Its fill in bytes."""
         return Buffer(self._taken, self._most)
 
     def take(self, size: int) -> None:

@@ -35,13 +35,13 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """HOST:PID, as in the logs and among the executors."""
     version: str
     since: float
-    """When its process was ready, by its machine's clock."""
+    """The time at which its process was ready, by its machine's clock."""
     health_url: str | None = None
     serves: list[str] = []
     last_scan_at: float | None = None
     """Of a scheduler: when it last looked for what is due, by the store's clock."""
     clock_ahead_seconds: float | None = None
-    """How far the clock of its machine is ahead of the store's; None: not known."""
+    """The lead of its machine's clock over the store's; None: not known."""
 
 
 async def active_roles(shared_state: SharedState) -> list[RoleFacts]:

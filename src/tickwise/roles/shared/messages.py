@@ -36,7 +36,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
     runs: bytes
     """Their ids, 16 bytes each."""
     ready: float = 0.0
-    """When the last of them becomes due, by the store's clock; an executor that claims ahead may claim them before."""
+    """The due time of the last of them, by the store's clock; an executor that claims ahead may claim them before."""
     namespaces: tuple[str, ...] = ()
     """The namespace of each run, in the order of `runs`; one alone is that of all runs. Empty: the sender does not say,
     as programs before 0.2."""
@@ -53,7 +53,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def lane(self) -> Lane:
-        """Where they wait."""
+        """The lane in which they wait."""
         return Lane(self.queue, self.priority, self.requires)
 
     def ids(self) -> list[UUID]:
@@ -63,7 +63,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Results(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How attempts of one executor ended. Keyed by the executor, so they come in order."""
+    """The ends of attempts of one executor. Keyed by the executor, so they come in order."""
 
     executor: int
     number: int
@@ -136,7 +136,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     principal: str
     """The caller."""
     accepted: float
-    """When it was accepted, by the store's clock as far as it was known; what it asks for is judged as of then."""
+    """The time of acceptance, by the store's clock as far as it was known; what it asks for is judged as of then."""
     job: NewJobPart | None = None
     """Of a create: the job as it was composed."""
     body: bytes = b""

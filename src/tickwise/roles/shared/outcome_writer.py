@@ -33,7 +33,7 @@ logger = structlog.get_logger("tickwise.executor")
 
 
 class OutcomeWriter:
-    """One process's way of telling."""
+    """Writes the outcomes of one process to the store."""
 
     def __init__(self, attempts: AttemptStore, telemetry: Telemetry, signals: Signals) -> None:
         """`signals` wake the schedulers after a batch with an end that other jobs follow."""

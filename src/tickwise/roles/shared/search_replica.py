@@ -31,7 +31,7 @@ from tickwise.ports.store import (
 )
 
 AWAY_SECONDS: Final = 5.0
-"""So long the primary is asked at once after the replica was found away."""
+"""The time for which the primary is asked at once after the replica was found away."""
 SLOW_SECONDS: Final = 2.0
 """A search that the replica gave up after this long is no quicker on the primary, which has other work."""
 

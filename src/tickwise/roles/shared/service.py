@@ -95,8 +95,8 @@ class Telemetry(Protocol):
         ...
 
     def violated(self, invariant: str, count: int | None) -> None:
-        """How many violations of an invariant a whole pass found that it could not put right; None: it could not be
-        looked at."""
+        """Set the number of violations of an invariant that a whole pass found and could not repair; None: it could not
+        be checked."""
         ...
 
     def mended(self, invariant: str, count: int) -> None:

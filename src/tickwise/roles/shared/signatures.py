@@ -47,7 +47,7 @@ class Unsigned(StrEnum):
 
 
 class RefusalReason(StrEnum):
-    """Why a message was refused: the label of a metric."""
+    """The reason why a message was refused: the label of a metric."""
 
     UNSIGNED = "unsigned"
     FORGED = "forged"
@@ -89,7 +89,7 @@ def _head(cluster: str, channel: Channel, partition: int) -> bytes:
 
 
 def signed(message: Message, signer: Signer, *, broker: Broker, channel: Channel, cluster: str) -> Message:
-    """The same message, bound to the partition where its key belongs, with its signature."""
+    """This message, bound to the partition where its key belongs, with its signature."""
     key = message.key or b""
     partition = broker.partition_of(channel, key)
     text = signed_text(cluster, channel, partition, key=key, value=message.value)

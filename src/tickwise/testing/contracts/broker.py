@@ -40,7 +40,8 @@ class BrokerSuite(Contract):
     partitions each."""
 
     async def until_fetched(self, consumer: Consumer, count: int) -> None:
-        """So many messages could be taken at once. Nothing to wait for where nothing is fetched ahead."""
+        """Wait until this number of messages could be taken at once. Nothing to wait for where nothing is fetched
+        ahead."""
 
     @pytest_asyncio.fixture
     async def clients(self, make: Callable[[], Broker]) -> AsyncIterator[Callable[[], Awaitable[Broker]]]:
@@ -295,7 +296,7 @@ class TakesContract(BrokerSuite):
 
 
 class LivesContract(BrokerSuite):
-    """How a client begins and ends, and what it tells of itself."""
+    """The life of a client: start, end, and the state that it reports."""
 
     async def test_nothing_goes_out_before_it_was_opened(self, make: Callable[[], Broker]) -> None:
         """Sends say so, throws are lost and counted, and consumers join once it is open."""

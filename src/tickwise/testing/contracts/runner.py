@@ -172,7 +172,7 @@ class RunnerStage:
                 await _CLOCK.sleep(LOOK_SECONDS)
 
     async def verdict_of(self, given: Assignment) -> Verdict:
-        """How it ended."""
+        """The verdict on its end."""
         return (await self.listener.ending_of(given)).verdict
 
 
@@ -182,7 +182,7 @@ class RunnerSuite(Contract):
 
     @pytest.fixture
     def blobs(self) -> RunnerBlobs:
-        """Where the output goes."""
+        """The blobs that take the output."""
         return RunnerBlobs()
 
     @pytest_asyncio.fixture

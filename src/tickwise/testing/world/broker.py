@@ -28,7 +28,7 @@ PARTITIONS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carriage:
-    """How messages are carried, from now on."""
+    """The transport of messages from now on."""
 
     lost: float = 0.0
     """The share of messages that never arrive, those included that were said to have, …"""
@@ -62,7 +62,7 @@ class Post:
         return self._dice.random() < self.carriage.unconfirmed
 
     def travel_seconds(self) -> float:
-        """How long the next message, or the word that it arrived, is on its way."""
+        """The travel time of the next message, or of its confirmation."""
         return self._dice.random() * self.carriage.late_seconds
 
     def _carry(self, channel: Channel, messages: Sequence[Message]) -> Sequence[Message]:

@@ -1,4 +1,4 @@
-"""How a client asks, and what it may conclude from what it is told.
+"""The requests of a client, and the conclusions that it may draw from the answers.
 
     ask ──► one of the API's processes ──► its control ──► told: OK · FAIL (nothing was done) · INFO (who knows?)
 
@@ -33,7 +33,7 @@ Request = Callable[[], Coroutine[Any, Any, None]]
 WHO: Final = Principal("client", DEFAULT_NAMESPACE, frozenset({"*"}))
 PATIENCE_SECONDS: Final = 15.0
 MAX_REPEATS: Final = 4
-"""So often a client that was told nothing asks again."""
+"""The number of times that a client without an answer asks again."""
 
 
 class NoAnswer(Exception):
@@ -70,7 +70,7 @@ class Asking:
         self._tell = tell
         self._numbers = 0
         self.gate_limit = dice.choice((1, 2, 4))
-        """How many runs with the shared concurrency key may go on at once."""
+        """The most runs with the shared concurrency key at once."""
         self._under_way: dict[asyncio.Task[None], None] = {}
         self._served: list[tuple[SimulatedProcess, asyncio.Task[None]]] = []
         self._ends_at = 0.0

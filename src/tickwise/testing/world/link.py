@@ -61,7 +61,7 @@ class CallFate(Enum):
 
 
 class Way(Enum):
-    """How the network is between a process and the store."""
+    """The state of the network between a process and the store."""
 
     OPEN = "open"
     CUT = "cut"
@@ -71,7 +71,7 @@ class Way(Enum):
 
 
 class Passage(NamedTuple):
-    """How one call goes."""
+    """The course of one call."""
 
     fate: CallFate
     out_seconds: float
@@ -79,7 +79,7 @@ class Passage(NamedTuple):
     patience_seconds: float
     """After so long without an answer the caller gives up."""
     late_seconds: float = 0.0
-    """So long after that a late request takes effect."""
+    """The time after that at which a late request takes effect."""
 
 
 class CallFaults(Protocol):
@@ -90,12 +90,13 @@ class CallFaults(Protocol):
         ...
 
     def way(self, process: SimulatedProcess, *, back: bool, sent_in: int) -> Way:
-        """How the way to the store, or back, is at this moment. `sent_in` is the `era` in which the call began."""
+        """The state of the way to the store, or back, at this moment. `sent_in` is the `era` in which the call
+        began."""
         ...
 
     @property
     def era(self) -> int:
-        """How often the store was started: no connection outlives it."""
+        """The number of starts of the store: no connection outlives one."""
         ...
 
     def is_lost(self, sent_in: int) -> bool:

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 MAX_STEPS_AT_ONCE: Final = 50_000
-"""So many steps without any time passing are a loop that spins."""
+"""The number of steps without any time passing that counts as a spinning loop."""
 MAX_CANCELLED: Final = 500
 """Cancelled timers that may lie in the heap before it is made anew: roles set timers of an hour and drop most."""
 
@@ -42,7 +42,7 @@ PROCESS: ContextVar[Scheduled | None] = ContextVar("simulated process", default=
 
 
 NETWORK: Final = Context()
-"""Where that runs which belongs to no process: what is on its way, what is done to the world, the tasks themselves."""
+"""The context of all that belongs to no process: messages on their way, faults, and the tasks themselves."""
 
 
 class Stalled(Exception):
@@ -63,7 +63,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         self._tickets = count()
         self._timer_cancelled_count = 0
         self.steps = 0
-        """How many have run."""
+        """The number of steps that have run."""
         self.tasks_made: Callable[[Scheduled, asyncio.Task[Any]], None] | None = None
         """Told of each task that a process makes."""
 

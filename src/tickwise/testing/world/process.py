@@ -123,7 +123,7 @@ class ProcessClock:
         self._numbers = count()
         self._dice = Random(seed)
         self.wrong_seconds = 0.0
-        """How far the wall clock is off; moved by faults."""
+        """The error of the wall clock; moved by faults."""
         self._boot_seconds = self._dice.random() * 1e6
 
     def now(self) -> float:

@@ -20,7 +20,7 @@ Concerns = Callable[[UUID], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sound:
-    """How a bell is heard, from now on."""
+    """The delivery of signals from now on."""
 
     lost: float = 0.0
     """The share of rings that a listener does not hear, …"""

@@ -29,7 +29,7 @@ FAILOVER_SHARE: Final = 0.3
 BROKER_FAULTS: Final = ("broker away", "broker carries badly")
 
 QUIET_SHARE: Final = 0.06
-"""So many worlds have no fault at all: what goes wrong there goes wrong everywhere."""
+"""The share of worlds without any fault: a failure there is a failure everywhere."""
 
 
 class ClockChangePlace(NamedTuple):
@@ -63,7 +63,7 @@ class Swarm:
     faults: frozenset[str]
     features: frozenset[str]
     rough_seconds: float
-    """How long things go wrong, and things are asked for."""
+    """The time during which faults happen and requests are made."""
     schedulers: int
     executors: int
     apis: int
@@ -99,7 +99,7 @@ class Swarm:
 
 
 def draw(seed: int) -> Swarm:
-    """The same for the same seed."""
+    """Draw a world; equal seeds give equal worlds."""
     dice = Random(f"{seed}/swarm")
     faults = [name for name in FAULTS if dice.random() < 0.45]
     if dice.random() < QUIET_SHARE:

@@ -39,13 +39,13 @@ class Act:
 
     seconds: float = 0.05
     fails: int = 0
-    """So many first attempts fail, …"""
+    """The number of first attempts that fail, …"""
     symptom: str = "1"
     """… of this."""
     stubborn: bool = False
     """It does not listen to TERM."""
     deadly: int = 0
-    """So many first attempts take their executor down."""
+    """The number of first attempts that take their executor down."""
     invalid: bool = False
     asks_seconds: float | None = None
     """After a failure, it asks for so much time (`Retry-After`)."""
@@ -85,9 +85,9 @@ class WrittenExecution:
     job_id: UUID
     begin: float
     end: float | None = None
-    """When it was over by itself; None: it was killed before."""
+    """The time at which it ended by itself; None: it was killed before."""
     died: float | None = None
-    """When nothing of it was left."""
+    """The time at which nothing of it was left."""
 
 
 Name = tuple[UUID, int]
@@ -200,7 +200,7 @@ class SimulatedRunner:
         return (f"task:{self._kind.name}",)
 
     def spare(self) -> int:
-        """How many more could begin now."""
+        """The number of further tasks that could begin now."""
         return max(0, self._places - len(self._tokens) - len(self._beginning))
 
     # ------------------------------------------------------------------ begin

@@ -61,7 +61,7 @@ class SeenRun(NamedTuple):
 
 
 class StandbyMark(NamedTuple):
-    """Where a standby stopped following."""
+    """The position at which a standby stopped following."""
 
     at: float
     """The world's time."""
@@ -94,7 +94,7 @@ class Watch:
         self.faults: list[Fault] = []
         self.stale_refused = 0
         self.tasks_of: Callable[[SimulatedProcess], int] = lambda _process: 0
-        """How many tasks that a process has begun live."""
+        """The number of running tasks that a process has begun."""
         self.asking = True
         """Things are still asked for."""
         self.findings: list[str] = []
@@ -103,13 +103,14 @@ class Watch:
         self.lost_tokens: set[int] = set()
         """Of claims in the gaps."""
         self._over: dict[tuple[int, int], float] = {}
-        """When attempts were over whose ends are lost: they hold no slot since, whenever that is told again."""
+        """The ends of attempts whose reports are lost: they hold no slot from then on, whenever it is reported
+        again."""
         self._token_floor = 0
         """A claim gives a greater token than this."""
         self._hit: dict[str, float] = {}
-        """When a process was last hit by something that may cost it its lease."""
+        """The last fault of a process that may cost it its lease."""
         self._heard: dict[int, float] = {}
-        """When an executor last heard of the store that its lease goes on."""
+        """The last renewal of each executor's lease."""
         self._names: dict[int, str] = {}
         self._runs: dict[int, SeenRun] = {}
         """By the id as a number: it is looked up a million times, and the hash of a UUID is made in Python."""
@@ -345,7 +346,7 @@ class Watch:
 
 
 class EventTally:
-    """How often each thing worth knowing was seen."""
+    """The number of times that each notable event was seen."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

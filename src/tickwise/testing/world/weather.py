@@ -23,9 +23,9 @@ from tickwise.testing.world.swarm import FAILOVER, Swarm
 from tickwise.testing.world.watch import EventTally, Watch
 
 BEAT_PATIENCE_SECONDS: Final = 3.0
-"""How long a heartbeat waits for its answer, as the PostgreSQL adapter does."""
+"""The time that a heartbeat waits for its answer, as the PostgreSQL adapter does."""
 PATIENCE_SECONDS: Final = (2.0, 10.0, 60.0)
-"""How long other calls do."""
+"""The time that other calls wait."""
 CALL_FATES: Final = {
     "request lost": CallFate.REQUEST_LOST,
     "answer lost": CallFate.ANSWER_LOST,
@@ -45,7 +45,7 @@ DOWN_SECONDS: Final = (0.1, 5.0)
 
 
 class Weather:
-    """How things go between processes and the store."""
+    """The conditions between processes and the store."""
 
     def __init__(self, loop: WorldLoop, swarm: Swarm, dice: Random, tell: EventTally) -> None:
         self.era = self.lost_era = 0
@@ -65,7 +65,7 @@ class Weather:
         self.watch: Watch
 
     def node_of(self, process: SimulatedProcess) -> SimulatedNode:
-        """Where it lives."""
+        """The node of a process."""
         return next(node for node in self.nodes if process in node.all_processes)
 
     # ------------------------------------------------------------------ what links ask

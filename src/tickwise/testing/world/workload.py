@@ -9,7 +9,7 @@ from tickwise.testing.world.loop import NETWORK
 from tickwise.testing.world.requests import SimulatedRequests
 
 CLOSING_SECONDS: Final = 10.0
-"""So long after the last request no schedule fires any more."""
+"""The time after the last request from which no schedule fires any more."""
 
 
 class Clients(SimulatedRequests):

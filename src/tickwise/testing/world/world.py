@@ -104,7 +104,7 @@ class SeedReport:
     seed: int
     findings: Sequence[str]
     seen: Mapping[str, int]
-    """How often each thing worth knowing happened."""
+    """The number of times that each notable event happened."""
     digest: str
     """Of the whole trace."""
     virtual_seconds: float
@@ -287,7 +287,7 @@ def play(seed: int, *, whole: bool = False) -> SeedReport:
 
 
 def played(swarm: Swarm, *, whole: bool = False) -> SeedReport:
-    """The same for a world that was put together by hand."""
+    """Play a world that was put together by hand."""
     world = World(swarm)
     collects = gc.isenabled()
     gc.disable()  # What it finds would be closed at a moment that no seed decides.

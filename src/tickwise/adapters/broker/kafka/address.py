@@ -69,7 +69,7 @@ class KafkaAddress:
     """A cluster, and how we use it. Each field that `OPTIONS` names is one option."""
 
     servers: tuple[str, ...]
-    """Where to begin, as host:port; the client learns of the others."""
+    """The addresses to begin with, as host:port; the client learns of the others."""
     user: str = ""
     password: str = field(default="", repr=False)
     prefix: str = "tickwise"
@@ -90,10 +90,10 @@ class KafkaAddress:
     requests_days: int = 7
     dead_days: int = 30
     session_seconds: int = 0
-    """How long a member that fell silent keeps its partitions; 0 leaves it to the cluster (45 s as shipped)."""
+    """The time that a member that fell silent keeps its partitions; 0 leaves it to the cluster (45 s as shipped)."""
     confirm_seconds: int = 10
-    """How long a message may wait to be confirmed. Longer than a broker needs to come back, shorter than a caller
-    waits."""
+    """The longest time that a message may wait to be confirmed. Longer than a broker needs to come back, shorter than a
+    caller waits."""
 
     def client(self) -> dict[str, Any]:
         """The options of every client of this cluster."""

@@ -26,9 +26,9 @@ from tickwise.ports.broker import BrokerState, Channel, ChannelKind, Message
 from tickwise.ports.clock import Clock
 
 KEEP_SECONDS: Final = 3.0
-"""How often it is looked whether the channels are there: one request of a few hundred bytes."""
+"""The interval of looks for the channels: one request of a few hundred bytes."""
 KEEP_AWAY_SECONDS: Final = 1.0
-"""The same while the broker does not answer."""
+"""The interval of those looks while the broker does not answer."""
 KEEP_SECONDS_LEAST: Final = 0.1
 """Between two looks, however many messages fail."""
 
@@ -51,7 +51,7 @@ class KafkaBroker:
         self._cluster = ""
         self._opened = False
         self._refused = ""
-        """Why the channels cannot be used any more: they were deleted, and others came in their place."""
+        """The reason why the channels cannot be used any more: they were deleted, and others came in their place."""
         self._reachable = False
         self._detail = "it was not reached yet"
         self._consumers: list[tuple[KafkaConsumer, Fetcher]] = []

@@ -12,7 +12,7 @@ from tickwise.ports.broker import Channel, ConsumerState, Delivery
 
 
 class FetchBuffers(Protocol):
-    """Where the thread puts and the loop takes: `PartitionBuffers`, or `Acquired`."""
+    """The buffers between the thread, which puts, and the loop, which takes: `PartitionBuffers`, or `Acquired`."""
 
     @property
     def waiting(self) -> int:

@@ -26,8 +26,9 @@ REFUSALS: Final = ("uthentication fail", "certificate verify failed", "mechanism
 """Of a password, a certificate or a way to log in; the library has no code for these where it answers."""
 
 STOP_SECONDS: Final = 10.0
-"""How long a client may take to end. Seldom the library's own never does (librdkafka issues 4674 and 4528): its threads
-are left to the end of the process then, and the broker takes the member for lost when its session is over."""
+"""The longest time that a client may take to end. One of the library may never end (librdkafka issues 4674 and
+4528): its threads are left to the end of the process then, and the broker takes the member for lost when its session is
+over."""
 
 logger = structlog.get_logger("tickwise.kafka")
 

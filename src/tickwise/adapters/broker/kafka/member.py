@@ -23,7 +23,7 @@ from tickwise.ports.broker import Channel, Delivery
 from tickwise.ports.clock import Clock
 
 POLL_SECONDS: Final = 0.1
-"""How long the thread waits for a message at most: so late it hears of a stop or a commit while nothing comes."""
+"""The longest wait of the thread for a message. While none comes, it notices a stop or a commit so late."""
 POLL_PAUSED_SECONDS: Final = 0.01
 """While a partition is paused, because it is resumed from here."""
 COMMIT_SECONDS: Final = 0.1
@@ -32,11 +32,12 @@ COMMIT_RETRY_SECONDS: Final = 1.0
 END_SECONDS: Final = 1.0
 """The longest that a broker may need to say where a partition ends."""
 LOOK_SECONDS: Final = 0.5
-"""How often it is looked how far behind we are, …"""
+"""The interval of looks at the lag, …"""
 ASK_SECONDS: Final = 3.0
 """… and how often the broker is asked for what its answers do not say: one request for each partition."""
 LEAVE_SECONDS: Final = 3.0
-"""How long the last commit may take. A broker that does not answer it would hold up the leave for 10 s more."""
+"""The longest time that the last commit may take. A broker that does not answer it would hold up the leave for 10 s
+more."""
 CLASSIC_SESSION_SECONDS: Final = 45
 """As the library ships it; by the newer protocol the broker says it."""
 AGAIN_SECONDS: Final = 1.0
@@ -249,8 +250,8 @@ class Member:
         )
 
     def _look(self, consumer: Any, now: float) -> None:
-        """How far behind we are, as the last answers to fetches said. Of a partition that is paused, since who takes
-        from it cannot go on, they would say for ever what was true before: there the broker is asked, now and then."""
+        """The lag, as the last answers to fetches said. Answers for a paused partition would stay as they were, so the
+        broker is asked for its lag now and then."""
         self._look_at = now + LOOK_SECONDS
         ends, paused = {}, frozenset[PartitionId]()
         if now >= self._ask_at and self.reachable():

@@ -85,7 +85,7 @@ class PartitionBuffers:
                 self._drop(place)
 
     def room(self) -> int:
-        """How many more may be put now."""
+        """The number of further messages that may be put now."""
         with self._lock:
             return 0 if self._bytes >= MAX_WAITING_BYTES else min(MAX_BATCH, MAX_WAITING - self.waiting)
 
@@ -150,7 +150,7 @@ class PartitionBuffers:
                     self._buffers[place].dirty = True
 
     def ends(self, ends: Mapping[PartitionId, int]) -> None:
-        """Where these partitions end now, on the broker."""
+        """The present ends of these partitions on the broker."""
         with self._lock:
             for place, end in ends.items():
                 if place in self._buffers:

@@ -31,7 +31,7 @@ MAX_WAITING_BYTES: Final = 64 << 20
 THROWN_SHARE: Final = 0.5
 """Of each bound, the most that throws may use."""
 LINGER_MS: Final = 2
-"""How long a message waits for others to share its batch."""
+"""The time that a message waits for others to share its batch."""
 POLL_SECONDS: Final = 0.001
 """While somebody waits for a confirmation."""
 POLL_IDLE_SECONDS: Final = 0.02
@@ -158,7 +158,7 @@ class Producer:
         self._poll_in(POLL_IDLE_SECONDS)
 
     def lose(self, count: int) -> None:
-        """So many were thrown, and may not go out."""
+        """Count messages that were thrown away and may not go out."""
         self.thrown += count
         self.lost += count
 

@@ -25,9 +25,10 @@ from tickwise.ports.clock import Clock
 
 POLL_SECONDS: Final = 0.1
 HOLD_SECONDS: Final = 10.0
-"""How long what was acquired may wait to be done: a third of the lock, so that it is given back before it runs out."""
+"""The longest time that an acquired message may wait to be done: a third of the lock, so that it is given back before
+it runs out."""
 LOOK_SECONDS: Final = 0.02
-"""How often it is asked whether all is done."""
+"""The interval of looks whether all is done."""
 AGAIN_SECONDS: Final = 1.0
 
 

@@ -21,9 +21,10 @@ from tickwise.domain.errors import BrokerUnavailable, Misconfigured
 from tickwise.ports.broker import DEAD, REQUESTS, RESULTS, Channel, ChannelKind
 
 ANSWER_SECONDS: Final = 4.0
-"""How long a look may take. An absent broker is known to be absent after so long, and after one look's pause."""
+"""The longest time that a look may take. So long after a broker left, and one pause between looks, its absence is
+known."""
 APPEAR_SECONDS: Final = 5.0
-"""How long a topic that was just made may need until every broker knows it, …"""
+"""The longest time that a topic that was just made may need until every broker knows it, …"""
 APPEAR_LOOKS: Final = 50
 """… and how often it is looked for meanwhile."""
 MARK_SECONDS: Final = 10.0

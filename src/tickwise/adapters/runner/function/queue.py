@@ -74,13 +74,13 @@ class QueuedRun(msgspec.Struct, eq=False):
     arrival: int
     """Its place in the order of all runs of the runner: the oldest is served first."""
     launched: float
-    """When it came, on the monotonic clock."""
+    """The time at which it came, on the monotonic clock."""
     worker: RunHolder | None = None
     number: int = 0
     started: float | None = None
     """Since when it runs, once that is known."""
     stop_reason: str | None = None
-    """Why it was asked to stop: `cancelled` or `timeout`."""
+    """The reason why it was asked to stop: `cancelled` or `timeout`."""
     deadline: asyncio.TimerHandle | None = None
     """The next step of its timeout or of its stop."""
     patience_until: float = 0.0

@@ -45,8 +45,9 @@ RESTART_SECONDS = (0.1, 0.5, 2.0, 10.0)
 """Pauses before another start after workers that ended before they were ready."""
 START_SECONDS = 60.0
 MAX_WAIT_SECONDS = 5.0
-"""How long a run may wait here for a worker. Quick runs wait milliseconds; one that waits for seconds stands behind
-slow ones, and another executor may be idle. Given back sooner, it would be claimed and given back in a circle."""
+"""The longest time that a run may wait here for a worker. Quick runs wait milliseconds; one that waits for seconds
+stands behind slow ones, and another executor may be idle. Given back sooner, it would be claimed and given back in a
+circle."""
 
 _logger = logging.getLogger(__name__)
 
@@ -118,7 +119,8 @@ class FunctionRunner:
         return self._labels
 
     def spare(self) -> int:
-        """How many more runs would begin at once now, at best: what an executor may claim before it knows their pace.
+        """The number of further runs that would begin at once now, at best: what an executor may claim before it knows
+        their pace.
 
         Without a quick or an asynchronous function that is one for each worker with nothing to do, or not yet started.
         """

@@ -66,7 +66,7 @@ class Hello(msgspec.Struct, array_like=True, tag=3):
 
 
 class Result(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    """How one run ended; `verdict` is None for OK, which is most of them and short on the wire."""
+    """The end of one run; `verdict` is None for OK, which is most of them and short on the wire."""
 
     number: int
     started: float

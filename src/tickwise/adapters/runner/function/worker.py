@@ -49,7 +49,7 @@ LONG_SECONDS = 0.02
 """A run that takes so long is reported as begun, and those queued behind it are returned."""
 OUTPUT_FLUSH_SECONDS = 0.25
 YIELD_SECONDS = 0.005
-"""How long synchronous functions may follow each other before asynchronous ones get a turn."""
+"""The longest turn of synchronous functions before asynchronous ones get theirs."""
 ENTRY_POINTS = "tickwise.functions"
 
 _monotonic = time.monotonic  # noqa: TID251  # nobody can hand this process a clock: it is its own root

@@ -64,7 +64,7 @@ class WorkerEvents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """How to start a worker."""
+    """The settings for the start of a worker."""
 
     modules: Sequence[str]
     pass_environment: Sequence[str]
@@ -120,7 +120,7 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def brief(self) -> int:
-        """How many of the held runs are not of the slow, asynchronous sort."""
+        """The number of held runs that are not slow asynchronous ones."""
         return len(self.held) - len(self.slow)
 
     def start(self) -> None:

@@ -26,7 +26,7 @@ FAILURES: Final = 5
 """Failures in a row, of one host, over all jobs."""
 OPEN_SECONDS: Final = 30.0
 PROBE_SECONDS: Final = 5.0
-"""When to ask again while a probe is under way."""
+"""The time until the next request while a probe is under way."""
 MAX_HOSTS: Final = 1_000
 
 _logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Breakers:
 
     @property
     def known(self) -> int:
-        """How many hosts it keeps something of."""
+        """The number of hosts on record."""
         return len(self._circuits)
 
     def admit(self, host: str, who: object, now: float) -> float | None:

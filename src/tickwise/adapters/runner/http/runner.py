@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MAX_REDIRECTS = 5
 ERROR_BYTES = 500
-"""How much of an unexpected answer an error quotes."""
+"""The part of an unexpected answer that an error quotes."""
 BEGAN_SECONDS = 0.2
 """A request that takes so long is reported as begun; most are over by then."""
 TRANSIENT = frozenset({408, 409, 425, 429})

@@ -44,13 +44,13 @@ class Resource(StrEnum):
 
 
 SWAP_BYTES: Final = 1 << 20
-"""How much of a task may go to swap in version 1. Not nothing: met first, that limit would not be counted as met (Linux
-6.15 and later count only those of memory itself)."""
+"""The memory of a task that may go to swap in version 1. With zero, this limit would be met first and not be counted as
+met (Linux 6.15 and later count only those of memory itself)."""
 _VERSION_1: Final = {Resource.MEMORY: "memory", Resource.PIDS: "pids", Resource.CPU: "cpuacct"}
 
 
 class GroupFolder(NamedTuple):
-    """Where groups for a resource are made."""
+    """The folder in which groups for a resource are made."""
 
     version: int
     folder: Path
@@ -81,7 +81,7 @@ class _Mount(NamedTuple):
 
 
 def find_places(name: str, *, process: Path = SELF) -> Places:
-    """Where groups of this `name` can be made, by trying. Blocking, a few milliseconds."""
+    """Find the folders in which groups of this `name` can be made, by trying. Blocking, a few milliseconds."""
     found: dict[Resource, GroupFolder] = {}
     for resource, place in candidates(process):
         if resource not in found and _can_make(place, resource, f"{PREFIX}{name}-probe"):

@@ -36,7 +36,7 @@ MEMORY_WALL_BYTES: Final = 1 << 30
 """The wall for one process, over its share of the tree's limit: what it may reserve is far more than what it uses, and
 beyond this nothing can get within one look."""
 CPU_WALL_SECONDS: Final = 2
-"""How much longer than the tree one process may take: the watch comes first and lets it clean up."""
+"""The processor time that one process may take beyond that of its tree: the watch comes first and lets it clean up."""
 PROCESSES_WALL: Final = 1_000
 """Processes of the same user that may be added beside the task before its own forks are refused."""
 
@@ -207,7 +207,7 @@ def _lower(new: int, old: int) -> int:
 
 
 def _threads_of(uid: int) -> int:
-    """How many processes and threads there are of this user, which is what the kernel counts."""
+    """The number of processes and threads of this user, as the kernel counts them."""
     count = 0
     for name in present():
         with contextlib.suppress(OSError):

@@ -16,11 +16,11 @@ import time
 
 FAREWELL = b"farewell\n"
 ATTEMPTS = 10_000_000
-"""How many numbers begin with an executor's (`task_marks`)."""
+"""The number of attempts whose numbers begin with that of one executor (`task_marks`)."""
 MAX_ROUNDS = 20
 """A process that survives so many looks hangs inside the kernel."""
 QUIET_ROUNDS = 3
-"""So many looks in a row must find nothing: one may miss what is just being forked."""
+"""The number of looks in a row that must find nothing: one may miss a process that is just being forked."""
 PAUSE_SECONDS = 0.02
 WATCH_SECONDS = 1.0
 """Between two looks at an executor that has no lease yet, or no longer."""

@@ -74,14 +74,14 @@ EXIT_INVALID: Final = 65
 """EX_DATAERR: the task says that its input cannot be right, however often it is tried."""
 READ_BYTES: Final = 1 << 16
 PUMP_PAUSE_SECONDS: Final = 0.1
-"""How long a pipe is not read when too much of what it brought waits to be stored."""
+"""The pause of a pipe's reader when too much of its output waits to be stored."""
 NUMBERS_STAY_SECONDS: Final = 10.0
 """For so long at least, a process number that was in use is not given to another process."""
 MAX_SYMPTOMS_BYTES: Final = 16 << 10
 STARTERS: Final = max(1, min(4, (os.cpu_count() or 1)))
 """Processes that start tasks as other users: a start keeps one busy for a millisecond."""
 GROUP_TRIES: Final = 20
-"""How often the control group of a task that has ended is tried to be removed: its last process may be on its way."""
+"""The number of attempts to remove the control group of an ended task: its last process may be on its way."""
 
 
 class ProcessRunner(SlotRunner):
@@ -299,8 +299,8 @@ class ProcessRunner(SlotRunner):
         return attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
 
     async def _last_look(self, watched: Watched, reaped: Reaped, reason: str | None) -> str | None:
-        """Why it had to end, by the final counts: a limit is exceeded or not, whichever of watcher and process was
-        quicker."""
+        """The reason of the end by the final counts: a limit counts as exceeded even if the process was quicker than
+        its watcher."""
         if reason is None:
             reason = await self._in_thread(watched.verdict, reaped.cpu_seconds)
         group = watched.tree.group
@@ -418,7 +418,7 @@ def _signal_name(number: int) -> str:
 
 
 def _untold(attempt: Attempt, ended: float) -> Ending:
-    """How it ended is not known: who had started it for us was killed meanwhile."""
+    """The end of a task whose starter was killed meanwhile: how it ended is not known."""
     error = "the outcome is lost: the process that starts tasks as other users was killed"
     return Ending(Verdict.FAILED, attempt.started, ended, "crashed", error)
 

@@ -61,7 +61,7 @@ class Start:
     """Whether it gets the two groups of its number; only for another user."""
 
     def tree_of(self, process: Process, older: frozenset[str], *, group: Group | None = None) -> Tree:
-        """How what was started is found again."""
+        """The marks by which a started process tree is found again."""
         all_stopped = None
         if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
             all_stopped = partial(self.starter.all_stopped, self.user.uid)

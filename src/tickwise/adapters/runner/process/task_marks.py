@@ -26,7 +26,7 @@ EXECUTORS: Final = 90_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How the tasks of the executor with this folder are known."""
+    """The marks of all tasks of the executor with this folder."""
 
     folder: Path
 
@@ -48,7 +48,7 @@ class Marks:
 
     @property
     def worker(self) -> str:
-        """How the value of a worker's variable begins: with the executor's process."""
+        """The beginning of the value of a worker's variable: with the executor's process."""
         return f"{self.folder.name}-"
 
     def attempt(self, count: int) -> int:

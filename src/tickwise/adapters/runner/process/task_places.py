@@ -1,4 +1,4 @@
-"""Where tasks of other users live, and which Python they run: in folders that those users can reach.
+"""The folders of tasks that run as other users, and their Python: in folders that those users can reach.
 
     work root      the given one, if they can pass to it; else /var/lib/tickwise/tasks/<digest of the given one>
     homes/<uid>    below it: the home of a user that has none, which stays
@@ -41,7 +41,7 @@ PASSABLE: Final = 0o711
 USED: Final = "USED"
 """In the folder of an interpreter: locked by each executor that uses it."""
 STANDARD_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-"""Where programs are, for a user that can search none of the folders of the executor's `PATH`."""
+"""The search path of programs for a user that can search none of the folders of the executor's `PATH`."""
 PARTIAL: Final = "partial-"
 REMOVED: Final = "removed-"
 PARTIAL_SECONDS: Final = 3_600.0
@@ -58,7 +58,7 @@ class TaskPython:
 
     program: Path
     libraries: Path | None = None
-    """Where it finds its own shared library, if it was built with one and was moved."""
+    """The folder of its shared library, if it was built with one and was moved."""
     lock: int | None = None
     """The descriptor that keeps its folder from being removed, if it was made for tasks and may be removed."""
 

@@ -205,7 +205,7 @@ def _numbers() -> _Numbers:
 
 
 def _failure(user: TaskUser) -> str | None:
-    """Why nothing can be run as this user; None: it can."""
+    """The reason why nothing can be run as this user; None: it can."""
     try:
         subprocess.run(["/bin/sh", "-c", ":"], cwd="/", env={}, check=True, timeout=TRIAL_SECONDS, **user.arguments())
     except OSError as error:

@@ -55,7 +55,7 @@ OOM_SCORE = "500"
 """As if it used half of the machine's memory on top of its own: a task that takes all must not take its executor along,
 and with it every other task."""
 RLIMIT_LOCKS = 10
-"""The same on all machines that Linux runs on but two (alpha, sparc): there the number marks nothing."""
+"""Equal on all machines of Linux but two (alpha, sparc): there the number marks nothing."""
 _LIMIT_LINE = b"Max file locks"
 
 _logger = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Tree:
         return self.process.pid
 
     def among_all(self) -> Tree:
-        """The same, looked for among all processes there are."""
+        """This tree, looked for among all processes there are."""
         return replace(self, older=frozenset())
 
 
@@ -249,8 +249,7 @@ def _kill_sweep(tree: Tree) -> Look:
 
 
 def _kill_standing(tree: Tree) -> Look:
-    """The same while nothing of their user's can fork: then all are found, for a number that was used before their
-    beginning may be used again."""
+    """Kill them while nothing of their user can fork. Then all are found, although a process id may be used again."""
     assert tree.all_stopped is not None
     try:
         with tree.all_stopped():
@@ -352,7 +351,7 @@ def _set(ended: asyncio.Future[None]) -> None:
 
 
 class Reaped(NamedTuple):
-    """How a process ended."""
+    """The end of a process."""
 
     status: int
     """Negative: the signal that ended it."""

@@ -43,7 +43,7 @@ from tickwise.ports.clock import Clock
 MAX_ORPHAN_SECONDS: Final = 10.0
 """A process that does not end in so long hangs inside the kernel."""
 ORPHAN_LOOKS: Final = 3
-"""So many looks in a row must find nobody: one may miss what is just being forked."""
+"""The number of looks in a row that must find no process: one may miss a process that is just being forked."""
 
 ORPHAN_PAUSE_SECONDS: Final = 0.02
 

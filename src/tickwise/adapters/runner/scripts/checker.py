@@ -128,7 +128,7 @@ class _Compiler:
             return None
 
     def _read(self, length: int) -> bytes:
-        """So many bytes. Raises `OSError` if they do not come."""
+        """Read this number of bytes. Raises `OSError` if they do not come."""
         found = b""
         while len(found) < length:
             piece = self._socket.recv(length - len(found))

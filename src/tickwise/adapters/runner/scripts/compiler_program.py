@@ -21,7 +21,7 @@ NICENESS = 10
 
 
 def complaint(source: bytes) -> str:
-    """Why it does not compile; empty: it does."""
+    """The reason why the source does not compile; empty: it does."""
     try:
         compile(source, "task.py", "exec", dont_inherit=True)
     except SyntaxError as error:

@@ -22,9 +22,9 @@ AWAY: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceEr
 has read only its last message, or no server of the address takes writes."""
 CONNECT_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 30.0
-"""How often a quiet link is tried, so that one that died without a word is found out."""
+"""The interval of checks of a quiet link, which may have broken without notice."""
 ANSWER_SECONDS: Final = 2.0
-"""How long an answer is waited for that nothing depends on."""
+"""The longest wait for an answer that nothing depends on."""
 
 
 statement: Final = Statements(Path(__file__).parent)

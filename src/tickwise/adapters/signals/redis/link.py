@@ -31,7 +31,7 @@ ANSWER_SECONDS: Final = 2.0
 """After this long without an answer a connection is given up. Redis answers within a millisecond; one that does not for
 so long is away, or something between swallows what is sent."""
 CHECK_SECONDS: Final = 2.0
-"""How often a quiet connection is tried, so that one that died without a word is found out."""
+"""The interval of checks of a quiet connection, which may have broken without notice."""
 MAX_CONNECTIONS: Final = 4
 """For commands, of one process. A command that finds none free waits; the driver's own pool fails beyond the
 hundredth."""

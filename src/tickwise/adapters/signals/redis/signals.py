@@ -30,7 +30,7 @@ from tickwise.ports.signals import Topic
 QUIET_SECONDS: Final = 0.002
 """Between two rings of one process; the same as through PostgreSQL, where it was measured."""
 KEPT_SECONDS: Final = 60
-"""How long after the last cancel those of the last minute are kept."""
+"""The time after the last cancel for which those of the last minute are kept."""
 MAX_KEPT: Final = 2_000
 """Rings about cancels that are kept, about; with all their ids 6 MB."""
 MAX_CATCH_UP: Final = 500

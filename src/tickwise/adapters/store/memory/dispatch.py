@@ -41,7 +41,7 @@ PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""
 
 Head = tuple[int, bool, str, float, int, "ServedLane"]
-"""How urgent the first of a lane is, ending with its ticket, which no other has; and the lane."""
+"""The urgency of the first run of a lane, ending with its ticket, which no other has; and the lane."""
 
 ServedLane = tuple[str, Lane, TimeQueue[RunRecord]]
 """A lane that an executor can take from: its namespace, what it is, and who waits in it."""

@@ -205,7 +205,7 @@ def has_a_job(state: State, subject: UUID) -> str | None:
 
 
 def late_by(state: State, instant: float, patience_seconds: float = LATE_SECONDS) -> float:
-    """How long ago an instant was, if that is longer than can be waited for; else 0."""
+    """The age of an instant in seconds, if it is greater than the patience; else 0."""
     ago = state.now() - instant
     return ago if ago > patience_seconds else 0.0
 

@@ -59,7 +59,7 @@ class LetterViews(Duty):
         )
 
     def _waiting(self, ended: EndedRun, expire_seconds: float) -> LetterStatus:
-        """Where a letter stands that nobody settled."""
+        """The status of a letter that nobody settled."""
         if (ended.row.ended_at or 0.0) + expire_seconds <= self._state.now():
             return LetterStatus.EXPIRED
         return LetterStatus.HELD if ended.row.reason == UNKNOWN_OUTCOME else LetterStatus.OPEN

@@ -72,7 +72,7 @@ class TimeQueue(Generic[P]):
 
 @dataclass(slots=True, kw_only=True)
 class TimerRecord(Placed):
-    """Where a schedule stands. Never changed, only replaced, so that a scheduler sees by identity whether it was."""
+    """The position of a schedule. Never changed, only replaced, so that a scheduler sees by identity whether it was."""
 
     job: JobRecord
     pending: TimerState
@@ -156,7 +156,7 @@ class RunRecord(Placed):
     limit: int = 0
     """Of the slot that it waits for."""
     waited_since: float | None = None
-    """When it was ready before it waited for a slot: its place among those that wait, until it starts."""
+    """The time at which it was ready before it waited for a slot: its place among those that wait, until it starts."""
     slot: float | None = None
     """Its own slot under a rate, until it begins."""
     rate_key: str | None = None

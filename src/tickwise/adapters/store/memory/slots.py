@@ -60,7 +60,7 @@ class Line:
         return None if best is None else heapq.heappop(best)[2]
 
     def on_their_way(self, now: float, on_hold: Callable[[str], bool]) -> tuple[int, int]:
-        """How many of those that were woken are about to take a slot, and how many nobody claims."""
+        """The number of woken runs that are about to take a slot, and the number of those that nobody claims."""
         found = Counter(
             reservation(ready=run.ready, claimed=run.dispatched, on_hold=on_hold(run.lane.queue), now=now)
             for run in self.woken.values()
@@ -106,7 +106,7 @@ class Slots:
         self._paces: dict[Name, PacedKey] = {}
 
     def running(self, name: Name) -> int:
-        """How many runs are RUNNING under a key."""
+        """The number of runs that are RUNNING under a key."""
         line = self._lines.get(name)
         return 0 if line is None else len(line.running)
 

@@ -105,11 +105,11 @@ class State:
         self.runs: dict[UUID, RunRecord] = {}
         self.ended: dict[UUID, EndedRun] = {}
         self.tallies: Counter[tuple[str, int, RunState]] = Counter()
-        """How many came on record, by namespace, hour and final state."""
+        """The number of runs that came on record, by namespace, hour and final state."""
         self.known: dict[tuple[str, Lane], float | None] = {}
         """The lanes of namespaces, and since when nothing is known to use them; None: something does."""
         self.known_of: Counter[str] = Counter()
-        """How many of them each namespace has."""
+        """Their number by namespace."""
         self.lanes: dict[tuple[str, Lane], TimeQueue[RunRecord]] = {}
         self.slots = Slots()
         self.queue_holds: dict[tuple[str, str], QueueHold] = {}
@@ -135,7 +135,7 @@ class State:
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()
-        """How often each executor has claimed, by the queues and labels that it claimed with."""
+        """The number of claims of each executor, by the queues and labels that it claimed with."""
         self.batch_numbers = count(1)
         self.batches: dict[int, BatchRecord] = {}
         """The timers that schedulers have for a decision. A batch keeps its timers alive, so that no other timer gets
@@ -144,7 +144,7 @@ class State:
         """The timers of all batches, by identity."""
         self.rules: dict[tuple[str, RuleKind, str], RuleRow] = {}
         self.rules_of_kind: Counter[tuple[str, RuleKind]] = Counter()
-        """How many there are, by namespace and kind."""
+        """The number of rules, by namespace and kind."""
         self.rules_version = 0
         self.minute = 0
         self.fires_in_minute: Counter[str] = Counter()
@@ -229,7 +229,7 @@ class State:
     def set_timer(
         self, job: JobRecord, pending: TimerState, *, run_id: UUID | None = None, zone_data: str | None = None
     ) -> None:
-        """Where the job's schedule stands, in place of what stood before."""
+        """Set the position of the job's schedule."""
         self.drop_timer(job)
         job.timer = TimerRecord(job=job, pending=pending, run_id=run_id, zone_data=zone_data)
         self.queue_of(job.timer).push(pending.due, job.timer)

@@ -24,7 +24,7 @@ $$
 SELECT version_num, serves FROM tickwise.schema_version
 
 -- name: schema_version_first
--- The same of a database that no program since the first release has upgraded.
+-- The migration of a database that no program since the first release has upgraded.
 SELECT version_num, version_num AS serves FROM tickwise.alembic_version
 
 -- name: upgrade_schema

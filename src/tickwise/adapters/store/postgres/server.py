@@ -22,7 +22,7 @@ BEHIND_TIMES: Final = 5.0
 PINNED_SECONDS: Final = 60.0
 """A transaction that is open for longer is worth a word: what died since can be read over, and not removed."""
 PINNED_TRANSACTIONS: Final = 100_000
-"""The same where the server does not tell us since when."""
+"""The number of transactions that counts as pinned where the server does not say since when."""
 MAX_TABLES_NAMED: Final = 5
 
 Row = Mapping[str, Any]

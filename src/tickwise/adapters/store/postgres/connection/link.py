@@ -66,7 +66,7 @@ READ_SETTINGS: Final = {"default_transaction_read_only": "on"}
 
 
 class Terms(NamedTuple):
-    """How a line is connected."""
+    """The terms of a line's connections."""
 
     connect_seconds: float
     command_seconds: float

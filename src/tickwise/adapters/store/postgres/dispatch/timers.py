@@ -22,12 +22,12 @@ from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.ports.store import Fire, FireBatch, Fired, FireRequest, Timer
 
 SWEEP_SECONDS: Final = 1.0
-"""How often timers are read from the very first: one that was written late is found in time, since it is due no sooner
-than the store's horizon after it was written."""
+"""The interval at which timers are read from the very first: one that was written late is found in time, since it is
+due no sooner than the store's horizon after it was written."""
 SWEEP_SHARE: Final = 20
 
 _NOWHERE: Final = (None,) * len(TimerState._fields)
-"""Where a timer stands that never fires again."""
+"""The position of a timer that never fires again."""
 _NOTHING: Final[tuple[tuple[Any, ...], ...]] = ((),) * len(TimerState._fields)
 _DUE: Final = attrgetter("pending.due")
 

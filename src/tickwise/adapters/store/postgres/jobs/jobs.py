@@ -34,7 +34,7 @@ MARKS: Final = {
     JobStatus.PAUSED: "paused",
     JobStatus.CANCELLED: "cancelled",
 }
-"""How `jobs_found` finds the jobs of a status. COMPLETED says what a job has not, so no index has it."""
+"""The marks by which `jobs_found` finds the jobs of a status. COMPLETED says what a job has not, so no index has it."""
 STANDING: Final = frozenset({JobStatus.PAUSED, JobStatus.CANCELLED})
 
 
@@ -171,7 +171,7 @@ def job_row(row: asyncpg.Record) -> JobRow:
 
 
 def pending(row: asyncpg.Record, prefix: str = "") -> TimerState:
-    """Where a schedule stands, from columns whose names begin with `prefix`."""
+    """The position of a schedule, from columns whose names begin with `prefix`."""
     hold = row[f"{prefix}hold"]
     return TimerState(
         due=row[f"{prefix}due"],

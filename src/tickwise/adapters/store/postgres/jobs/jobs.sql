@@ -32,7 +32,7 @@ JOIN tickwise.lanes l USING (lane)
 ORDER BY c.listed DESC
 
 -- name: jobs_newest_of
--- The same of another namespace: its jobs have an index. $1 namespace, $2 places below it, $3 limit. Planned once.
+-- The newest jobs of a namespace other than `default`, by its index. $1 namespace, $2 places below it, $3 limit. Planned once.
 SELECT j.*, l.queue, l.priority, l.requires, c.listed
 FROM (
   SELECT job_id, listed FROM (
@@ -50,7 +50,7 @@ JOIN tickwise.lanes l USING (lane)
 ORDER BY c.listed DESC
 
 -- name: jobs_count
--- How many jobs there are, counted to $12 at most. The other parameters as in `jobs_list`.
+-- The number of jobs, counted to $12 at most. The other parameters as in `jobs_list`.
 SELECT count(*) FROM (
   SELECT FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
   WHERE j.namespace = $1
@@ -71,7 +71,7 @@ SELECT count(*) FROM (
   LIMIT $12) s
 
 -- name: jobs_alike
--- How many jobs there are of a namespace, of a schedule type and with labels, counted to $5 at most. $1 namespace, $2 labels,
+-- The number of jobs of a namespace, of a schedule type and with labels, counted to $5 at most. $1 namespace, $2 labels,
 -- $3 schedule type, $4 true if all such jobs are lasting ones. Planned for each call's own values.
 SELECT count(*) FROM (
   SELECT FROM tickwise.jobs

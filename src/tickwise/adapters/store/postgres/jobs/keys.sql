@@ -15,7 +15,7 @@ SELECT count(*) FROM k WHERE good
 LOCK TABLE tickwise.keys IN SHARE ROW EXCLUSIVE MODE
 
 -- name: keys_count
--- How many keys there are.
+-- The number of keys.
 SELECT count(*) FROM tickwise.keys
 
 -- name: key_was

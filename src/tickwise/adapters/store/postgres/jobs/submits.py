@@ -27,7 +27,7 @@ _MOSTLY_ALIKE: Final = (1, 3, 4, 6, 7, 8, 11)
 """Namespace, types, lane, creator, kinds: columns of `jobs_add` that most batches have one value for, and no NULL."""
 
 _place: Final = attrgetter("namespace", "lane")
-"""Where a job waits."""
+"""The namespace and the lane of a job."""
 _STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
 
 

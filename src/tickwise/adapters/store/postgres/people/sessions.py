@@ -11,7 +11,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.identity.sessions import MAX_SESSIONS, NewSession, PublicKey, Rotated, Rotation
 
 RETIRED_SECONDS: Final = 3_600.0
-"""So long a key that signs no more is known: tokens live for ten minutes."""
+"""The time for which a key that signs no more is known: tokens live for ten minutes."""
 
 
 class Sessions(Part):

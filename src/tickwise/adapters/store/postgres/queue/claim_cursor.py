@@ -33,7 +33,7 @@ FAR_PAST: Final = float("-inf")
 
 
 class Reach(Enum):
-    """How a claim reads."""
+    """The range that a claim reads."""
 
     SWEEP = "from the start"
     WHOLE = "from the near mark, all the way ahead"
@@ -89,7 +89,7 @@ class ClaimCursor:
     """By priority, the namespace that the last claim began with: the next one begins with another."""
 
     def next_reach(self, monotonic: float) -> Reach:
-        """How the next claim should read."""
+        """The range for the next claim."""
         self.count += 1
         if monotonic - self.swept >= self.pause:
             return Reach.SWEEP
@@ -105,7 +105,7 @@ class ClaimCursor:
         return ahead_seconds > NEAR_SECONDS and monotonic - self.looked >= LOOK_SECONDS
 
     def marks(self, reach: Reach) -> Marks:
-        """Where a claim of this reach reads from."""
+        """The positions from which a claim of this range reads."""
         if reach is Reach.SWEEP:
             return Marks()
         return self.ahead if reach is Reach.AHEAD else self.near

@@ -28,13 +28,13 @@ FRESH_SECONDS: Final = 60.0
 FULL_SECONDS: Final = 1.0
 """A namespace that had no room is not looked at again for so long: what it asks for costs others nothing."""
 FREED_SECONDS: Final = 7 * 86_400.0
-"""So long it is known what a freed number stood for."""
+"""The time for which the lane of a freed number is remembered."""
 
 Numbers = Mapping[tuple[str, Lane], int]
 
 
 class NamespaceLane(NamedTuple):
-    """Where runs of one namespace wait."""
+    """A lane of one namespace."""
 
     namespace: str
     lane: Lane

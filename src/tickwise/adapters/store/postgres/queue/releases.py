@@ -41,7 +41,7 @@ class Freed(NamedTuple):
 
 
 class FreeTerms(NamedTuple):
-    """How runs are freed."""
+    """The terms on which runs are freed."""
 
     crashes_max: int
     in_order: bool

@@ -16,7 +16,7 @@ WHERE namespace = $1
 ORDER BY run_id DESC LIMIT $10
 
 -- name: letters_count
--- How many dead letters there are, counted to $10 at most. The other parameters as in `letters_list`.
+-- The number of dead letters, counted to $10 at most. The other parameters as in `letters_list`.
 SELECT count(*) FROM (
   SELECT FROM (
     SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'

@@ -35,13 +35,13 @@ MAX_COUNTED: Final = 100_000
 MAX_INCIDENTS: Final = 100
 
 FEW_LABELLED: Final = 500
-"""So many jobs with a label are looked up one by one."""
+"""The most jobs with a label that are looked up one by one."""
 
 ID_SLACK_SECONDS: Final = 600.0
-"""How far apart a search by due time takes a run's due time and the time in its id, the nominal one, to lie. What is
-due longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found
-by that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are
-made by nodes' clocks, due times by the store's."""
+"""The distance that a search by due time assumes between a run's due time and the nominal time in its id. What is due
+longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found by
+that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
+by nodes' clocks, due times by the store's."""
 
 _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 

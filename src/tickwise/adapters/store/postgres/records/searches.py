@@ -56,7 +56,7 @@ async def search(links: Links, name: str, arguments: Sequence[Any], clock: Clock
 async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
-    """The same on a connection that the caller has, who translates other errors."""
+    """Search on a connection of the caller, who translates other errors."""
     begun = clock.monotonic()
     try:
         async with connection.transaction(readonly=True):

@@ -20,7 +20,7 @@ class FairnessContract(StoreContract):
     """`attempts.claim`, "Fair"."""
 
     async def backlog(self, store: Store, make: Factory, namespace: str, count: int, *, priority: int = 5) -> None:
-        """So many runs of a namespace that wait, and have waited longer than whatever comes after them."""
+        """Make this number of waiting runs of a namespace, all older than later ones."""
         jobs = [make.job(namespace=namespace, lane=lane(priority)) for _ in range(count)]
         await self.add(store, *jobs)
 

@@ -105,7 +105,7 @@ class WaitingNamesContract(StoreContract):
         return await store.runs.waiting(ready_from, ready_to, limit)
 
     async def waiting_ids(self, store: Store, *span: float, limit: int = 100) -> list[UUID]:
-        """The same, by run."""
+        """The waiting runs by id."""
         return [ready.run_id for ready in await self.waiting(store, *span, limit=limit)]
 
     async def test_what_nobody_took_is_told_with_its_lane(self, store: Store, make: Factory) -> None:

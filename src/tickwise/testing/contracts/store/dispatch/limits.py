@@ -172,7 +172,7 @@ class LimitsContract(CrowdContract):
         assert await self.starts(store, executor, third, gate=limit(1, "label:customer=7")) == [False]
 
     async def test_each_namespace_has_its_own_slots(self, store: Store, make: Factory) -> None:
-        """The same words elsewhere mean something else."""
+        """Equal words in two namespaces are two limits."""
         executor, [first] = await self.crowd(store, make, 1)
         [elsewhere] = (await self.crowd(store, make, 1, namespace="elsewhere"))[1]
         await self.begin(store, executor, first, gate=limit(1, "namespace"))

@@ -32,11 +32,11 @@ class NamedClaimsContract(LineContract):
         return await store.attempts.claim(ClaimRequest(**{**given, **fields, "executor": executor, "runs": runs}))
 
     async def named_ids(self, store: Store, executor: int, runs: Sequence[UUID], **fields: Any) -> list[UUID]:
-        """The same, by run."""
+        """The claimed runs by id."""
         return [claimed.run_id for claimed in await self.named(store, executor, runs, **fields)]
 
     async def test_a_claim_by_name_hands_over_all_that_is_needed_to_run(self, store: Store, make: Factory) -> None:
-        """The same as from a claim that scans."""
+        """It gives what a claim that scans gives."""
         executor = await self.register(store)
         job = make.job(definition='{"task": {"kind":"shell"} , "n": 1}')
         await self.add(store, job)

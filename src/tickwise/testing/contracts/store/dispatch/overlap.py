@@ -53,7 +53,7 @@ class LineContract(StoreContract):
         return row.state is RunState.QUEUED and not row.blocked and row.ready_at is not None
 
     async def reason(self, store: Store, run_id: UUID) -> tuple[RunState, str | None]:
-        """How a run stands, and why."""
+        """The state of a run and its reason."""
         row = await self.run_row(store, run_id)
         return row.state, row.reason
 

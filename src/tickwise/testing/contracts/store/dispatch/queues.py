@@ -60,7 +60,7 @@ class QueuesContract(StoreContract):
         assert await store.queues.resume("default", "default") is False
 
     async def test_a_queue_of_another_namespace_goes_on(self, store: Store, make: Factory) -> None:
-        """The same name elsewhere is another queue."""
+        """Equal names in two namespaces are two queues."""
         executor = await self.register(store)
         foreign = make.job(namespace="elsewhere")
         await self.add(store, make.job(), foreign)
@@ -107,7 +107,7 @@ class QueuesContract(StoreContract):
         assert [each.queue for each in await store.queues.all("default")] == ["default"]
 
     async def test_what_was_said_of_a_hold_is_told(self, store: Store, make: Factory) -> None:
-        """Why, by whom, since when, until when."""
+        """The reason, the caller, the beginning and the end."""
         before = await store.now()
         row = await store.queues.hold(make.hold(until=make.now + HOUR))
         after = await store.now()

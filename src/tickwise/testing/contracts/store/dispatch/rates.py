@@ -15,7 +15,7 @@ from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
 GAP_SECONDS = 100.0
-"""So long that nothing that a test does takes as long by itself."""
+"""A time longer than anything that a test does by itself."""
 
 
 def rate(key: str = "job:x", gap_seconds: float = GAP_SECONDS) -> Gate:

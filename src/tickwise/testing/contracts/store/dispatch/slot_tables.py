@@ -26,7 +26,7 @@ class CrowdSituation(NamedTuple):
     limits: tuple[int, ...]
     """Of each of the others, the longest ready first."""
     ended: int = 0
-    """How many of the first end."""
+    """The number of the first that end."""
 
     @property
     def key(self) -> str:
@@ -172,7 +172,7 @@ SCRIPTS: Final = list(product(range(NOBODY + 1), repeat=len(SHIFTS)))
 
 
 class Told(NamedTuple):
-    """How a run stands under a rate."""
+    """The state of a run under a rate."""
 
     running: bool
     slot: float | None

@@ -107,7 +107,7 @@ class EditsContract(StoreContract):
         assert (await self.job_row(store, job.job_id)).name == made[0].name
 
     async def test_a_change_in_doubt_may_be_repeated(self, store: Store, make: Factory) -> None:
-        """The same change again is answered as the first time, and changes nothing."""
+        """A repeated change is answered as the first time, and changes nothing."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         replan = make.plan(make.now + 2 * HOUR)

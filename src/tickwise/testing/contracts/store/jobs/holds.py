@@ -29,7 +29,7 @@ class HoldsContract(StoreContract):
         return job.job_id
 
     async def stands(self, store: Store, job_id: UUID) -> tuple[object, ...] | None:
-        """Where a job's timer is."""
+        """The position of a job's timer."""
         return instants((await self.job_row(store, job_id)).timer)
 
     async def test_a_pause_holds_the_timer_back_from_where_it_stands(self, store: Store, make: Factory) -> None:

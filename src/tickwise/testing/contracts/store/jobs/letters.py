@@ -130,7 +130,7 @@ class FoundLettersContract(LettersContract):
 
     @pytest.mark.parametrize("held", [False, True])
     async def test_what_nobody_settles_in_time_expires(self, store: Store, make: Factory, held: bool) -> None:
-        """So long after its end as the reader says; nothing has to happen for it."""
+        """It expires a time after its end that the reader names; no process has to act."""
         run_id = await (self.held_letter(store, make) if held else self.failed(store, make))
         await self.shift(store, EXPIRE_SECONDS + 10.0)
         assert (await self.letter(store, run_id)).status is LetterStatus.EXPIRED
@@ -199,7 +199,7 @@ class FoundLettersContract(LettersContract):
         assert await store.letters.get("elsewhere", run_id, EXPIRE_SECONDS) is None
 
     async def test_a_letter_goes_with_its_run(self, store: Store, make: Factory) -> None:
-        """When failed runs are past their time, and never before."""
+        """It goes when failed runs are past their time, and never before."""
         run_id = await self.failed(store, make)
         await self.settle(store, discarded(run_id))
         await self.shift(store, 50 * DAY_SECONDS)
@@ -368,7 +368,7 @@ class SettledLettersContract(LettersContract):
         assert answers == [Settled.SETTLED, Settled.NOT_FAILED, Settled.SETTLED]
 
     async def test_an_answer_is_kept_with_what_it_tells_of(self, store: Store, make: Factory) -> None:
-        """The same Idempotency-Key gets it again."""
+        """A repeat of the Idempotency-Key gets it again."""
         run_id = await self.failed(store, make)
         receipt = make.receipt(route="POST /dead-letters/x/discard")
         assert await self.settle(store, discarded(run_id), receipt=receipt) == [Settled.SETTLED]

@@ -1,4 +1,4 @@
-"""How far what came through a broker is applied, what became of it, and the name of the store that has it."""
+"""The position to which a broker's messages are applied, their results, and the name of the store that has them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MarksContract(StoreContract):
     """`cluster_id`, and the marks of both channels."""
 
     async def test_a_store_has_one_name(self, store: Store, other: Store) -> None:
-        """The same for every client, before and after it was away; a random identifier."""
+        """Every client sees one random identifier, before and after the store was away."""
         name = store.upkeep.cluster_id
         assert other.upkeep.cluster_id == name
         await self.restart(store)

@@ -55,7 +55,7 @@ class WallsContract(StoreContract):
         assert (await store.upkeep.stats()).queued == 1
 
     async def test_a_key_changes_hands_only_inside_its_namespace(self, store: Store, make: Factory) -> None:
-        """The same key there is no conflict here."""
+        """An equal key in another namespace is no conflict."""
         mine, theirs = make.job(make.now + HOUR), make.job(key="k", namespace="elsewhere")
         await self.add(store, mine, theirs)
         await store.jobs.change(make.change(await self.job_row(store, mine.job_id), key="k"))

@@ -66,7 +66,7 @@ class OperationsContract(StoreContract):
         assert (again.step, again.done) == (1, 2)
 
     async def test_an_answer_is_kept_with_its_operation(self, store: Store, make: Factory) -> None:
-        """The same Idempotency-Key gets it again, and no second operation begins."""
+        """A repeat of the Idempotency-Key gets it again, and no second operation begins."""
         receipt = make.receipt(route="POST /runs:cancel")
         first = await store.operations.add(make.operation(), receipt=receipt)
         assert isinstance(first, OperationRow)

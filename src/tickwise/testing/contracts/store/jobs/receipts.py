@@ -85,7 +85,7 @@ class ReceiptsContract(StoreContract):
         assert await store.receipts.keep(receipt) == replay_of(receipt)
 
     async def test_answers_are_each_principals_and_each_routes_own(self, store: Store, make: Factory) -> None:
-        """The same key elsewhere is another key."""
+        """A key of another principal or route is another key."""
         mine = make.receipt(key="k")
         await store.receipts.keep(mine)
         assert await store.receipts.find("grace", mine.route, "k") is None
@@ -305,7 +305,7 @@ class TasksContract(StoreContract):
         assert [task.task_id for task in rest] == ["delta"]
 
     async def test_tasks_are_each_namespaces_own(self, store: Store, make: Factory) -> None:
-        """The same id elsewhere is another task."""
+        """Equal ids in two namespaces are two tasks."""
         await store.tasks.put(make.task(digest="a" * 64))
         elsewhere = await store.tasks.put(make.task(namespace="elsewhere", digest="b" * 64))
         assert elsewhere.version == 1

@@ -173,7 +173,7 @@ class SubmitsContract(StoreContract):
         assert list(added(await store.jobs.add([guess]))) == [Added.ID_TAKEN]
 
     async def test_a_commit_in_doubt_may_be_repeated(self, store: Store, make: Factory) -> None:
-        """The same ids again, named or not, now or later, near or far: twice is once."""
+        """Ids are repeated, named or not, now or later, near or far: twice is once."""
         jobs = [
             make.job(),
             make.job(make.now + 1.0),

@@ -364,6 +364,6 @@ class TimersContract(StoreContract):
             return await batch.commit([self.decide(batch, taken.job_id, timer) for taken in batch.timers])
 
     async def due_timers(self, store: Store, horizon_seconds: float) -> int:
-        """How many recurring jobs wait for a decision."""
+        """The number of recurring jobs that wait for a decision."""
         async with self.near(store, horizon_seconds, 100) as batch:
             return len(batch.timers)

@@ -32,7 +32,7 @@ class NamespacesContract:
             await store.namespaces.remove(DEFAULT_NAMESPACE)
 
     async def test_a_namespace_is_added_once(self, store: Store) -> None:
-        """The same again is the same; another one of the name is refused."""
+        """A repeat changes nothing; another namespace of the name is refused."""
         row = await store.namespaces.add(new("team-a", "Team A"))
         assert row == await store.namespaces.add(new("team-a", "Team A"))
         assert row == await store.namespaces.get("team-a")

@@ -1,5 +1,5 @@
 -- name: jobs_found_count
--- How many jobs there are, counted to $12 at most. The parameters as in `jobs_found`.
+-- The number of jobs, counted to $12 at most. The parameters as in `jobs_found`.
 SELECT count(*) FROM (
   SELECT DISTINCT ON (c.job_id) 1
   FROM (

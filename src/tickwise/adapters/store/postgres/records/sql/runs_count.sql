@@ -1,5 +1,5 @@
 -- name: runs_count
--- How many runs there are, counted to $7 at most. The other parameters as in `runs_list`.
+-- The number of runs, counted to $7 at most. The other parameters as in `runs_list`.
 SELECT count(*) FROM (
   (SELECT FROM tickwise.runs_shown r
   WHERE namespace = $1
