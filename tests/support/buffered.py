@@ -72,13 +72,13 @@ class Buffered:
 
     @property
     def ingest(self) -> BufferedIngest:
-        """What the API hands requests to."""
+        """The part of the API that takes requests in."""
         ingest = self.world.control.requests._ingest
         assert ingest is not None
         return ingest
 
     async def batch(self) -> list[Delivery]:
-        """What waits for the recorder."""
+        """The messages that wait for the recorder."""
         return list(await self.consumer.take(10_000, 0))
 
     async def apply(self) -> None:
@@ -94,7 +94,7 @@ class Buffered:
 
 
 def new_applier(store: Any, clock: Clock, metrics: Metrics) -> RequestApplier:
-    """What carries requests out on the store, as wiring makes it for a recorder."""
+    """An applier of requests to the store, as wiring makes it for a recorder."""
     context = ControlContext(
         store=store,
         blobs=open_blobs("memory://"),

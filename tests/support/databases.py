@@ -33,14 +33,14 @@ _numbers = count(1)
 
 
 def with_role(url: str, name: str, password: str) -> str:
-    """The same server and database, another role."""
+    """The address with another role: server and database stay."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{name}:{password}@{place}"))
 
 
 def with_database(url: str, name: str) -> str:
-    """The same server and role, another database."""
+    """The address with another database: server and role stay."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
@@ -65,7 +65,7 @@ async def server() -> AsyncIterator[str]:
 
 
 def _cluster(data_dir: Path) -> Path:
-    """Where the supervisor keeps it: elsewhere if the server's user cannot reach the temporary folder."""
+    """The folder of the supervisor's cluster: elsewhere if the server's user cannot reach the temporary folder."""
     pointer = data_dir / "postgres" / "LOCATION"
     return Path(pointer.read_text().strip()) if pointer.exists() else data_dir / "postgres"
 
@@ -107,7 +107,7 @@ async def database(server_url: str) -> AsyncIterator[str]:
 
 
 async def sessions_waiting(connection: asyncpg.Connection) -> int:
-    """How many sessions of the connection's database wait for a lock just now."""
+    """The number of sessions of the connection's database that wait for a lock now."""
     # Within a transaction the server would remember what it saw at the first look.
     await connection.execute("SELECT pg_stat_clear_snapshot()")
     count: int = await connection.fetchval(

@@ -19,9 +19,9 @@ from tickwise.api.wire import API, encode
 Schema = dict[str, Any]
 
 NO_ROUTE: Final = frozenset({401, 404, 405, 429})
-"""How a request is answered that no operation takes."""
+"""The statuses of answers to requests that no operation takes."""
 _FRAMED: Final = frozenset({"content-type", "content-length", "x-content-type-options", "allow"})
-"""What every answer may have without being told of."""
+"""The headers that any answer may have without a description."""
 
 
 class Description:
@@ -41,7 +41,7 @@ class Description:
         return jsonschema_rs.Draft202012Validator(schema, registry=self._registry, validate_formats=True)
 
     def errors(self, pointer: str, value: Any) -> Iterator[str]:
-        """What is wrong with a value, by the schema at a place of the description."""
+        """The errors of a value, by the schema at a place of the description."""
         for error in self._validator(pointer).iter_errors(value):
             yield f"/{'/'.join(map(str, error.instance_path))}: {error.message[:300]}"
 
@@ -92,7 +92,7 @@ async def check_answer(answer: httpx2.Response) -> None:
 
 @lru_cache(maxsize=1)
 def description() -> Description:
-    """What a server with the built-in kinds of tasks says of itself, less the routes about its own process."""
+    """The description by a server with the built-in kinds of tasks, without the routes about its own process."""
     kinds = builtin_kinds()
     endpoints = [*RESOURCES, describe(RESOURCES, kinds)]
     return Description(msgspec.json.decode(encode(document(endpoints, kinds))))

@@ -152,7 +152,7 @@ def environment() -> dict[str, str]:
 
 
 class Transient(LookupError):
-    """What a test's job has a rule for."""
+    """An exception that a test's job has a rule for."""
 
 
 @task("tests.fail_by_name")
@@ -183,7 +183,7 @@ def fail_strangely() -> None:
 
 
 class Untellable(Exception):
-    """Whoever asks it for its text gets another exception."""
+    """An exception whose text raises another exception."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")

@@ -82,7 +82,7 @@ class Walk:
         self.move(FAILED if poison else QUEUED, after_seconds=LEASE, by=self.executor)
 
     def record(self, **more: object) -> Run:
-        """What the system says of it."""
+        """The run as the system records it."""
         assert self.state is not None
         run = Run(
             self.run_id,
@@ -102,7 +102,7 @@ class Walk:
 
 
 class World:
-    """What is written down while runs walk."""
+    """The record of runs that walk."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

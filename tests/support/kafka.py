@@ -32,7 +32,7 @@ class Make:
         return self._made("", self.kafka.address, options)
 
     def secure(self, password: str = PASSWORD, **options: object) -> KafkaBroker:
-        """The same by the listener that asks."""
+        """A client of the broker's listener that asks for a password."""
         login = f"ann:{quote(password, safe='')}@"
         return self._made(login, self.kafka.secure_address, {"tls": "true", **options})
 
@@ -72,7 +72,8 @@ async def take_for_ever(consumer: Consumer, taken: list[bytes]) -> None:
 
 @contextlib.asynccontextmanager
 async def under_load(broker: KafkaBroker) -> AsyncIterator[tuple[list[bytes], list[bytes]]]:
-    """What was sent and confirmed, and what was taken, while both go on; in the end nothing confirmed is missing."""
+    """The messages that were sent and confirmed, and those that were taken, while both go on; at the end every
+    confirmed message was taken."""
     sent: list[bytes] = []
     taken: list[bytes] = []
     async with member(broker, [REQUESTS]) as consumer:
@@ -90,6 +91,6 @@ async def under_load(broker: KafkaBroker) -> AsyncIterator[tuple[list[bytes], li
 
 
 def goes_on(*lists: list[bytes]) -> Callable[[], bool]:
-    """Whether each of these has grown by ten since now."""
+    """A check that each of these lists has grown by ten since this call."""
     before = [len(each) for each in lists]
     return lambda: all(len(each) >= count + 10 for each, count in zip(lists, before, strict=True))

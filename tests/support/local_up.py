@@ -28,7 +28,7 @@ OWN_TASKS = {"TICKWISE_RUN_TASKS_AS": "root"} if os.geteuid() == 0 else {}
 
 @dataclass(frozen=True)
 class Ran:
-    """How one command ended."""
+    """The result of one command."""
 
     code: int
     out: str
@@ -56,7 +56,7 @@ class Local:
         return call_command(arguments, environ, stdin=stdin)
 
     def tickwise_with(self, *arguments: str | Path, **environ: str) -> Ran:
-        """The same in a process of its own, in another environment."""
+        """Run the command line in a process of its own, in another environment."""
         return run_command(arguments, {**self.environ, "TICKWISE_DATA_DIR": str(self.data_dir), **environ})
 
 

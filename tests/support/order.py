@@ -22,10 +22,10 @@ class _Place(NamedTuple):
     """Of a file; the smallest goes first."""
 
     patience_seconds: float
-    """What its most patient test says that it may take, below zero."""
+    """The time that its most patient test declares, below zero."""
     folder: int
     tests: int
-    """How many it has, below zero."""
+    """The number of its tests, below zero."""
     file: Path
 
 

@@ -13,12 +13,12 @@ from tickwise.testing.factories import Factory, executor, outcome, outcomes
 
 LEASE_SECONDS = 10.0
 UNSEEN_SECONDS = 2.5
-"""What was freed may stay unseen for two seconds."""
+"""A freed run may stay unseen for two seconds."""
 PLAIN = 6
 
 
 class Recorded(NamedTuple):
-    """What the test asks about afterwards."""
+    """The jobs and runs that the test asks about afterwards."""
 
     plain: list[UUID]
     """Jobs that succeeded at once."""

@@ -1,4 +1,4 @@
-"""What the tests of runners share beside their published suite: users, and processes that end or do not."""
+"""Helpers of runners' tests beside their published suite: users, and processes that end or do not."""
 
 from __future__ import annotations
 

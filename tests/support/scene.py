@@ -72,7 +72,7 @@ class Scene:
         return await self.store.executors.join(executor(**{"lease_seconds": FOREVER, **fields}))
 
     async def take(self, number: int, limit: int = 10, queues: Sequence[str] = ("default",)) -> list[Claimed]:
-        """What this executor gets now."""
+        """Claim as this executor, for labels `task:http` and `task:shell`."""
         labels = ("task:http", "task:shell")
         request = ClaimRequest(executor=number, queues=queues, labels=labels, limit=limit, ahead_seconds=0.0)
         return list(await self.store.attempts.claim(request))
@@ -104,13 +104,13 @@ class Scene:
         await self.store.incidents.add(Incident(kind=kind, begin=START + begin, end=START + end, who=who))
 
     async def explain(self, job_id: str, at: str | None = None) -> Any:
-        """Why the job did, or does, what it does; `at` is a time of day or a whole time."""
+        """Explain the job's state, or its state at `at`: a time of day or a whole time."""
         if at is not None and "T" not in at:
             at = f"2027-01-15T{at}Z"
         return await self.ask("GET", f"/jobs/{job_id}/explain" + (f"?at={at}" if at else ""))
 
     async def explain_run(self, run_id: object) -> Any:
-        """The same of a run."""
+        """Explain the state of a run."""
         return await self.ask("GET", f"/runs/{run_id}/explain")
 
 

@@ -62,7 +62,7 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no 
     """One of them."""
 
     idle: list[_Session]
-    """Where it goes back to."""
+    """The pool that takes the session back."""
     _pool_holder: Any
 
     async def close(self, *, timeout: float | None = None) -> None:

@@ -170,5 +170,5 @@ def _as_superuser(url: str) -> str:
 
 
 def _through(url: str, sockets: Path) -> str:
-    """The same role and database, by another socket."""
+    """The address by another socket: role and database stay."""
     return urlunsplit(urlsplit(url)._replace(query=f"host={quote(str(sockets), safe='/')}"))

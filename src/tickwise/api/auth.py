@@ -185,7 +185,7 @@ class Authenticator:
 
 
 def is_token(authorization: bytes) -> bool:
-    """Whether it looks like a JWT: three parts, the first of which begins an object of JSON."""
+    """Check whether the header looks like a JWT: three parts, the first of which begins an object of JSON."""
     return authorization[7:].lstrip().startswith(b"eyJ") and authorization.count(b".") == 2
 
 

@@ -92,7 +92,7 @@ class Conditions:
         )
 
     def is_known(self, current: bytes) -> bool:
-        """Whether who reads has this representation already."""
+        """Check whether the client has this representation already."""
         return self.none_match is not None and self.none_match.match_weakly(current)
 
 

@@ -190,7 +190,7 @@ class Connection(HttpToolsProtocol):
         self._fed_bytes = 0
         """The length of the data that is being parsed."""
         self._boundary = False
-        """Whether a head or a body ended in that data."""
+        """True if a head or a body ended in that data."""
         self._head_bytes = 0
         self._body_bytes = 0
         self._body_idle_bytes = 0
@@ -496,7 +496,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(RequestTimeout(f"the body came with less than {rate:g} bytes a second"))
 
     def _stalled(self, now: float) -> bool:
-        """Whether the client takes nothing of what was sent to it."""
+        """Check whether the client reads none of the bytes that were sent to it."""
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0 or unsent < self._unsent_bytes:
             self._unsent_since = now

@@ -56,7 +56,7 @@ def _media_quality(media: str, ranges: Mapping[str, float]) -> float:
 
 
 def prefers_json(said: bytes | None, other: str) -> bool:
-    """Whether JSON is wanted rather than `other`, which is what is answered if both are welcome alike."""
+    """Check whether the client prefers JSON to `other`. `other` is the answer if the client accepts both alike."""
     ranges = {} if said is None else _weighed(said)
     return bool(ranges) and _media_quality("application/json", ranges) > _media_quality(other, ranges)
 

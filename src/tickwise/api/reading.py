@@ -283,7 +283,7 @@ def _taking(struct: type[Any], wanted: type) -> frozenset[str]:
 
 
 def _takes(kind: object, wanted: type) -> bool:
-    """Whether an annotation comes down to `wanted`, through `Annotated` and unions."""
+    """Check whether an annotation comes down to `wanted`, through `Annotated` and unions."""
     if kind is wanted or get_origin(kind) is wanted:
         return True
     return any(_takes(part, wanted) for part in get_args(kind) if get_origin(kind) is not list)

@@ -292,7 +292,7 @@ class RunView(msgspec.Struct, kw_only=True):
     started_by: UUID | None
     """The run of another job whose end started this one."""
     origin: UUID | None
-    """Whichever of the three it is."""
+    """One of `retry_of`, `backfill_id` and `started_by`: the one that is set."""
 
 
 class PayloadSource(StrEnum):

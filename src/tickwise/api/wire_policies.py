@@ -41,7 +41,7 @@ class RetryOnView(RetryOn, frozen=True, omit_defaults=False, forbid_unknown_fiel
 
 
 class RetryView(Retry, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
-    """Whether, when and how often a failed attempt is followed by another."""
+    """The rule by which another attempt follows a failed one."""
 
     on: RetryOnView = RetryOnView()
 

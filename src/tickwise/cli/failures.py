@@ -71,7 +71,7 @@ _LINE = re.compile(r"\bline (\d+)(?:, column (\d+))?")
 
 
 def debugging() -> bool:
-    """Whether the person asked for tracebacks."""
+    """Check whether the person asked for tracebacks."""
     return os.environ.get("TICKWISE_DEBUG", "") not in {"", "0"}
 
 

@@ -129,7 +129,7 @@ def differences(body: Mapping[str, Any], job: Mapping[str, Any]) -> tuple[str, .
 
 
 def _says(stored: Any, wanted: Any) -> bool:
-    """Whether a value of the server, which fills in defaults, says what was wanted."""
+    """Check whether a value of the server, which fills in defaults, is the wanted one."""
     if isinstance(wanted, Mapping):
         if not isinstance(stored, Mapping):
             return not wanted

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def is_pending(answer: Mapping[str, Any]) -> bool:
-    """Whether the answer to a create, change or cancel says that it is only accepted so far."""
+    """Check whether the answer to a create, change or cancel is only an acceptance so far."""
     return answer.get("status") == "pending"
 
 

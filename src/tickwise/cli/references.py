@@ -14,7 +14,7 @@ _SHOWN_OF_MANY = 5
 
 
 def is_id(text: str) -> bool:
-    """Whether it can be the id of a job or run."""
+    """Check whether the text can be the id of a job or run."""
     try:
         return str(UUID(text)) == text.lower()
     except ValueError:

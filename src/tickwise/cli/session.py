@@ -106,7 +106,7 @@ class Session:
         click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
     def colour(self, stream: Any) -> bool:
-        """Whether to write colours there: on a terminal, unless NO_COLOR forbids it."""
+        """Check whether to write colours to the stream: on a terminal, unless NO_COLOR forbids it."""
         return not self.environ.get("NO_COLOR") and stream.isatty()
 
     def time(self, text: str | None, *, seen_at: float | None = None) -> str:

@@ -156,7 +156,7 @@ OnFailure = Annotated[
 
 
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Whether, when and how often a failed attempt is followed by another. It is replaced as a whole."""
+    """The rule by which another attempt follows a failed one. It is replaced as a whole."""
 
     backoff: Annotated[
         Backoff, Meta(description="The growth of the delay: exponential, or list with delays_seconds.")

@@ -31,15 +31,15 @@ K = TypeVar("K", bound=Hashable)
 
 
 class StoreCircuitBreaker:
-    """Whether the store answers, as of a moment ago."""
+    """The circuit breaker of the store: after an unanswered call, calls fail at once for a while."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._away_until = float("-inf")
 
     async def ask(self, call: Callable[[], Awaitable[T]], *, probes: bool = True) -> T:
-        """The answer of the call. Raises `StoreUnavailable`, also if it takes too long. If that says something of the
-        store, and not of the call, it `probes`."""
+        """The answer of the call. Raises `StoreUnavailable`, also if the call takes longer than `ASK_SECONDS`.
+        `probes`: a call that takes too long opens the circuit, because the store and not the call is slow."""
         if self._clock.monotonic() < self._away_until:
             raise StoreUnavailable("the store did not answer a moment ago")
         try:
@@ -65,7 +65,7 @@ class Recent(Generic[K, T]):
         self._old: dict[K, tuple[float, T]] = {}
 
     def keep(self, key: K, value: T) -> None:
-        """This is how it is now."""
+        """Store the value as the current one."""
         self._new[key] = (self._monotonic(), value)
         if len(self._new) >= self._most:
             self._old, self._new = self._new, {}
@@ -95,7 +95,7 @@ class Remembered(Generic[K, T]):
         return len(self._kept)
 
     def keep(self, key: K, value: T, size: int = 0) -> None:
-        """This is how it is now; `size` is about what it takes in memory, in bytes."""
+        """Store the value as the current one; `size` is about its bytes in memory."""
         self.drop(key)
         if size > self._bytes_most:
             return

@@ -86,7 +86,7 @@ class ActiveExecutors:
         return self._serving
 
     def fresh_serving(self) -> Serving | None:
-        """The store's time, if no query is needed for it; else None."""
+        """The functions and lanes of the last query, if it is recent; else None. Sends no query."""
         return self._serving if self._clock.monotonic() < self._until else None
 
     def known_serving(self) -> Serving:

@@ -88,8 +88,8 @@ class TaskCheck:
         self._remembered: dict[bytes, CheckedTask] = {}
 
     def needs_look(self, task: bytes) -> bool:
-        """Whether the task may hold a script that nobody has looked at. (One whose field is written with escapes passes
-        for none: its syntax is found wrong when it runs.)"""
+        """Check whether the task may hold a script that was not checked. (A script in a field written with escapes goes
+        unnoticed: its syntax error shows when it runs.)"""
         return SOURCE_FIELD in task and self._scripts is not None and task not in self._remembered
 
     async def scripts_looked_at(self, tasks: Iterable[bytes], turns: Turns) -> Findings:

@@ -117,8 +117,8 @@ class Rulebook:
         self.version = None
 
     def near(self, now: float, seconds: float) -> bool:
-        """Whether a maintenance window of any namespace is going on, or begins within `seconds`. Asked at every look
-        for timers, of up to thousands of windows: the answer is worked out when it may be another."""
+        """Check whether a maintenance window of any namespace is open, or opens within `seconds`. Called at every look
+        for timers, with up to thousands of windows: the answer is kept until a window begins or ends."""
         known = self._windows_known
         if known is None or not known.begin <= now < known.end:
             known = self._windows_known = self._look_at_windows(now)
@@ -135,7 +135,7 @@ class Rulebook:
         return _KnownInterval(now, earliest, going_on=False)
 
     def has_windows(self) -> bool:
-        """Whether there are any."""
+        """True if there is a maintenance window."""
         return bool(self._windows)
 
     def rules(

@@ -63,7 +63,7 @@ class JobField:
 
     @property
     def is_duration(self) -> bool:
-        """Whether its option takes 90s or 5m."""
+        """True if the field's option takes 90s or 5m."""
         return self.kind is float and self.name.endswith("_seconds")
 
 

@@ -163,7 +163,7 @@ def _parameters(part: str, text: str, seen: Counter[tuple[str, str]]) -> Iterato
 
 
 def _holds_secret(value: str) -> bool:
-    """Whether the value of a parameter is an address with secrets of its own."""
+    """Check whether the value of a parameter is an address with secrets of its own."""
     return _INNER_USER.search(value) is not None or any(map(_PARAMETER.search, _INNER_NAME.findall(value)))
 
 

@@ -160,7 +160,7 @@ class Principal(NamedTuple):
         return joined(self.namespace, self.name)
 
     def may(self, scope: str) -> bool:
-        """Whether `scope`, such as `jobs:write`, is granted; `*` grants all."""
+        """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""
         return scope in self.scopes or "*" in self.scopes
 
 

@@ -105,7 +105,7 @@ def closed(permissions: Iterable[str]) -> frozenset[str]:
 
 
 def contains(wide: frozenset[str], narrow: Iterable[str]) -> bool:
-    """Whether a principal with `wide` may hand out `narrow`: nobody gives what they have not got."""
+    """Check whether a principal with `wide` may grant `narrow`: no principal grants a permission that it lacks."""
     return EVERYTHING in wide or closed(narrow) <= closed(wide)
 
 

@@ -114,7 +114,7 @@ class Schedule:
 
     @property
     def recurs(self) -> bool:
-        """Whether it can fire more than once."""
+        """True if the schedule can fire more than once."""
         return self.type in (ScheduleType.CRON, ScheduleType.INTERVAL)
 
     def line(self) -> cron.Cron:
@@ -136,8 +136,9 @@ class Schedule:
         return grid
 
     def is_simple(self) -> bool:
-        """Whether it recurs, and no decision about one of its occurrences has to look at others: its runs are not
-        counted, no minute holds enough of them to blow the fuse, and no clock takes any away. Kept, as the line is."""
+        """True if the schedule recurs and no decision about one occurrence needs the others: its runs are not counted,
+        no minute holds enough of them to blow the fuse, and no change of the clock takes any away. The answer is kept,
+        like the cron line."""
         simple = self._simple
         if simple is None:
             simple = (
@@ -367,7 +368,7 @@ def gap_skips(schedule: Schedule, after: float, until: float) -> list[cron.GapSk
 
 
 def loses_times(schedule: Schedule) -> bool:
-    """Whether there may be changes of the clock at which times of a cron line are lost."""
+    """Check whether there may be changes of the clock at which times of a cron line are lost."""
     if schedule.type is not ScheduleType.CRON or schedule.timezone == "UTC":
         return False
     return schedule.line().loses_times(schedule.dst)

@@ -108,7 +108,7 @@ def join_percent(text: str, stdin: str | None = None) -> str:
 
 
 def is_cut_short(text: str) -> bool:
-    """Whether a shell would look for more: a quote, a backtick or a parenthesis is open at the end."""
+    """Check whether a shell would read on: a quote, a backtick or a parenthesis is open at the end."""
     awaited: list[str] = []
     escaped, before = False, ""
     for sign in text:
@@ -139,12 +139,12 @@ _LOGNAME: Final = re.compile(r"\$\{?LOGNAME\b")
 
 
 def leaves_processes(text: str) -> bool:
-    """Whether it seems to leave something running when it ends."""
+    """Check whether the command seems to leave a process running at its end."""
     return _BACKGROUND.search(_QUOTED.sub("_", text)) is not None
 
 
 def mentions(text: str, variable: str) -> bool:
-    """Whether the command itself reads the variable."""
+    """Check whether the command itself reads the variable."""
     return f"${variable}" in text or f"${{{variable}" in text
 
 

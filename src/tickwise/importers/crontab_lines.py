@@ -61,12 +61,13 @@ _USER_HEAD: Final = re.compile(r"#\s*m\s+h\s+dom\s+mon\s+dow\s+command\b", re.IG
 
 
 def looks_like_user(word: str) -> bool:
-    """Whether it could be the name of a user (FreeBSD adds a group and a class), and is no well-known program."""
+    """Check whether the word could be the name of a user (FreeBSD adds a group and a class), and is no well-known
+    program."""
     return _USER.fullmatch(word) is not None and word not in PROGRAMS
 
 
 def is_system(source: str, lines: Sequence[str]) -> bool:
-    """Whether the entries of this file name a user. `source` is where it comes from; `lines` have no line breaks."""
+    """Check whether the entries of this file name a user. `source`: the file's origin; `lines`: without line breaks."""
     place = source.replace("\\", "/")[-1_000:]
     if _SYSTEM_PLACE.fullmatch(place):
         return True
@@ -86,7 +87,7 @@ def _short(lines: Iterable[str]) -> Iterable[str]:
 
 
 def _vote(line: str) -> bool | None:
-    """Whether the word after the times is a user. None: the line does not say."""
+    """Check whether the word after the times is a user. None: the line does not say."""
     fields = 1 if line.lstrip(" \t").startswith("@") else 5
     times, rest = take_words(line[:500], fields)
     words, _ = take_words(rest, 2)
@@ -127,7 +128,8 @@ def assignment(line: str) -> tuple[str, str] | None:
 
 
 def is_broken_assignment(line: str) -> bool:
-    """Whether it was meant as an assignment, and cron takes it for an entry because of what follows the value."""
+    """Check whether the line was meant as an assignment, and cron takes it for an entry because of the text after the
+    value."""
     return _LOOKS_ASSIGNED.match(line) is not None and assignment(line) is None
 
 

@@ -38,7 +38,7 @@ class CrontabTimes:
     """`schedule_type` and `cron_expression` or `interval_seconds`, and `overlap` where the daemon says it."""
     changes: tuple[str, ...]
     needs_zone: bool
-    """Whether the clock of another time zone would give other times."""
+    """True if the clock of another time zone would give other times."""
 
 
 def take_words(line: str, count: int) -> tuple[list[str], str]:

@@ -111,7 +111,7 @@ def _lines(program: _Program) -> list[str]:
 
 
 def _is_own(name: str, value: Words) -> bool:
-    """Whether the manifest says what the variable is; one that comes from elsewhere refers to itself."""
+    """Check whether the manifest gives the variable's value; a variable from elsewhere refers to itself."""
     return value != (Reference(name),)
 
 

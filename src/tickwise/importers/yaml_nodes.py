@@ -179,7 +179,7 @@ class Mapping:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """Whether the value under a key is true."""
+        """Check whether the value under a key is true."""
         return (self.text(name) or "").lower() in ("true", "yes", "on")
 
     def sequence(self, name: str, most: int) -> list[yaml.Node]:

@@ -41,7 +41,7 @@ class Pace:
 
 
 class Passed(NamedTuple):
-    """Whether one request is let through, and how the caller stands after it."""
+    """The decision on one request, and the caller's budget after it."""
 
     allowed: bool
     remaining: int

@@ -24,7 +24,7 @@ class Verifier(Protocol):
     """Holds the keys of which a signature is accepted."""
 
     def verify(self, text: bytes, signature: bytes) -> bool:
-        """Whether one of the keys signed this text. Never raises, for any bytes."""
+        """Check whether one of the keys signed this text. Never raises, for any bytes."""
         ...
 
 
@@ -45,5 +45,5 @@ class ExecutorKeys(Protocol):
         ...
 
     def verify(self, public: bytes, text: bytes, signature: bytes) -> bool:
-        """Whether the holder of the private half signed this text. Never raises, for any bytes."""
+        """Check whether the holder of the private half signed this text. Never raises, for any bytes."""
         ...

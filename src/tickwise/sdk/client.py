@@ -553,7 +553,7 @@ class Client:
     # ------------------------------------------------------------------------------------------ health
 
     def ready(self) -> bool:
-        """Whether the server is up and can serve. Never raises for one that is away."""
+        """Check whether the server is up and can serve. Never raises, also not for a server that is away."""
         try:
             return self._http.get(f"{self.url}/readyz").status_code == 200
         except httpx2.HTTPError:

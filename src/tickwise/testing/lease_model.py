@@ -253,7 +253,7 @@ class Model:
         return world._replace(state=after, holder=None if free else world.holder, token=0 if free else world.token)
 
     def _accepts(self, world: ModelState, write: Write) -> bool:
-        """Whether the fence lets it through."""
+        """Check whether the fence accepts the write."""
         held = world.state in HELD
         match self.protocol.fence:
             case Fence.TOKEN:

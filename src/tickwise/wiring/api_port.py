@@ -20,7 +20,7 @@ from tickwise.wiring.serving import limits_of, serving
 
 
 def api_needs_broker(settings: Settings) -> bool:
-    """Whether what is submitted goes to the broker: then that is what the API cannot do without, and not the store."""
+    """Check whether requests are submitted to the broker: the API then depends on the broker, and not on the store."""
     return settings.ingest == "buffered" and ApiService.JOBS in settings.api_serve
 
 

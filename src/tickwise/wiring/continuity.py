@@ -155,7 +155,8 @@ async def _shown(store: Store, timer: Timer, runs: int, skipped: int) -> Overdue
 
 
 async def continuity_findings(store: Any) -> AsyncIterator[DoctorFinding]:
-    """Whether the store lost what it had acknowledged, and whether executors know better than the store."""
+    """The findings about lost writes: the store lost acknowledged writes, or executors hold newer results than the
+    store."""
     epoch, now = (await store.epochs.all())[0], await store.now()
     if epoch.cause is EpochCause.FIRST:
         yield DoctorFinding("continuity", "ok", "the database was never set back")

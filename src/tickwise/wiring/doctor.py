@@ -169,7 +169,7 @@ def _nearest(place: Path) -> Path:
 
 
 def _room(name: str, said: str, place: Path) -> DoctorFinding:
-    """Whether there is room enough."""
+    """Check that the folder has enough free space."""
     free = shutil.disk_usage(place).free
     text = f"{said}, {free / (1 << 30):.1f} GB free"
     if free < SPACE_BYTES:

@@ -51,7 +51,7 @@ class Admitted(NamedTuple):
 
     first: FirstKey | None = None
     setting: bool | None = None
-    """Whether the setting's key is good; None: there is none."""
+    """True if the setting's key is good; None: there is no such key."""
 
 
 async def let_in_up(runtime: Runtime) -> tuple[str, Admitted]:
@@ -115,7 +115,7 @@ async def _first_key(runtime: Runtime) -> FirstKey | None:
 
 
 async def _let_in_setting(runtime: Runtime) -> bool | None:
-    """Whether the setting's key is good; None: there is none."""
+    """Admit the setting's key. True if it is good; None: there is no such key."""
     secret = runtime.settings.bootstrap_key
     if secret is None:
         return None

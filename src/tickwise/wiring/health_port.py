@@ -79,7 +79,7 @@ async def health_port(settings: Settings, startup_wait: StartupWait) -> AsyncIte
 
 
 def check_of(runtime: Runtime, *, store: bool = True, broker: bool = False, blobs: bool = False) -> Check:
-    """Whether what a role cannot do without is there. `blobs`: it stores the output of tasks."""
+    """The check of the services that a role depends on. `blobs`: the role stores the output of tasks."""
     return partial(_check, runtime, store=store, broker=broker, blobs=blobs)
 
 

@@ -128,7 +128,7 @@ async def judge_records(archive: Store, period: HistoryPeriod) -> HistoryVerdict
 
 
 async def _judge_epochs(archive: Store, period: HistoryPeriod, total: _Sum) -> None:
-    """Whether the database was set back in this period. Lost rows leave no record; the loss itself may."""
+    """Judge whether the database was set back in this period. Lost rows leave no record; the new epoch may."""
     for epoch in await archive.epochs.all():
         if epoch.cause is EpochCause.FIRST or not period.begin <= epoch.began_at < period.end:
             continue

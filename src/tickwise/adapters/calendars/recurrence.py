@@ -232,7 +232,7 @@ def _work(rule: Recurrence) -> int:
 
 
 def _by_year(rule: Recurrence) -> bool:
-    """Whether its days are numbered within the year, not within a month."""
+    """Check whether the rule's days are numbered within the year, not within a month."""
     if rule.frequency is not Frequency.YEARLY or (rule.months and not rule.year_days):
         return False
     return bool(rule.year_days) or not rule.month_days or any(number for number, _ in rule.weekdays)

@@ -103,7 +103,7 @@ def run(
 
 
 def works(command: list[str | Path], *, account: Account | None) -> bool:
-    """Whether the user can run it, judged by running it: modes alone do not know of ACLs and missing libraries."""
+    """Check by a trial that the account can run the command: modes alone do not show ACLs and missing libraries."""
     try:
         return run(command, account=account).returncode == 0
     except OSError:
@@ -111,7 +111,7 @@ def works(command: list[str | Path], *, account: Account | None) -> bool:
 
 
 def can_enter(folder: Path, account: Account) -> bool:
-    """Whether the user can reach a folder through all that is above it."""
+    """Check whether the account can enter a folder through all folders above it."""
     return works(["/bin/sh", "-c", 'cd "$1"', "sh", folder], account=account)
 
 

@@ -90,7 +90,7 @@ class ServerProcess:
         self._process = await asyncio.shield(self._started)
 
     async def ended_within(self, seconds: float) -> bool:
-        """Whether the server ends within that time; returns at once when it does."""
+        """Wait at most so long for the server to end; True as soon as it ended."""
         await asyncio.wait({self.exit}, timeout=seconds)
         return self.exit.done()
 
@@ -245,7 +245,7 @@ async def _wait_gone(processes: list[psutil.Process], seconds: float, clock: Clo
 
 
 def is_ready(data: Path, pid: int) -> bool:
-    """Whether the server says of itself that it takes connections, in the eighth line of its lock file."""
+    """Check whether the server reports in the eighth line of its lock file that it takes connections."""
     try:
         lines = (data / "postmaster.pid").read_text().split("\n")
     except OSError:

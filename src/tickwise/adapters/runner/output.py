@@ -55,7 +55,7 @@ class OutputSink:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be stored that nothing should be added."""
+        """Check whether so much output waits to be stored that no more may be added."""
         return len(self._pending) > MAX_PENDING_BYTES
 
     async def room(self) -> None:

@@ -312,7 +312,7 @@ def _edited(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _says_something(value: Any) -> bool:
-    """Whether a field of a job is set; an object without a set member is not."""
+    """Check whether a field of a job is set; an object without a set member is not."""
     if isinstance(value, dict):
         return any(map(_says_something, value.values()))
     return value not in (None, "", [])

@@ -214,7 +214,7 @@ class RequestApplier:
         raise Busy("others keep changing the job; it is tried again")
 
     async def _is_over(self, turn: _Turn, request: Request) -> bool:
-        """Whether it was carried out, or refused, before."""
+        """Check whether the request was applied, or refused, before."""
         if any(ended.operation_id == request.operation_id for ended in turn.ended):
             return True
         return await self._store.operations.get(request.namespace, request.operation_id) is not None
@@ -226,8 +226,8 @@ class RequestApplier:
 
 
 def _may_be_accepted_later(request: Request) -> bool:
-    """Whether a create that was refused could be accepted when its message comes again: its key may be free by then,
-    and the calendar, the task or the successor that it names may be there."""
+    """Check whether a refused create could be accepted when its message comes again: by then its key may be free, or
+    the calendar, the task or the successor that it names may exist."""
     job = request.job
     return job is not None and (job.key is not None or any(name in job.definition for name in _REFERENCES))
 

@@ -202,7 +202,7 @@ class BufferedIngest:
             raise key_taken(key)
 
     async def _is_refused(self, request: PendingRequest) -> bool:
-        """Whether it could not be applied, as far as that can be asked."""
+        """Check whether the request failed to apply. False while the store is away."""
         try:
             row = await self._breaker.ask(
                 lambda: self._context.store.operations.get(request.namespace, request.operation_id)
@@ -217,7 +217,8 @@ class BufferedIngest:
         return hashlib.sha256(_pack((self._cluster, who.full_name, once.route, once.key))).digest()
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
-        """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
+        """Check whether this process remembers an earlier request with this key. Raises `KeyReused` for another
+        request."""
         digest = self.pendings.digest_of_key(name)
         if digest is not None and digest != once.digest:
             raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
@@ -257,7 +258,8 @@ class BufferedIngest:
         return pending
 
     async def _is_judged(self, who: Principal, job_id: UUID, body: JobBody) -> bool:
-        """Whether the change was tried on the job as it is. Raises what that came to."""
+        """Try the change on the job as it is; False if the store is away or the job is still pending. Raises the
+        refusal."""
         try:
             await self._breaker.ask(lambda: self._changes.change(who, job_id, body, dry_run=True), probes=False)
         except StoreUnavailable:
@@ -268,7 +270,7 @@ class BufferedIngest:
         return True
 
     def _is_foreseen(self, namespace: str, job_id: UUID) -> bool:
-        """Whether this process took in what will make the job another one."""
+        """Check whether this process took in a create or a change of the job that is not applied yet."""
         return any(self.pendings.own(namespace, job_id, kind) is not None for kind in ("create", "change"))
 
     async def _must_be_awaited(self, who: Principal, job_id: UUID) -> None:
@@ -278,8 +280,8 @@ class BufferedIngest:
             raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}")
 
     async def is_past(self, identifier: UUID) -> bool:
-        """Whether all that was accepted when this id was made, if it is one of ours, is applied. Raises
-        `StoreUnavailable`."""
+        """Check whether all requests that were accepted up to the making of this id, if it is one of ours, are applied.
+        Raises `StoreUnavailable`."""
         broker, made = self._broker, id_instant(identifier)
         now = self._context.time.at_best()
         if made < now - MAX_PENDING_SECONDS:

@@ -62,7 +62,7 @@ class PendingReads:
         return told
 
     async def is_change_pending(self, row: JobRow) -> bool:
-        """Whether a change or a cancel of this job was accepted and is not applied, as far as that is known."""
+        """Check whether a change or a cancel of this job was accepted and is not applied, as far as is known here."""
         told = await self._pendings.of_job(row.namespace, row.job_id, "change")
         if told is None:
             return False
@@ -100,7 +100,7 @@ class PendingReads:
         return told
 
     async def _may_come(self, identifier: UUID) -> bool:
-        """Whether an id that holds the time of its making was made after what is applied."""
+        """Check whether an id that holds its time of making is newer than the applied requests."""
         made, now = id_instant(identifier), self._context.time.at_best()
         return made <= now + CLOCKS_SECONDS and not await self._ingest.is_past(identifier)
 

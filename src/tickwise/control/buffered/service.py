@@ -30,7 +30,7 @@ class BufferedService:
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def is_change_pending(self, _who: Principal, row: JobRow) -> bool:
-        """Whether a change or a cancel of this job was accepted and is not applied, as far as that is known."""
+        """Check whether a change or a cancel of this job was accepted and is not applied, as far as is known here."""
         return self._reads is not None and await self._reads.is_change_pending(row)
 
     @requires(*LOOK)

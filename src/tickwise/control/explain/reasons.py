@@ -378,8 +378,8 @@ def _moved(facts: RunFacts) -> Cause | None:
 
 
 def _is_snoozed(run: RunRow, own: float, closed: Closed | None) -> bool:
-    """Whether a person gave it its due time. Schedulers make a deferred run a moment before the rules open, due then,
-    and a missed one after its time."""
+    """Check whether a person gave the run its due time. Schedulers make a deferred run a moment before the rules open,
+    due then, and a missed one after its time."""
     opens = None if closed is None else closed.opens
     if opens is not None and 0 <= run.due_at - opens + 0.001 <= own + 0.002:
         return False

@@ -75,7 +75,7 @@ def waits(facts: RunFacts) -> Waits | None:
 
 
 def is_paused(facts: RunFacts) -> bool:
-    """Whether it is held back by a pause of its job, which concerns runs of the schedule alone."""
+    """Check whether a pause of its job holds the run back. A pause concerns runs of the schedule alone."""
     run, job = facts.run, facts.job
     if job is None or job.status is not JobStatus.PAUSED or run.trigger != Trigger.SCHEDULE or run.blocked:
         return False

@@ -385,7 +385,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
 
 
 def is_decided(plan: Plan) -> bool:
-    """Whether a scheduler must decide what the only occurrence of a one-time job comes to."""
+    """Check whether a scheduler must decide the only occurrence of a one-time job."""
     return bool(plan.calendars or plan.jitter_seconds or plan.window_seconds or plan.misfire.mode is MisfireMode.SKIP)
 
 

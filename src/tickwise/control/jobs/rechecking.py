@@ -70,8 +70,8 @@ def named(definition: Definition) -> NamedReferences | None:
 
 
 def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCheck) -> bool:
-    """Whether it is what almost every job of a busy day is, and as it must be: one time to come, or at once, a task,
-    and nothing else that is not at its default. All other requests, and refused ones, take the full check."""
+    """Check for the usual job of a busy day, and for its validity: one time to come, or at once, a task, and no other
+    field off its default. All other requests, and refused ones, take the full check."""
     at, kind = definition.schedule_time, definition.schedule_type
     if at is None:
         in_time = kind is ScheduleType.IMMEDIATE

@@ -86,8 +86,8 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(normalized(password)))
 
     async def verify(self, encoded: str | None, password: str) -> bool:
-        """Whether the password belongs to the hash. With None (nobody of that name, or without a password) it is False,
-        after the same work: the time tells nothing. Raises `Busy`."""
+        """Check whether the password belongs to the hash. With None (no user of that name, or a user without a
+        password) the answer is False, after as much work: the time shows nothing. Raises `Busy`."""
         text = normalized(password)[: MAX_CHARACTERS + 1]
         if encoded is None:
             if self._decoy is None:

@@ -100,11 +100,12 @@ class AccessTokens:
 
     @property
     def can_sign(self) -> bool:
-        """Whether there is a key to sign with."""
+        """True if there is a key to sign with."""
         return self._signing is not None
 
     def knows(self, token: str) -> bool:
-        """Whether the key that a token names is known. Raises `Unauthenticated` for what is no token of ours."""
+        """Check whether the key that a token names is known. Raises `Unauthenticated` for a text that is no token of
+        this installation."""
         return self._key_id(token) in self._publics
 
     def make(

@@ -97,7 +97,7 @@ class RegisterBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class SelfRegistration(NamedTuple):
-    """Whether people may register themselves, and what they may do then."""
+    """The rule for people who register themselves: allowed or not, and their role."""
 
     is_open: bool = False
     role: str = Role.VIEWER

@@ -179,7 +179,7 @@ class Window:
     """The purpose that people gave."""
 
     def concerns(self, labels: Mapping[str, str]) -> bool:
-        """Whether a job with these labels is concerned."""
+        """Check whether a job with these labels is concerned."""
         return all(labels.get(name) == value for name, value in self.labels.items())
 
     def closed_until(self, instant: float) -> float | None:
@@ -238,7 +238,7 @@ class ScheduleRules:
 
     @property
     def is_complex(self) -> bool:
-        """Whether a search takes few steps, because each costs much."""
+        """True if each step of a search costs so much that the search takes few steps."""
         return SEARCH_LOOKS // max(1, self.looks) < STEPS_LEAST
 
     def take_spent(self) -> int:
@@ -247,7 +247,7 @@ class ScheduleRules:
         return spent
 
     def verdict(self, nominal: float) -> Allowed | Closed:
-        """Whether an occurrence may run at its nominal time.
+        """Decide whether an occurrence may run at its nominal time.
 
         Where several close, a window is named before a calendar, and it is deferred only if all that close say so.
         """
@@ -282,7 +282,7 @@ class ScheduleRules:
         return found
 
     def is_too_much(self, instant: float) -> bool:
-        """Whether a search from this instant on ends because of what each step costs, and not because it knows."""
+        """Check whether a search from this instant ends because of the cost of its steps, and without an answer."""
         return self.is_complex and not self._search(instant)[1]
 
     def _search(self, instant: float) -> tuple[float | None, bool]:

@@ -145,7 +145,7 @@ class Cron(WallTimes):
         return [skip for skip in found if skip is not None]
 
     def loses_times(self, dst: Dst = DEBIAN) -> bool:
-        """Whether there are changes of the clock, in any zone, for which `gap_skips` has an answer."""
+        """Check whether `gap_skips` has an answer for changes of the clock in any zone."""
         return self._rules(dst)[0] is GapRule.SKIP
 
     def warnings(self) -> tuple[str, ...]:

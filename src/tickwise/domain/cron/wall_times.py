@@ -217,7 +217,7 @@ class WallTimes:
         return by_date & by_weekday if self.both_days else by_date | by_weekday
 
     def _has_plain_days(self) -> bool:
-        """Whether the days are such that every month has some: the quick answer for nearly every line."""
+        """Check whether every month has some of these days: the quick answer for nearly every line."""
         if not self.both_days:
             return bool(self.weekdays or self.last_weekdays or self.last_day or self.days & _DAYS_OF_EVERY_MONTH)
         if self.weekdays == ALL_WEEKDAYS:
@@ -226,13 +226,13 @@ class WallTimes:
 
     @property
     def names_each_week(self) -> bool:
-        """Whether no seven days are without such a time; False also where it takes more to tell."""
+        """Check that no seven days are without such a time; False also if the answer takes a longer search."""
         each_week = self.weekdays != 0 and (self.days == ALL_DAYS or not self.both_days)
         return each_week and self.months == ALL_MONTHS
 
     def ever_fires(self) -> bool:
-        """Whether there is any such time. Every pair of month length and first weekday occurs in the 400 years after
-        which the calendar repeats."""
+        """Check whether there is any such time. Every pair of month length and first weekday occurs in the 400 years
+        after which the calendar repeats."""
         return self._has_plain_days() or any(
             self._days_of_kind(length, weekday)
             for month in range(1, 13)
@@ -242,7 +242,7 @@ class WallTimes:
         )
 
     def fires_every_year(self) -> bool:
-        """Whether no year is without such a time. 2001 to 2028 (no century among them) hold each of the 14 kinds of
+        """Check that no year is without such a time. 2001 to 2028 (no century among them) hold each of the 14 kinds of
         year."""
         return self._has_plain_days() or all(
             any(self.months >> month & 1 and self._days_in(year, month) for month in range(1, 13))

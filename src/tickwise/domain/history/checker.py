@@ -84,7 +84,7 @@ def judge(history: History) -> HistoryVerdict:
 
 
 def _something_happened(history: History) -> bool:
-    """Whether a run ended and, if anybody watched, a task ran."""
+    """Check whether a run ended and, if executions or a journal were recorded, a task ran."""
     ran = history.executions is None or bool(history.executions)
     moved = history.journal is None or bool(history.journal)
     return ran and moved and any(run.state in FINAL for run in history.runs)

@@ -103,7 +103,7 @@ class HistoryVerdict:
 
     @property
     def valid(self) -> bool:
-        """Whether something happened and all of it was right."""
+        """True if something happened and all of it was right."""
         return self.status is Status.VALID
 
     def kinds(self) -> frozenset[FindingKind]:

@@ -45,7 +45,7 @@ class NewNamespace:
     created_by: str
 
     def is_same(self, row: NamespaceRow) -> bool:
-        """Whether that row is what this adds: a repeat changes nothing."""
+        """Check whether the row is the one that this adds: a repeat changes nothing."""
         return (row.display_name, row.state) == (self.display_name, NamespaceState.ACTIVE)
 
 

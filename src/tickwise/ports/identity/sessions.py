@@ -85,7 +85,7 @@ class SessionStore(Protocol):
         ...
 
     async def is_good(self, family: UUID) -> bool:
-        """Whether access tokens of this family are good: it was not revoked, and has not ended."""
+        """Check whether access tokens of this family are good: the family was not revoked and has not ended."""
         ...
 
     async def publish(self, key: PublicKey) -> Sequence[PublicKey]:

@@ -73,11 +73,11 @@ class UserChange:
     """Another hash; None: the one that is there."""
 
     def ends_tokens(self, before: UserRow) -> bool:
-        """Whether tokens that were made before are refused from now on."""
+        """Check whether tokens that were made before the change are refused after it."""
         return self.password is not None or (before.roles, before.active) != (self.row.roles, self.row.active)
 
     def is_done(self, found: UserRow) -> bool:
-        """Whether this change was carried out before: its answer was lost."""
+        """Check whether this change was carried out before: its answer was lost."""
         return found.version == self.row.version + 1 and (found.name, found.email, found.roles, found.active) == (
             self.row.name, self.row.email, self.row.roles, self.row.active,
         )  # fmt: skip

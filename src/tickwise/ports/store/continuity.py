@@ -48,7 +48,7 @@ class Epoch:
 
     @property
     def lost_writes(self) -> bool:
-        """Whether it is certain that acknowledged writes were lost when it began."""
+        """True if it is certain that acknowledged writes were lost when the epoch began."""
         return self.cause is not EpochCause.FIRST and (self.lost_tokens or self.differed > 0)
 
 

@@ -27,7 +27,7 @@ LANE_IDLE_SECONDS: Final = 3_600.0
 
 
 def is_default_lane(lane: Lane) -> bool:
-    """Whether jobs wait there that name neither queue nor priority nor labels. People's labels hold no colon."""
+    """Check whether the lane is that of jobs without queue, priority and labels. People's labels hold no colon."""
     return (
         lane.queue == DEFAULT_QUEUE and lane.priority == DEFAULT_PRIORITY and all(":" in each for each in lane.requires)
     )
@@ -232,16 +232,16 @@ class JobChange:
     """None: the schedule stays, and with it every timer and run."""
     calendars: Sequence[str] = ()
     expected_paused: bool | None = None
-    """Whether the job was PAUSED when the plan was made, which a pause tells by no version; if it is otherwise by now,
-    `VersionConflict`. None: the plan is the same either way."""
+    """True if the job was PAUSED when the plan was made: a pause changes no version. `VersionConflict` if the job's
+    pause differs by now. None: the plan is valid either way."""
     repace: bool = False
     """Its rate is another one than before, or none."""
     operation: EndedOperation | None = None
     """The records that are written with it, in the same transaction."""
 
     def is_made(self, stored: Mapping[str, object]) -> bool:
-        """Whether a job with these `CHANGED_FIELDS` is as the change would leave it: then the change is a repeat.
-        `labels` is a dict and `calendars` a frozenset there."""
+        """Check whether a job with these `CHANGED_FIELDS` is as the change would leave it: the change is then a repeat.
+        In `stored`, `labels` is a dict and `calendars` a frozenset."""
         wanted = {name: getattr(self, name) for name in CHANGED_FIELDS}
         wanted |= {"labels": dict(self.labels), "calendars": frozenset(self.calendars)}
         return all(stored[name] == value for name, value in wanted.items())
@@ -315,8 +315,8 @@ class JobMove:
     schedule's own jitter or window is the least value."""
 
     def is_made(self, standing: JobAction | None, pause: tuple[str | None, float | None, str | None]) -> bool:
-        """Whether a job is as the move would leave it: then the move is a repeat. `standing`: PAUSE, CANCEL, or None
-        for a job that goes by its plan. `pause`: reason, end and author of its pause."""
+        """Check whether a job is as the move would leave it: the move is then a repeat. `standing`: PAUSE, CANCEL, or
+        None for a job that goes by its plan. `pause`: reason, end and author of its pause."""
         if self.action is JobAction.PAUSE:
             return standing is JobAction.PAUSE and pause == (self.reason, self.until, self.by)
         return standing is (JobAction.CANCEL if self.action is JobAction.CANCEL else None)

@@ -87,7 +87,7 @@ def check_seen(stored: RuleRow | None, seen: RuleRow, version: int | None) -> No
 
 
 def is_done(stored: RuleRow, rule: RuleRow, expected_version: int | None, *, again: bool) -> bool:
-    """Whether what is stored is what `RuleStore.put` is asked for."""
+    """Check whether the stored rule is the one that `RuleStore.put` is asked for."""
     return stored.body == rule.body and (
         expected_version in (None, stored.version) or (again and expected_version == stored.version - 1)
     )

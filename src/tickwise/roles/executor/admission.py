@@ -92,8 +92,8 @@ class Admission:
         return itertools.chain(live, self._outbox.tokens(), self._answered.tokens())
 
     def _has_dying_attempt(self, claimed: Claimed) -> bool:
-        """Whether an older attempt of this run, which the store took from this executor, is still alive here. Its end
-        would be taken for the end of the new attempt."""
+        """Check whether an older attempt of this run, which the store took from this executor, is still alive here. The
+        end of the older attempt would be taken for the end of the new one."""
         old = self._held_runs.live.get(claimed.run_id)
         if old is not None:
             logger.warning("attempt_superseded", run_id=str(claimed.run_id), executor=self._lease.number)

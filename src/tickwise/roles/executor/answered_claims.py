@@ -38,7 +38,7 @@ class AnsweredClaims:
         return iter(self._order)
 
     def never_came(self, token: int) -> bool:
-        """Whether it is certain that the answer to the claim with this token never came."""
+        """Check that the answer to the claim with this token certainly never came."""
         full = len(self._order) >= TOKENS_KEPT
         return token not in self._tokens and not (full and token < self._order[0])
 

@@ -97,7 +97,7 @@ class RunnerCapacity:
         return self._slots - self.launched - self.held
 
     def ready(self) -> bool:
-        """Whether there is room worth a claim: half of its window for a quick runner, a slot for the others."""
+        """Check whether the room is worth a claim: half of its window for a quick runner, a slot for the others."""
         self._wanting = self.room() < (max(1, min(int(self._window) // 2, 250)) if self.quick else 1)
         return not self._wanting
 

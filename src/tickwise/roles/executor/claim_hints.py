@@ -90,7 +90,7 @@ class HintBuffer:
         self._takes = 0
 
     def is_full(self, priority: int | None = None) -> bool:
-        """Whether those of this priority fill their share; of any, if none is named."""
+        """Check whether the hints of this priority fill their share; without a priority, whether any priority's do."""
         if priority is None:
             return any(size >= self.limit for size in self._sizes.values())
         return self._sizes.get(priority, 0) >= self.limit
@@ -190,7 +190,7 @@ class Hinting:
         await self._consumer.stop()
 
     def reachable(self) -> bool:
-        """Whether hints can be relied on to come soon, as of the last moments: it is asked with each claim."""
+        """Check whether hints are likely to come soon, as of the last moments: every claim asks."""
         now = self._clock.monotonic()
         if now - self._looked_at >= REACHABLE_SECONDS:
             self._looked_at, self._reachable = now, self._consumer.state().reachable

@@ -137,7 +137,8 @@ class ClaimLoop:
         return max(min(look, poll if ripe is None else ripe), LEAST_SECONDS)
 
     def _looks(self, capacity: RunnerCapacity, hinting: Hinting, now: float) -> bool:
-        """Whether it is time to claim any ready runs for this runner: its last such claim was full, or is long ago."""
+        """Check whether it is time to claim any ready runs for this runner: its last such claim was full, or is long
+        ago."""
         if hinting.waiting(capacity):
             return now - capacity.looked_at >= max(LOOK_SECONDS, self._settings.poll_seconds)
         return capacity.hungry or now - capacity.looked_at >= self._settings.poll_seconds

@@ -106,7 +106,7 @@ class Departure:
             logger.warning("leave_unheard", executor=self._lease.number, seconds=LEAVE_SECONDS)
 
     async def _signed_off(self) -> bool:
-        """Whether the store took all of it. Each part may be repeated."""
+        """Report the rest to the store and leave; True if the store took all of it. Each part may be repeated."""
         try:
             await self._outbox.empty()
             await self._reconciliation.settle()

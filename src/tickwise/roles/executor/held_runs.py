@@ -101,7 +101,7 @@ class HeldRun(msgspec.Struct, eq=False):
         return self.body.work
 
     def is_urgent(self) -> bool:
-        """Whether the store is told of its end at once: runs may wait for it."""
+        """True if the store is told of the run's end at once: other runs may wait for that end."""
         return self.body.is_waited_for or self.claimed.guarded
 
     def gate(self) -> Gate | None:
@@ -152,11 +152,11 @@ class HeldRuns:
         """Set whenever a run, a dying task or an outcome is done with."""
 
     def holds(self, held: HeldRun) -> bool:
-        """Whether the executor still holds this very claim."""
+        """Check whether the executor still holds this very claim."""
         return self.live.get(held.claimed.run_id) is held
 
     def holds_attempt(self, run_id: UUID, token: int) -> bool:
-        """Whether the executor holds this run under this token."""
+        """Check whether the executor holds this run under this token."""
         held = self.live.get(run_id)
         return held is not None and held.claimed.token == token
 

@@ -80,7 +80,7 @@ class Lease:
         self._until = float("-inf")
 
     def stands(self) -> bool:
-        """Whether something may begin now.
+        """Check whether a task may begin now.
 
         If the wall clock ran ahead of the monotonic one since we asked, somebody set it, or the machine slept; then our
         lease may be over although its time has not passed here.

@@ -137,15 +137,15 @@ def _stopped_by_lease(on_unknown: OnUnknown) -> Sequel:
 
 
 def _is_followed(held: HeldRun, sequel: Sequel) -> bool:
-    """Whether its job names others that go on from here. From an unknown outcome nothing goes on before a person has
-    decided it."""
+    """Check whether the job names other jobs to start after this outcome. After an unknown outcome none starts before a
+    person has decided it."""
     if sequel.state == SUCCESS:
         return bool(held.work.then)
     return sequel.state == FAILED and sequel.reason != UNKNOWN_OUTCOME and bool(held.work.on_failure)
 
 
 def is_too_late(held: HeldRun, now: float) -> bool:
-    """Whether the next attempt after a failure would begin after its job's deadline."""
+    """Check whether the next attempt after a failure would begin after its job's deadline."""
     deadline = held.work.retry.deadline_seconds
     return held.claimed.failures > 0 and deadline is not None and now > held.claimed.due + deadline
 

@@ -156,8 +156,8 @@ class Reconciliation:
     # ------------------------------------------------------------------ digests
 
     async def _is_alike(self, number: int, upto: int) -> bool:
-        """Whether both sides have the same digest of what was claimed before the last comparison, or what was under way
-        leaves that open."""
+        """Check whether both sides have equal digests of the runs claimed before the last comparison. A difference
+        counts as equal, a few times in a row, while outcomes under way may explain it."""
         if not upto:
             return True
         live = self._held_runs.live

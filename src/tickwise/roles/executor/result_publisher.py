@@ -102,7 +102,7 @@ class Publisher:
         self._key_of, self._key = executor, key
 
     def takes(self, outcomes: Sequence[Outcome]) -> bool:
-        """Whether these are to go through the broker now."""
+        """Check whether these outcomes are to go through the broker now."""
         return (
             self._clock.monotonic() >= self._avoided_until
             and self._broker.state().reachable
@@ -112,8 +112,8 @@ class Publisher:
         )
 
     async def publish(self, executor: int, outcomes: Sequence[Outcome]) -> bool:
-        """Whether the broker has them durably. If not, it may have them all the same: the store is to be told, and what
-        a recorder says of them later changes nothing."""
+        """Publish the outcomes; True if the broker has them durably. If False, the broker may have them all the same:
+        report them to the store, and a recorder's report of them later changes nothing."""
         if executor != self._executor:
             # Messages are numbered anew for each executor number. Outcomes of the expired number are stale.
             self.forget()

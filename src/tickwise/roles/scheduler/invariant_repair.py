@@ -1,4 +1,4 @@
-"""Whether all is as it must be: each named invariant, walked page by page; what can be put right is.
+"""Walks of the named invariants, page by page, and repair of the violations that can be repaired.
 
     for each Check:  violations(after) ──► found? ──► heal · plan anew · ring ──► what is left: the metric, an alarm
                           ▲────── next page ──────┘
@@ -226,7 +226,7 @@ class Healing:
             )
 
     def _is_news(self, check: Check, subject: UUID | str) -> bool:
-        """Whether it was not told of lately; from now on it was."""
+        """Check whether the violation was not reported lately, and note it as reported."""
         if (check, subject) in self._told:
             return False
         if len(self._told) < MAX_TOLD:
@@ -276,7 +276,7 @@ class Healing:
         return wrong, mended
 
     async def _plan_one(self, violation: Violation) -> bool | None:
-        """Whether a job without a timer has one now; None: it needs none."""
+        """Give a job without a timer its timer; True if it has one now, None if it needs none."""
         assert violation.namespace is not None  # the port says so
         job = await self._store.jobs.get(violation.namespace, violation.subject)
         if job is None or job.timer is not None or job.status in (JobStatus.PAUSED, JobStatus.CANCELLED):

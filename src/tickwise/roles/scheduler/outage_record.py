@@ -1,4 +1,4 @@
-"""Whether the store, or every scheduler, was away: noticed by who comes back, and put on record.
+"""The absences of the store, or of every scheduler: noticed by the scheduler that comes back, and put on record.
 
         asked, in vain, asked, in vain, answered ──► `store_away`: from the last answer until this one
         first look of a scheduler: something is overdue ──► `scheduler_away`: since the oldest was due

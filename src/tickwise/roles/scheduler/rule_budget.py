@@ -38,7 +38,7 @@ class RuleShare:
         return max(0.0, wait)
 
     def must_wait(self, job_id: UUID, namespace: str, now: float) -> bool:
-        """Whether a timer with calendars or windows must wait. If so, `waiting` lists its job."""
+        """Check whether a timer with calendars or windows must wait. If so, `waiting` lists its job."""
         wait = self.wait_seconds(namespace, now)
         if wait <= 0.0 or len(self._waiting) >= MAX_WAITING:
             return False

@@ -71,7 +71,7 @@ class SequencePage:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is stored before more is gathered."""
+        """Check whether the gathered starts must be stored before more are gathered."""
         return self.starts >= MAX_STARTS or self.length >= MAX_LENGTH
 
     def take(self) -> Mapping[str, Ends]:
@@ -193,7 +193,7 @@ class Sequences:
         return row if row is not None and row.namespace == namespace else None
 
     async def _is_too_long(self, run: RunRow, origins: dict[UUID, UUID | None]) -> bool:
-        """Whether so many runs led to this one that something goes in a circle. `origins`: the known ones."""
+        """Check whether so many runs led to this one that jobs start each other in a circle. `origins`: those known."""
         origin = run.origin
         for _ in range(MAX_CHAIN):
             if origin is None:

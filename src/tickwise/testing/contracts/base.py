@@ -144,7 +144,7 @@ class StoreContract(Contract):
         return [began for claimed in claims for began in await self.starts(store, executor, claimed, **fields)]
 
     async def waits(self, store: Store, run_id: UUID) -> bool:
-        """Whether a run waits for an earlier one or for a slot, and all that is told of it says so."""
+        """Check whether a run waits for an earlier one or for a slot, and that all answers about it agree."""
         row = await self.run_row(store, run_id)
         if row.blocked:
             assert (row.state, row.executor, row.ready_at, row.dispatched_at) == (RunState.QUEUED, None, None, None)

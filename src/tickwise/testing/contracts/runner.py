@@ -139,7 +139,7 @@ class RunnerStage:
     failing: Task
     """Ends at once with a failure that may be tried again."""
     lives: Callable[[UUID], bool]
-    """Whether anything runs now of the run's task, if that is `lasting` or `stubborn`."""
+    """Check whether a process of the run's task runs now, if the task is `lasting` or `stubborn`."""
     stubborn: Task | None = None
     """Runs until it is killed. None: no task of this runner can resist a stop."""
     payload: Any = None
@@ -321,7 +321,7 @@ class RunnerStopsContract(RunnerSuite):
         assert Verdict.CANCELLED is await started.verdict_of(given)
 
     async def test_a_stop_shortly_after_the_launch_is_carried_out(self, started: RunnerStage) -> None:
-        """Whether it finds the attempt before its start, at its start or behind it."""
+        """The stop may come before the attempt's start, at its start or after it."""
         for _ in range(5):
             [given] = started.launch(started.lasting)
             await _CLOCK.sleep(0.0)

@@ -58,7 +58,7 @@ class Post:
         return ProcessBroker(self, process, clock)
 
     def unconfirmed(self) -> bool:
-        """Whether a send that takes place now is one of which nobody hears."""
+        """Draw whether the confirmation of a send that takes place now is lost."""
         return self._dice.random() < self.carriage.unconfirmed
 
     def travel_seconds(self) -> float:

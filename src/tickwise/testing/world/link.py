@@ -100,7 +100,7 @@ class CallFaults(Protocol):
         ...
 
     def is_lost(self, sent_in: int) -> bool:
-        """Whether what was sent in that era, and not yet taken up, was lost with its server."""
+        """Check whether a message of that era, not yet taken up, was lost with its server."""
         ...
 
     def strike(self, process: SimulatedProcess, fate: CallFate) -> None:

@@ -29,7 +29,7 @@ class Scheduled(Protocol):
     """The owner of the steps: the loop asks it before each, and tells it after each."""
 
     def admits(self, step: Handle) -> bool:
-        """Whether it may run now; if not, the process has kept it or thrown it away."""
+        """Check whether the step may run now; if not, the process has kept it or thrown it away."""
         ...
 
     def stepped(self) -> None:

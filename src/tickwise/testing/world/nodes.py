@@ -110,7 +110,7 @@ class SimulatedNode:
 
     @property
     def alive(self) -> bool:
-        """Whether a process lives there, frozen or not."""
+        """True if a process runs on this node, frozen or not."""
         return self.process is not None and self.process.alive
 
     def boot(self) -> None:

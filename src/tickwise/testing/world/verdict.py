@@ -221,7 +221,7 @@ def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
 
 
 def lives_through(store: MemoryStore, change: float) -> bool:
-    """Whether a cron job of a zone has occurrences on record from before and after a change of its clock."""
+    """Check whether a cron job of a zone has occurrences on record from before and after a change of its clock."""
     for job in store.state.jobs.values():
         if job.schedule_type == ScheduleType.CRON and decode_definition(job.definition).timezone != "UTC":
             at = [ended.row.nominal_at for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]

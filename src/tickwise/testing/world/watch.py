@@ -228,7 +228,7 @@ class Watch:
         self._hit[process.name] = self._seconds()
 
     def is_explained(self, number: int) -> bool:
-        """Whether something befell this executor since it last heard of its lease, or just before."""
+        """Check whether a fault hit this executor after it last heard of its lease, or just before."""
         hit = self._hit.get(self._names[number], -math.inf)
         return hit >= self._heard[number] - JUST_NOW_SECONDS
 

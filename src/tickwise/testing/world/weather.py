@@ -116,7 +116,7 @@ class Weather:
         self.watch.is_hit(process)
 
     def is_lost(self, sent_in: int) -> bool:
-        """Whether a call of that era went to a server that is no more: late or not, it has no effect."""
+        """Check whether a call of that era went to a server that is gone: late or not, the call has no effect."""
         return sent_in < self.lost_era
 
     def all_hit(self) -> None:

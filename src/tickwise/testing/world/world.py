@@ -201,7 +201,7 @@ class World:
             await pause(loop, LOOK_SECONDS)
 
     def is_quiet(self) -> bool:
-        """Whether nothing lives, nothing is due, and everybody is there."""
+        """Check that no run is unfinished, no work is due, and every node is up."""
         state = self.store.state
         return (
             not state.runs

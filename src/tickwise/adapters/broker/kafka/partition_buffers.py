@@ -126,7 +126,7 @@ class PartitionBuffers:
             return frozenset(place for place, buffer in self._buffers.items() if buffer.paused)
 
     def any_paused(self) -> bool:
-        """Whether something waits to be resumed."""
+        """True if a partition waits to be resumed."""
         with self._lock:
             return any(buffer.paused for buffer in self._buffers.values())
 

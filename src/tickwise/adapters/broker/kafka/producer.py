@@ -171,7 +171,7 @@ class Producer:
             raise Busy(f"{self.waiting} messages wait for the broker; try again later", retry_after_seconds=wait)
 
     def _has_room(self, count: int, size: int, share: float) -> bool:
-        """Whether so much fits. One call's messages always fit where nothing waits."""
+        """Check whether so many messages and bytes fit. One call's messages always fit into an empty buffer."""
         if self._client is None:
             return False
         most, bytes_most = MAX_WAITING * share, MAX_WAITING_BYTES * share

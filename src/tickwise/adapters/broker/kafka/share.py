@@ -125,7 +125,7 @@ class ShareMember:
 
     @property
     def ready(self) -> bool:
-        """Whether the member runs and a poll can return messages."""
+        """True if the member runs and a poll can return messages."""
         return self._subscribed and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:

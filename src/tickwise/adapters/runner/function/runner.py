@@ -71,7 +71,7 @@ _OK = Verdict.OK
 
 
 def _installed_functions() -> bool:
-    """Whether an installed package brings functions."""
+    """Check whether an installed package brings functions."""
     return bool(entry_points(group=ENTRY_POINTS))
 
 

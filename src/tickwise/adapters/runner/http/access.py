@@ -102,7 +102,7 @@ def embedded(address: Address) -> Iterator[IPv4Address]:
 
 
 def _translated(address: IPv6Address) -> bool:
-    """Whether it is an IPv4 address in other words: mapped, or through NAT64."""
+    """Check whether the address is a form of an IPv4 address: mapped, or through NAT64."""
     return address.ipv4_mapped is not None or address in _NAT64
 
 
@@ -139,7 +139,7 @@ class HttpAccess:
         return cls(tuple(networks), frozenset(hosts))
 
     def names(self, host: str, port: int) -> bool:
-        """Whether an entry names this host: then all that it resolves to is allowed."""
+        """Check whether an entry names this host: all addresses that it resolves to are then allowed."""
         return (host, None) in self.hosts or (host, port) in self.hosts
 
     def check(self, address: Address, host: str, port: int) -> None:

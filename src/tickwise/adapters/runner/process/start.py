@@ -58,7 +58,7 @@ class Start:
     starter: TaskStarter | None = None
     """Starts what runs as another user."""
     has_groups: bool = False
-    """Whether it gets the two groups of its number; only for another user."""
+    """True if the task gets the two groups of its number; only for another user."""
 
     def tree_of(self, process: Process, older: frozenset[str], *, group: Group | None = None) -> Tree:
         """The marks by which a started process tree is found again."""

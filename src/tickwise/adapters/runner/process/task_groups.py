@@ -40,7 +40,8 @@ def groups_of(number: int) -> tuple[int, int]:
 
 
 def can_be_given() -> bool:
-    """Whether the user namespace of this process has those numbers: a container without root's rights may not."""
+    """Check whether the user namespace of this process has those numbers: a container without root's rights may lack
+    them."""
     try:
         rows = [[int(word) for word in line.split()] for line in Path("/proc/self/gid_map").read_text().splitlines()]
     except (OSError, ValueError):

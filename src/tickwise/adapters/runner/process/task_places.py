@@ -233,7 +233,8 @@ def _take(folder: Path, user: TaskUser) -> int | None:
 
 
 def _never_locked(folder: Path) -> bool:
-    """Whether its file USED was never made. One that is being removed has none either, but stands elsewhere by then."""
+    """Check that the folder's file USED was never made. A folder that is being removed has none either, but has another
+    path by then."""
     try:
         there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -260,7 +261,7 @@ def _join(folder: Path, *, make: bool = False) -> int | None:
 
 
 def _is_of(lock: int, folder: Path) -> bool:
-    """Whether the file that is open stands in the folder, and not in one that stood there before."""
+    """Check whether the open file is that of this folder, and not of an earlier folder of this path."""
     try:
         return os.path.samestat(os.fstat(lock), (folder / USED).stat())
     except FileNotFoundError:

@@ -161,7 +161,7 @@ def _stop_all(uid: int) -> "tuple[Any, ...]":
 
 
 def _may_signal(pid: int) -> bool:
-    """Whether this process still has a right over others than its own user's."""
+    """Check whether this process still has a right over processes of other users."""
     try:
         os.kill(pid, 0)
     except PermissionError:

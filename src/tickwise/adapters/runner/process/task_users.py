@@ -88,7 +88,7 @@ class TaskUsers:
 
     @property
     def are_of_operator(self) -> bool:
-        """Whether the operator named the user, and may have given it rights, as in `sudoers`."""
+        """True if the operator named the user, and may have given it rights, as in `sudoers`."""
         return self._fixed is not None
 
     def any_of_them(self) -> TaskUser:
@@ -139,7 +139,8 @@ def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
 
 
 def can_do(user: TaskUser, command: Sequence[str | Path], environment: dict[str, str] | None = None) -> bool:
-    """Whether the user can, by doing it: modes alone do not know of access lists, mounts and missing libraries."""
+    """Check by a trial that the user can run the command: file modes alone do not show access lists, mounts and missing
+    libraries."""
     try:
         done = subprocess.run(
             command,
@@ -159,7 +160,7 @@ def can_do(user: TaskUser, command: Sequence[str | Path], environment: dict[str,
 
 
 def can_enter(user: TaskUser, folder: Path) -> bool:
-    """Whether the user gets to the folder through all that is above it."""
+    """Check whether the user can enter the folder through all folders above it."""
     return can_do(user, [SHELL, "-c", 'cd "$1"', "sh", folder])
 
 

@@ -63,7 +63,7 @@ class FairnessContract(StoreContract):
         assert got == ["urgent"] * 8
 
     async def test_within_a_namespace_the_longest_waiting_goes_first(self, store: Store, make: Factory) -> None:
-        """Whichever of its queues it waits in."""
+        """In any of the namespace's queues."""
         executor = await self.register(store, queues=("one", "two"), lease_seconds=HOUR)
         jobs = [make.job(lane=lane(queue="one" if number % 2 else "two")) for number in range(6)]
         for job in jobs:  # each is ready when it is added, so the earlier one has waited longer

@@ -389,7 +389,7 @@ class FinishesContract(StoreContract):
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
 
     async def test_an_illegal_outcome_does_not_lose_the_rest_of_its_batch(self, store: Store, make: Factory) -> None:
-        """Whether the batch was recorded without it or not at all: the rest can be sent again, as once."""
+        """The batch was recorded without the illegal outcome, or not at all: the other outcomes can be sent again."""
         executor = await self.register(store)
         await self.add(store, make.job(), make.job())
         fine, broken = await self.claim(store, executor)

@@ -46,7 +46,7 @@ class LineContract(StoreContract):
         return claims
 
     async def goes_on(self, store: Store, run_id: UUID) -> bool:
-        """Whether a run that waited does no more: by the call that ended the earlier one, or by the sweep."""
+        """Check that a run that waited goes on: by the call that ended the earlier one, or by the sweep."""
         if await self.waits(store, run_id):
             assert await store.runs.unblock() == 1
         row = await self.run_row(store, run_id)

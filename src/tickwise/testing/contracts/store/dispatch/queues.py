@@ -203,7 +203,7 @@ class QueuesContract(StoreContract):
 
     @pytest.mark.parametrize("held_first", [False, True])
     async def test_a_cancel_goes_before_the_hold(self, store: Store, make: Factory, held_first: bool) -> None:
-        """Whichever came first: what is to end is not to wait."""
+        """In either order: a run that is to end does not wait for the hold's end."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         if held_first:

@@ -42,7 +42,7 @@ class StopCall(Enum):
 
 
 class Begins(Enum):
-    """When the run begins."""
+    """The time at which the run begins."""
 
     FIRST = 0
     BETWEEN = 1
@@ -226,7 +226,7 @@ def expected_meeting(one: Meeting) -> ToldRequest:
 
 
 def _resumed(one: Meeting, place: int) -> bool:
-    """Whether a resume ends a pause; any other changes nothing."""
+    """Check whether a resume ends a pause; any other changes nothing."""
     return place == 1 and one.second is StopCall.RESUME and one.first in (StopCall.PAUSE, StopCall.PAUSE_POSTPONED)
 
 

@@ -234,7 +234,7 @@ class Rehearsal:
 
 
 def lies_between(ready_at: float | None, low: float | None, high: float | None) -> bool:
-    """Whether a slot lies where the rule puts it; a run that goes on has none."""
+    """Check whether a slot lies where the rule puts it; a run that goes on has none."""
     if low is None or high is None:
         return True
     return ready_at is not None and low - 0.001 <= ready_at <= high + 0.001

@@ -61,7 +61,7 @@ class StopsContract(StoreContract):
 
     @pytest.mark.parametrize("state", [RunState.CANCELLED, RunState.RETRYING, RunState.QUEUED])
     async def test_a_run_that_ended_so_tells_of_its_request(self, store: Store, make: Factory, state: RunState) -> None:
-        """Whether its holder ended it, or gave it up and the store did."""
+        """Its holder ended the run, or returned it and the store ended it."""
         executor, claimed = await self.asked(store, make)
         await self.cancels(store, executor)
         asked = await self.request(store, claimed)

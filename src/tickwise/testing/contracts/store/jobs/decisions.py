@@ -405,7 +405,7 @@ class FirstInLineContract(StoreContract):
     """The runs that a fire settles at once, and those that begin only after a look at the others."""
 
     async def guards(self, store: Store, make: Factory, *runs: NewRun, goes_on: float | None) -> list[bool]:
-        """Whether each run of one fire, in the order of their ids, is claimed guarded."""
+        """For each run of one fire, in the order of their ids: True if its claim is guarded."""
         job = make.recurring(make.now)
         await self.add(store, job)
         mine = [run._replace(run_id=run_id(job.job_id, run.nominal or run.due)) for run in runs]

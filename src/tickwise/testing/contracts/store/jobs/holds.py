@@ -305,7 +305,7 @@ class PausedRunsContract(StoreContract):
 
     @pytest.mark.parametrize("recorded", [False, True])
     async def test_a_run_that_began_before_it_heard_goes_on(self, store: Store, make: Factory, recorded: bool) -> None:
-        """Whether or not its start is on record: it ends as it ends."""
+        """The start may be on record or not: the run's own outcome stands."""
         job_id, executor = await self.planned(store, make), await self.register(store, lease_seconds=HOUR)
         claimed = await self.claimed_ahead(store, executor)
         await store.jobs.move(make.move(job_id, JobAction.PAUSE))

@@ -31,7 +31,7 @@ def as_found(key: NewKey) -> Caller:
 
 
 async def finds(store: Store, key: NewKey) -> bool:
-    """Whether the key lets anybody in."""
+    """Check whether the key is accepted."""
     return await store.keys.find(key.digest) is not None
 
 

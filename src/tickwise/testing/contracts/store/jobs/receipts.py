@@ -102,7 +102,7 @@ class ReceiptsContract(StoreContract):
         assert await store.receipts.find(first.principal, first.route, first.key) == replay_of(first)
 
     async def test_an_expired_answer_makes_room_for_a_new_one(self, store: Store, make: Factory) -> None:
-        """Whether or not it was cleared away yet."""
+        """The expired answer may be deleted by then, or not."""
         first = make.receipt(body=b"first", keep_seconds=60.0)
         second = make.receipt(key=first.key, body=b"second")
         await store.receipts.keep(first)

@@ -141,7 +141,7 @@ class OccurrenceMovesContract(StoreContract):
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(made[0].timer)
 
     async def test_a_move_during_a_decision_is_made_once(self, store: Store, other: Store, make: Factory) -> None:
-        """Whichever is first: the occurrence is skipped, or it was fired and the move is refused."""
+        """In either order: the occurrence is skipped, or it was fired and the move is refused."""
         job, stands = await self.recurring(store, make)
         skip = make.skip(job.job_id, make.now + HOUR)
         move = make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR), skip=skip)

@@ -321,7 +321,7 @@ class UsedRulesContract(StoreContract):
         assert (row.timer.due, row.timer.hold) == (NEVER, Hold.PAUSED)
 
     async def test_a_change_during_a_decision_is_not_lost(self, store: Store, other: Store, make: Factory) -> None:
-        """Whichever of the two is first: what was decided by the old rules is decided anew."""
+        """In either order: a decision by the old rules is made anew."""
         job_id = await self.held_back(store, make, Hold.CALENDAR, since=make.now + 1.0)
         async with self.near(store, 2 * HOUR) as batch:
             putting = asyncio.create_task(other.rules.put(make.rule("one")))

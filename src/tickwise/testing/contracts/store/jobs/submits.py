@@ -31,7 +31,7 @@ class SubmitsContract(StoreContract):
         assert row.dispatched_at is row.started_at is row.ended_at is row.executor is None
 
     async def test_jobs_of_a_batch_keep_what_each_of_them_says(self, store: Store, make: Factory) -> None:
-        """Whether they are alike in a field, as most are, or not."""
+        """Most jobs of a batch are alike in a field; a field that differs is kept, too."""
         jobs = [
             make.job(
                 None if number % 2 else make.now + HOUR,

@@ -315,7 +315,7 @@ class TimersContract(StoreContract):
     async def test_a_pause_during_a_decision_leaves_nothing_to_run(
         self, store: Store, other: Store, make: Factory
     ) -> None:
-        """Whichever of the two is first, afterwards its timer is held back and no run of it is to come."""
+        """In either order: afterwards the timer is held back and the job has no run to come."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
         async with self.near(store, 61.0, 1) as batch:
@@ -337,7 +337,7 @@ class TimersContract(StoreContract):
     async def test_an_edit_during_a_decision_reaches_the_run_that_is_just_being_made(
         self, store: Store, other: Store, make: Factory
     ) -> None:
-        """Whichever of the two is first: nothing is run by a definition that was replaced before it was claimed."""
+        """In either order: no run executes a definition that was replaced before its claim."""
         job = make.recurring(make.now + 1.0, definition='{"n":1}')
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
