@@ -240,7 +240,7 @@ BANNED_WORDS = re.compile(
 )
 SQL_COMMENT = re.compile(r"\s*--(?! name:)")
 _RIDDLES = re.compile(
-    r"\s*(?:What|Which|Who|Whom|Whose|Whoever|Whatever|How|Where|When|Why|The same|"
+    r"\s*(?:What|Which|Who|Whom|Whose|Whoever|Whatever|Whether|Whichever|Whenever|Wherever|How|Where|When|Why|The same|"
     r"So (?:long|many|much|far|near|often))\b"
 )
 

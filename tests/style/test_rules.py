@@ -268,10 +268,13 @@ def test_a_docstring_that_begins_with_a_clause_is_found() -> None:
         "The same for two.",
         "The sameness.",
         "So long.",
+        "Whether it waits.",
+        "Whichever is first.",
     ]
     source = "".join(f"{quotes}{text}{quotes}\n" for text in texts)
-    found = ["a.py:1: Who asks.", "a.py:3: What a key may do.", "a.py:4: The same for two.", "a.py:6: So long."]
-    assert found == rules.riddles("a.py", source)
+    clauses = [(1, "Who asks."), (3, "What a key may do."), (4, "The same for two."), (6, "So long.")]
+    clauses += [(7, "Whether it waits."), (8, "Whichever is first.")]
+    assert [f"a.py:{line}: {text}" for line, text in clauses] == rules.riddles("a.py", source)
 
 
 def test_a_comment_of_a_statement_that_begins_with_a_clause_is_found() -> None:

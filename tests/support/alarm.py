@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def more_time(seconds: float) -> Iterator[None]:
-    """So long for what is done inside, and none of it is taken from the test: something is installed here, once on a
-    machine, for whichever test asks first. Nothing happens where no alarm is set."""
+    """Give the block an alarm of its own; the test's time stands still in the block. For an installation that happens
+    once on a machine, in the first test that needs it. Without an alarm the function does nothing."""
     left, again = signal.getitimer(signal.ITIMER_REAL)
     if not left:
         yield

@@ -34,7 +34,7 @@ _OPERATED_KINDS: Final = frozenset({OperationKind.JOBS_PAUSE, OperationKind.JOBS
 
 
 def may(who: Principal, kind: str, *actions: Action) -> bool:
-    """Whether the principal may do one of these with operations of a kind."""
+    """Check whether the principal may do one of these with operations of a kind."""
     return any(who.may(permission) for permission in _permissions(kind, *actions))
 
 

@@ -369,8 +369,8 @@ class OperationPages:
 
 
 def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:
-    """Whether a run that has not ended was there when the operation was asked for, and in its state if the filter names
-    states. Of a run that retries, only the former is on record."""
+    """Check whether an unfinished run existed when the operation was asked for, and in its present state if the filter
+    names states. For a run that retries, only its existence is on record."""
     if row.queued_at > asked_at:
         return False
     since = {RunState.DISPATCHED: row.dispatched_at, RunState.RUNNING: row.started_at}.get(row.state)

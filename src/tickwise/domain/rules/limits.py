@@ -16,7 +16,7 @@ START_SECONDS: Final = 5.0
 
 
 class Reservation(Enum):
-    """Whether a woken run has a slot."""
+    """The reservation of a slot by a woken run."""
 
     TAKES = "it reserves a slot"
     LATE = "no executor claimed it in time: others may go on, at each sweep as many more as there are such runs"
@@ -24,12 +24,13 @@ class Reservation(Enum):
 
 
 def has_slot(limit: int, running: int) -> bool:
-    """Whether a run may start by its own limit, with so many RUNNING under its key."""
+    """Check whether a run may start by its own limit, with so many RUNNING under its key."""
     return running < limit
 
 
 def reservation(*, ready: float, claimed: float | None, on_hold: bool, now: float) -> Reservation:
-    """Whether a woken run has a slot, claimable since `ready` and held since `claimed` (None: nobody holds it).
+    """Decide whether a woken run reserves a slot. It is claimable since `ready` and held since `claimed` (None: by no
+    executor).
 
     In a queue on hold nobody can start, so that no slot stands empty for it.
     """
@@ -43,7 +44,8 @@ def reservation(*, ready: float, claimed: float | None, on_hold: bool, now: floa
 
 
 def wakes(limit: int, taken: int, woken: int, late: int) -> bool:
-    """Whether one more waiting run goes on by its own limit, after so many in this round. `late` is 0 but in a sweep.
+    """Check whether one more waiting run goes on by its own limit, after so many in this round. `late` is 0 except in a
+    sweep.
 
     Asked of each waiting run in turn, the longest ready first.
     """

@@ -61,7 +61,8 @@ class LossVerdict(NamedTuple):
     crashes: int
     """With this one."""
     counted: bool
-    """Whether the attempt keeps its number: an attempt that an executor gives back in order unbegun never was."""
+    """True if the attempt keeps its number; an attempt that an executor returns before its start gives its
+    number back."""
     lost_reason: str | None = None
     """The reason of the attempt's end, if it is on record and did not end the run."""
     reason: str | None = None

@@ -51,19 +51,20 @@ class ReplacedVerdict(Enum):
 
 
 def is_earlier(other: LinedRun, run: LinedRun) -> bool:
-    """Whether another unfinished run of the job comes before this one: by its time, or because it was let start."""
+    """Check whether another unfinished run of the job comes before this one: by its time, or because its start is
+    settled."""
     if other.run_id == run.run_id or (other.trigger == Trigger.BACKFILL) != (run.trigger == Trigger.BACKFILL):
         return False
     return was_let_start(other) or (other.due, other.run_id) < (run.due, run.run_id)
 
 
 def was_let_start(run: LinedRun) -> bool:
-    """Whether no other run can come before this one any more."""
+    """Check that no other run can come before this one any more."""
     return run.settled or (run.policy is Overlap.ALLOW and run.state is not RunState.QUEUED)
 
 
 def replaces(run: LinedRun, earlier: LinedRun) -> bool:
-    """Whether a run takes the place of an earlier one. A fire of the schedule replaces only fires."""
+    """Check whether a run takes the place of an earlier one. A fire of the schedule replaces only fires."""
     if run.policy is not Overlap.CANCEL_RUNNING:
         return False
     return run.trigger != Trigger.SCHEDULE or earlier.trigger == Trigger.SCHEDULE
@@ -77,7 +78,7 @@ def replaced(*, held: bool, begun: bool) -> ReplacedVerdict:
 
 
 def settle(policy: Overlap, earlier: int, asked: CancelKind | None) -> StartVerdict:
-    """Whether a run with an open overlap may start, with so many earlier runs that it does not replace at once.
+    """Decide whether a run with an undecided overlap may start, with so many earlier runs that it does not replace.
 
     A run that was asked to stop is not skipped: it waits, and then ends as its request says. A request to give the run
     back says nothing of its end.

@@ -11,5 +11,5 @@ from tickwise.domain.lifecycle import RunState
 
 
 def is_repeat(state: RunState, reason: str | None, recorded: RunState, recorded_reason: str | None) -> bool:
-    """Whether an outcome is the recorded one. The executor and the token of the attempt are equal."""
+    """Check whether an outcome is the recorded one. The executor and the token of the attempt are equal."""
     return state is recorded and (state is not RunState.FAILED or reason == recorded_reason)

@@ -179,7 +179,7 @@ def size_of(message: Message) -> int:
 
 
 def fits(message: Message) -> bool:
-    """Whether a broker takes it."""
+    """Check whether a broker takes a message of this size."""
     return message_size(message) <= MAX_MESSAGE_BYTES
 
 

@@ -134,7 +134,7 @@ async def wait_for(event: asyncio.Event, seconds: float) -> None:
 
 
 def is_cancelled() -> bool:
-    """Whether the calling task was asked to end, also if the cancellation error was swallowed."""
+    """Check whether the calling task was asked to end, also if the cancellation error was swallowed."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

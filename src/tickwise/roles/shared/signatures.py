@@ -126,8 +126,8 @@ class RequestCheck:
         self._late_seconds = min(LATE_SECONDS, kept_seconds / 2)
 
     def verify(self, delivery: Delivery) -> bool:
-        """Whether it is signed by an API of this installation; False: it is not, and is accepted all the same. Raises
-        `Unverified`."""
+        """Check whether an API of this installation signed the message; False: it is unsigned or cannot be verified,
+        and is accepted all the same. Raises `Unverified`."""
         if self._verifier is None:
             return False
         signature = _signature(delivery)

@@ -201,7 +201,7 @@ class Jobs(Duty):
         state.touch(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
-        """Whether all that a move would do is done."""
+        """Check whether all effects of a move are in the store."""
         made = [each.run_id for each in (move.run, move.skip) if each is not None]
         return is_there and all(run_id in self._state.runs or run_id in self._state.ended for run_id in made)
 
@@ -366,7 +366,7 @@ class Receipts(Duty):
 
 
 def is_postponed(run: RunRecord, move: JobMove) -> bool:
-    """Whether a person gave a run of the schedule another time."""
+    """Check whether a person gave a run of the schedule another time."""
     return run.due - run.nominal > move.postponed_after_seconds
 
 
@@ -381,12 +381,12 @@ def changed_fields(job: JobRecord) -> dict[str, object]:
 
 
 def is_made(job: JobRecord, move: JobMove) -> bool:
-    """Whether a move is a repeat."""
+    """Check whether a move is a repeat."""
     return move.is_made(job.standing, (job.pause_reason, job.pause_until, job.paused_by))
 
 
 def matches(row: JobRow, query: JobQuery) -> bool:
-    """Whether all that a search names is so."""
+    """Check whether the job matches every condition of the search."""
     return (
         all(
             wanted is None or wanted == found
@@ -405,7 +405,7 @@ def matches(row: JobRow, query: JobQuery) -> bool:
 
 
 def in_window(instant: float | None, after: float | None, before: float | None) -> bool:
-    """Whether an instant is at or after the one and before the other; what has none is in no window."""
+    """Check whether an instant is at or after the one and before the other; None is in no window with a bound."""
     if instant is None:
         return after is None and before is None
     return (after is None or instant >= after) and (before is None or instant < before)

@@ -308,7 +308,7 @@ class Attempts(Duty):
         self._state.release(run, event, outcome.retry_at)
 
     def _was_recorded(self, executor: int, outcome: Outcome) -> bool:
-        """Whether this attempt's outcome is on record already: then it is accepted again."""
+        """Check whether this attempt's outcome is on record already: then it is accepted again."""
         ended = self._state.ended.get(outcome.run_id)
         if ended is not None and (ended.row.executor, ended.token) == (executor, outcome.token):
             row = ended.row

@@ -123,7 +123,8 @@ class Executors(Duty):
 
 
 def lease_is_over(state: State, executor: ExecutorRecord, now: float) -> bool:
-    """Whether its lease is. One that ran out while the store was away gets one more period, in which it can beat."""
+    """Check whether the executor's lease ran out. A lease that ran out while the store was away gets one more period
+    for a heartbeat."""
     until = max(executor.lease_until, state.opened_at + executor.lease_seconds)
     return executor.gone_at is None and until < now
 

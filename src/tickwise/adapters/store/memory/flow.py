@@ -98,7 +98,7 @@ class Queues(Duty):
 
 
 def is_past(hold: QueueHold, now: float) -> bool:
-    """Whether a hold is over by its time."""
+    """Check whether a hold is over by its time."""
     return hold.until is not None and hold.until <= now
 
 

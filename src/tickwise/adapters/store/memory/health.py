@@ -156,7 +156,7 @@ def waits_for_something(state: State, run_id: UUID) -> str | None:
 
 
 def held_of_late(state: State, run: RunRecord) -> bool:
-    """Whether its queue is on hold, or was so lately that no sweep may have come since."""
+    """Check whether the run's queue is on hold, or was until so recently that no sweep may have come since."""
     hold = state.queue_holds.get((run.job.namespace, run.lane.queue))
     if hold is None or (hold.begin or 0.0) > state.now():
         return False

@@ -183,12 +183,12 @@ def row_of(state: State, run_id: UUID) -> RunRow | None:
 
 
 def is_over(job: JobRecord) -> bool:
-    """Whether a job is finished and forgotten: recurring ones never are."""
+    """Check whether a job is finished and forgotten: recurring ones never are."""
     return not job.recurring and job.timer is None and not job.runs and not job.ended
 
 
 def is_of(job: JobRecord | None, query: RunQuery) -> bool:
-    """Whether a run of this job is what a search asks for."""
+    """Check whether a run of this job matches the search's conditions on jobs."""
     if job is None:
         return query.job_name is None and query.queue is None and not query.labels
     return (
@@ -199,7 +199,7 @@ def is_of(job: JobRecord | None, query: RunQuery) -> bool:
 
 
 def matches(row: RunRow, query: RunQuery) -> bool:
-    """Whether all that a search names is so."""
+    """Check whether the run matches every condition of the search."""
     return (
         row.namespace == query.namespace
         and (query.job_id is None or row.job_id == query.job_id)

@@ -108,7 +108,7 @@ class Letters(LetterViews):
         return Settled.SETTLED
 
     def _judge_settlement(self, ended: EndedRun, settlement: Settlement) -> Settled:
-        """Whether a letter can be settled so."""
+        """The answer to a settlement: SETTLED if it may be carried out, else the reason why not."""
         before = self._state.letters.get(settlement.run_id)
         if before is not None:
             return settlement.answer(before.status, before.redriven_as, before.resolution)
@@ -155,7 +155,7 @@ class LetterSearches(LetterViews):
 
 
 def matches(row: LetterRow, query: LetterQuery) -> bool:
-    """Whether all that a search names is so."""
+    """Check whether the letter matches every condition of the search."""
     return (
         (not query.statuses or row.status in query.statuses)
         and (query.task_kind is None or row.task_kind == query.task_kind)

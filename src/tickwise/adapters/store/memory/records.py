@@ -82,7 +82,7 @@ class TimerRecord(Placed):
 
     @property
     def comes(self) -> bool:
-        """Whether it will ever be due by itself."""
+        """True if the timer will be due by itself."""
         return self.pending.due != NEVER
 
 
@@ -173,22 +173,22 @@ class RunRecord(Placed):
 
     @property
     def held(self) -> bool:
-        """Whether an executor has it."""
+        """True if an executor holds the run."""
         return self.state in HELD
 
     @property
     def begun(self) -> bool:
-        """Whether the start of an attempt is on record."""
+        """True if the start of an attempt is on record."""
         return self.state is RunState.RUNNING or bool(self.attempts)
 
     @property
     def open(self) -> bool:
-        """Whether it is still to be decided if it may start while other runs of its job go on."""
+        """True if it is undecided whether the run may start while other runs of its job go on."""
         return self.overlap is not Overlap.ALLOW and not self.settled
 
     @property
     def waits_for_slot(self) -> bool:
-        """Whether it is blocked by a concurrency limit, not by an earlier run."""
+        """True if a concurrency limit blocks the run, and not an earlier run."""
         return self.blocked and self.limit_key is not None
 
     @property
@@ -208,12 +208,13 @@ class RunRecord(Placed):
 
     @property
     def in_backfill(self) -> bool:
-        """Whether it looks at runs of a backfill alone, and is looked at by them alone."""
+        """True if the run belongs to a backfill: only runs of backfills count for its overlap, and it counts only for
+        theirs."""
         return self.trigger == Trigger.BACKFILL
 
     @property
     def cancelling(self) -> bool:
-        """Whether its holder was asked to end it."""
+        """True if the holder was asked to end the run."""
         return self.asked is CancelKind.CANCEL
 
     def ask(self, request: StopRequest) -> None:
@@ -295,7 +296,7 @@ class KeyRecord:
     revoked_at: float | None = None
 
     def good(self, now: float) -> bool:
-        """Whether it lets anybody in."""
+        """Check whether the key is accepted."""
         expires = self.key.principal.expires_at
         return self.revoked_at is None and (expires is None or expires > now)
 

@@ -31,8 +31,8 @@ class Report:
 
 
 def is_coming(run: RunRecord, now: float) -> bool:
-    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have. One that is
-    held back by a pause without an end does not come."""
+    """Check whether a run has yet to begin, as far as is known: a run that is held beyond its due time may have begun.
+    A run that a pause without an end holds back does not come."""
     if run.ready == math.inf and not run.blocked:
         return False
     return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)

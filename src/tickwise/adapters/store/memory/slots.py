@@ -24,7 +24,7 @@ from tickwise.domain.rules.rates import RateState, step
 from tickwise.ports.store import Gate
 
 OnHold = Callable[[str, str], bool]
-"""Whether a queue of a namespace stands still."""
+"""Check whether a queue of a namespace is on hold."""
 
 
 class Name(NamedTuple):
@@ -68,7 +68,7 @@ class Line:
         return found[Reservation.TAKES], found[Reservation.LATE]
 
     def _waits(self, since: float, _: UUID, run: RunRecord) -> bool:
-        """Whether an entry still says what is so."""
+        """Check whether an entry is still valid."""
         return run.blocked and run.limit_key == self.key and run.ready_since == since
 
 
@@ -111,7 +111,8 @@ class Slots:
         return 0 if line is None else len(line.running)
 
     def is_free(self, run: RunRecord) -> bool:
-        """Whether a run that waits for a slot could have one that nobody runs in or is on the way to."""
+        """Check whether the limit of a waiting run has a slot without a running run, and without a run that was woken
+        for it."""
         line = self._lines.get(name_of(run))
         return line is None or has_slot(run.limit, len(line.running) + len(line.woken))
 
@@ -175,7 +176,7 @@ class Slots:
         ]
 
     def keep_pace(self, run: RunRecord, gate: Gate, now: float) -> bool:
-        """Whether a start comes at its slot under a rate. If not, the run is given the slot that it gets."""
+        """Check whether a start comes at its slot under a rate. If not, the run gets the slot that it must wait for."""
         key, gap_seconds = gate.rate_key or "", gate.rate_gap_seconds
         pace = self._paces.setdefault(Name(run.job.namespace, key), PacedKey(key))
         pace.gap_seconds = max(pace.gap_seconds, gap_seconds)

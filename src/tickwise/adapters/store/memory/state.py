@@ -476,7 +476,7 @@ class State:
         self.place(run)
 
     def on_hold(self, namespace: str, queue: str) -> bool:
-        """Whether a queue stands still now."""
+        """Check whether a queue is on hold now."""
         hold = self.queue_holds.get((namespace, queue)) if self.queue_holds else None
         now = self.now()
         return hold is not None and (hold.begin or 0.0) <= now and (hold.until is None or now < hold.until)
@@ -537,7 +537,7 @@ class State:
         job.updated_at = self.now()
 
     def is_paused(self, job: JobRecord) -> bool:
-        """Whether a pause holds now; one with an end is over by itself."""
+        """Check whether a pause holds now; one with an end is over by itself."""
         over = job.pause_until is not None and job.pause_until <= self.now()
         return job.standing is JobAction.PAUSE and not over
 

@@ -88,7 +88,7 @@ class TimerRepair(Part):
 
 
 async def _is_right(connection: asyncpg.Connection, check: Check, subject: UUID) -> bool:
-    """Whether one subject is as it must be by now."""
+    """Check whether one subject satisfies the invariant by now."""
     before = UUID(int=subject.int - 1) if subject.int else None
     rows = await connection.fetch(statement(f"check_{check}"), before, 1)
     return all(row["subject"] != subject for row in rows)

@@ -68,12 +68,12 @@ class SchemaVersion(NamedTuple):
 
     @property
     def is_newer(self) -> bool:
-        """Whether this program knows less than the database has."""
+        """True if this program is older than the database."""
         return self.version > WANTED
 
     @property
     def fits(self) -> bool:
-        """Whether this program can work with it."""
+        """True if this program can work with the database."""
         return self.version == WANTED or (self.is_newer and self.serves <= WANTED)
 
 

@@ -188,7 +188,7 @@ def _check_schema(found: SchemaVersion | None, *, follows: bool) -> None:
 
 
 def _has_password(dsn: str) -> bool:
-    """Whether the address names a password, or a certificate in its place."""
+    """Check whether the address names a password, or a certificate in its place."""
     parts = urlsplit(dsn)
     options = parse_qs(parts.query)
     return bool(parts.password) or bool({"password", "passfile", "sslcert"} & options.keys())

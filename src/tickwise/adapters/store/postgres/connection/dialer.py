@@ -93,8 +93,8 @@ class Dialer:
 
 
 async def _is_shared(first: asyncpg.Connection, second: asyncpg.Connection) -> bool:
-    """Whether what one session was told is heard, or lost, in the other. By the simple protocol, which prepares
-    nothing."""
+    """Check whether the two sessions share state in the server: a setting of one is seen, or lost, in the other. By the
+    simple protocol, which prepares nothing."""
     try:
         await second.execute(statement("session_mark_off"))
         await first.execute(statement("session_mark_on"))

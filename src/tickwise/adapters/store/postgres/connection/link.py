@@ -311,7 +311,7 @@ class Links:
             raise StoreUnavailable("the store was set back or moved since it was last reached: ask again")
 
     def heard_epoch(self, epoch: int) -> bool:
-        """Whether this is another epoch than before; then what was remembered is forgotten."""
+        """Note the epoch; True if it differs from the one before. Remembered answers are then dropped."""
         before, self._epoch = self._epoch, epoch
         if before is None or before == epoch:
             return False
@@ -407,7 +407,7 @@ class Line:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody has it."""
+        """True if a caller uses the connection."""
         return self._turn.locked()
 
     async def acquire(self) -> asyncpg.Connection:

@@ -262,7 +262,7 @@ def _claims(rows: Sequence[asyncpg.Record]) -> list[Claimed]:
 
 
 def _starts_others(outcome: Outcome) -> bool:
-    """Whether its end may start others at once: not if a person has to say first what was true."""
+    """Check whether the end may start other runs at once: not if a person must first say what the outcome was."""
     return outcome.state in _FOLLOWED and not (outcome.state == _FAILED and outcome.reason == UNKNOWN_OUTCOME)
 
 

@@ -185,7 +185,7 @@ class Changes(Part):
 
 
 async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
-    """Whether all that a move would make is there."""
+    """Check whether the runs that a move would make exist."""
     for made in (move.run, move.skip):
         if made is not None and await connection.fetchval(statement("run_state"), made.run_id, move.namespace) is None:
             return False

@@ -106,7 +106,7 @@ def _found_by(query: JobQuery) -> list[str]:
 
 
 def _may_be_few(query: JobQuery) -> bool:
-    """Whether it asks for what an index of jobs has that leaves out the common ones."""
+    """Check whether the search has a condition for the index of jobs that leaves out the common ones."""
     is_rare_type = query.schedule_type not in (None, ScheduleType.FUTURE, ScheduleType.IMMEDIATE)
     return bool(query.labels) or query.namespace != DEFAULT_NAMESPACE or is_rare_type
 

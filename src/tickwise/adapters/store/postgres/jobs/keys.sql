@@ -19,7 +19,7 @@ LOCK TABLE tickwise.keys IN SHARE ROW EXCLUSIVE MODE
 SELECT count(*) FROM tickwise.keys
 
 -- name: key_was
--- Whether the key with the digest $1 was revoked.
+-- Check whether the key with the digest $1 was revoked.
 SELECT EXISTS (SELECT FROM tickwise.keys WHERE digest = '\x00'::bytea || $1::bytea)
 
 -- name: keys_replace

@@ -18,14 +18,15 @@ LASTING_TYPES: Final = frozenset({ScheduleType.CRON, ScheduleType.INTERVAL, Sche
 
 
 def is_lasting(job: NewJob) -> bool:
-    """Whether a new job lasts. It follows from what was said of it alone, so that a repeat finds the same place."""
+    """Check whether a new job lasts. The answer follows from the request alone, so that a repeat finds the
+    same place."""
     if job.recurring or job.named or job.key is not None or job.calendars or job.schedule_type in LASTING_TYPES:
         return True
     return job.due is not None and job.due - id_instant(job.job_id) > PASSING_SECONDS
 
 
 def plan_lasts(job_id: UUID, plan: Replan | None) -> bool:
-    """Whether a plan takes a job out of the partitions that are dropped."""
+    """Check whether a plan takes a job out of the partitions that are dropped."""
     if plan is None:
         return False
     return plan.recurring or (plan.timer is not None and plan.timer.due - id_instant(job_id) > PASSING_SECONDS)

@@ -27,7 +27,7 @@ FROM tickwise.rules WHERE namespace = $1 AND kind = $2 AND ($3::text[] IS NULL O
 ORDER BY name COLLATE "C" LIMIT $5
 
 -- name: calendar_used
--- Whether a job that is not cancelled goes by a calendar. $1 namespace, $2 name.
+-- Check whether a job that is not cancelled goes by a calendar. $1 namespace, $2 name.
 SELECT EXISTS (
   SELECT FROM tickwise.jobs_lasting
   WHERE calendars IS NOT NULL AND calendars @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED})

@@ -1,5 +1,5 @@
 -- name: job_share
--- Whether a job is not cancelled, locked against a cancel until this transaction ends. $1 namespace, $2 job.
+-- The standing of a job, locked against a cancel until this transaction ends. $1 namespace, $2 job.
 SELECT standing FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR SHARE
 
 -- name: run_postpone

@@ -172,7 +172,7 @@ def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:
 
 
 def _is_plain(jobs: Sequence[NewJob]) -> bool:
-    """Whether no job of these can clash with another, or brings more than itself."""
+    """Check that no job of these can clash with another, or needs rows beyond its own."""
     return not any(
         job.named
         or job.key is not None

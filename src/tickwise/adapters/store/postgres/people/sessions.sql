@@ -38,7 +38,7 @@ WHERE digest = $1 OR user_id = $2 OR family = $3
 RETURNING family
 
 -- name: session_is_good
--- Whether a family was not revoked, and has not ended. $1 family.
+-- Check that a family was not revoked, and has not ended. $1 family.
 SELECT EXISTS (SELECT FROM tickwise.sessions WHERE family = $1 AND revoked IS NULL AND ends > tickwise.now())
 
 -- name: token_key_publish

@@ -97,11 +97,11 @@ class ClaimCursor:
 
     @property
     def fair(self) -> bool:
-        """Whether this claim begins with the run that has waited longest, of any priority."""
+        """Check whether this claim begins with the run that has waited longest, of any priority."""
         return self.count % FAIR_EVERY == 0
 
     def looks_ahead(self, monotonic: float, ahead_seconds: float) -> bool:
-        """Whether a near claim that found too little is followed by one ahead."""
+        """Check whether a near claim that found too little is followed by one ahead."""
         return ahead_seconds > NEAR_SECONDS and monotonic - self.looked >= LOOK_SECONDS
 
     def marks(self, reach: Reach) -> Marks:
