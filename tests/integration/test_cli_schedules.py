@@ -225,6 +225,19 @@ def test_a_dry_run_of_an_edit_shows_what_goes_comes_and_stays(local: Local) -> N
     assert "0 * * * *" == local.tickwise("jobs", "show", "planned", "--json").json["cron_expression"]
 
 
+def test_an_edited_cron_line_keeps_the_zone_of_its_job(local: Local) -> None:
+    """Unless another one is named. Skipped runs are listed with the time at which they were due."""
+    _job(local, "zoned", "--cron", "0 9 * * *", "--timezone", "Europe/Berlin")
+    ran = local.tickwise("jobs", "edit", "zoned", "--cron", "0 10 * * *")
+    assert (0, True) == (ran.code, "goes on in Europe/Berlin" in ran.err), ran.err
+    assert "Europe/Berlin" == local.tickwise("jobs", "show", "zoned", "--json").json["timezone"]
+    assert 0 == local.tickwise("jobs", "edit", "zoned", "--cron", "0 11 * * *", "--timezone", "Asia/Tokyo").code
+    assert "Asia/Tokyo" == local.tickwise("jobs", "show", "zoned", "--json").json["timezone"]
+    assert 0 == local.tickwise("jobs", "skip-next", "zoned").code
+    listed = local.tickwise("runs", "list", "--job", "zoned", "--status", "SKIPPED")
+    assert "due 2" in listed.out, listed.out
+
+
 def test_a_new_schedule_by_editor_keeps_what_the_text_says(local: Local, tmp_path: Path) -> None:
     """Zone, bounds and rules stand in it, so they are meant."""
     _job(

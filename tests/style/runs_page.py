@@ -188,7 +188,8 @@ def _value(said: Mapping[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in said["enum"])
     if said.get("type") == "array":
         return "array"
-    words = f"{said.get('type', 'any JSON')}"
+    kinds = said.get("type", "any JSON")
+    words = kinds if isinstance(kinds, str) else " or ".join(kinds)
     return f"{words} of at most {said['maxLength']} characters" if "maxLength" in said else words
 
 

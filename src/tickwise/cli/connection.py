@@ -11,6 +11,7 @@ nobody gets one.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple, Protocol
 from tickwise.cli.failures import CommandFailure, Exit
 
 CLIENT_FILE = "client.json"
+LOCK_FILE = "lock"
+"""An `up` writes its process id there, and empties the file at its end."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,18 @@ def read_local(data_dir: Path) -> Local | None:
     )  # fmt: skip
 
 
+def _holder(data_dir: Path) -> int | None:
+    """The process that has the data folder: an `up` before it is ready, or while its tasks end."""
+    try:
+        pid = json.loads((data_dir / LOCK_FILE).read_text(encoding="utf-8"))["pid"]
+        os.kill(pid, 0)
+    except PermissionError:
+        return int(pid)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return int(pid)
+
+
 class KnownSignIn(Protocol):
     """The part of a sign-in that is needed here."""
 
@@ -127,6 +142,12 @@ def _server(
         named = url or (None if last is None else last.url)
         if named:
             return ServerTarget(named, key)
+        pid = _holder(folder)
+        if pid is not None:
+            raise CommandFailure(
+                f"the Tickwise of {folder} (process {pid}) is starting or stopping.", Exit.UNREACHABLE,
+                advice="Repeat the command in a moment. `tickwise down` waits until it has stopped.",
+            )  # fmt: skip
         raise CommandFailure(
             "there is no Tickwise running on this machine that I can find.",
             Exit.UNREACHABLE,

@@ -78,7 +78,14 @@ class Follower:
         self._away_since: float | None = None
 
     def follow(self) -> dict[str, Any]:
-        """Until it has ended; answers the run as it is then."""
+        """Watch the run until it has ended; return it as it is then. Ctrl-C ends the watching, not the run."""
+        try:
+            return self._followed()
+        except KeyboardInterrupt:
+            self._session.note(f"The run goes on. Follow it again: tickwise runs logs -f {self._run_id}")
+            raise
+
+    def _followed(self) -> dict[str, Any]:
         from tickwise.sdk.client import Unreachable
 
         pause_seconds = _LOOK_SECONDS_LEAST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -127,3 +128,13 @@ def test_without_a_local_server_the_last_sign_in_counts(tmp_path: Path) -> None:
     assert ("http://far", None, "team-a", True) == found
     with pytest.raises(CommandFailure):
         connection.find(url=None, key=None, data_dir=str(tmp_path), environ=environ, sign_ins=Known("http://far"))
+
+
+def test_a_server_that_starts_or_stops_is_named(tmp_path: Path) -> None:
+    """Not as one that is not there: a second `up` would be refused."""
+    (tmp_path / "lock").write_text(json.dumps({"pid": os.getpid(), "port": 8470}), encoding="utf-8")
+    with pytest.raises(CommandFailure, match="starting or stopping"):
+        _find(tmp_path)
+    (tmp_path / "lock").write_text("", encoding="utf-8")
+    with pytest.raises(CommandFailure, match="no Tickwise running"):
+        _find(tmp_path)

@@ -130,6 +130,27 @@ def test_a_run_that_took_its_executors_down_says_so() -> None:
     assert "3 executors were lost while they ran it (1, 2, 3), so it was given up" in found.sentence
 
 
+def test_a_run_that_a_stop_ended_says_so() -> None:
+    """The stop of an executor in order is told like its loss."""
+    stopped = [attempt(1, RunState.QUEUED, reason="executor_left")]
+    found = judged(facts(run(attempt=2), attempts=stopped))
+    assert (Because.EXECUTOR_LEFT, ["1"]) == (found.code, found.data["left_executors"])
+    assert "the executor 1 was stopped while it ran, and it went on with another attempt" in found.sentence
+
+
+def test_executors_that_were_stopping_are_not_called_busy() -> None:
+    """They claim nothing more, whatever slots they have free."""
+    leaving = ExecutorRow(
+        executor=1, name="one", queues=("default",), labels=(), functions=(), slots=4,
+        born_at=START - HOUR, lease_until=START + 15, gone_at=START + 10, held=0,
+    )  # fmt: skip
+    new = replace(leaving, executor=2, born_at=START + 12, lease_until=START + HOUR, gone_at=None)
+    row = run(dispatched_at=START + 12, started_at=START + 12, ended_at=START + 13)
+    assert Because.LATE_EXECUTORS_LEFT is judged(facts(row, executors=(leaving, new))).code
+    stayed = replace(leaving, executor=3, gone_at=None, lease_until=START + HOUR)
+    assert Because.LATE_EXECUTORS_BUSY is judged(facts(row, executors=(leaving, stayed, new))).code
+
+
 def test_a_run_that_failed_says_of_what() -> None:
     """The last line of its output ends the sentence, whatever else it has said."""
     found = judged(facts(run(RunState.FAILED, reason="exit_code", error="exit status 7: copying\ndisk full")))

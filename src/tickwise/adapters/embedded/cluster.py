@@ -111,8 +111,8 @@ class DirectoryLock:
             return f"{self._directory} is already in use by another process. Stop that one, or use another --data-dir."
         where = f", port {port}" if port else ""
         return (
-            f"{self._directory} is already in use by process {pid} (tickwise up{where}). Stop it with: kill {pid}; "
-            "or use another --data-dir."
+            f"{self._directory} is already in use by process {pid} (tickwise up{where}). `tickwise down` stops it and "
+            "waits until it has ended; or use another --data-dir."
         )
 
 

@@ -279,7 +279,12 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
     when_given = work.When(**{name: options[name] for name in work.WHEN})
     changes |= work.schedule(session, when_given)
     is_new = bool(_OF_SCHEDULE & changes.keys())
-    # A new schedule takes nothing over from the old one: neither its zone nor its rules for clock changes.
+    has_zone = job.get("timezone") not in (None, "UTC")
+    if has_zone and "cron_expression" in changes and "timezone" not in changes:
+        # To the server a new schedule replaces the zone too; a person who edits a cron line means the same clock.
+        changes["timezone"] = job["timezone"]
+        session.note(f"The schedule goes on in {job['timezone']}; --timezone names another zone.")
+    # A new schedule takes nothing else over from the old one, such as its rules for clock changes.
     before = {**job, "dst": None} if is_new else job
     zone = changes.get("timezone") or ("UTC" if is_new else job.get("timezone"))
     changes |= rules.fields(session, rules.taken(options), timezone=zone, before=before)

@@ -97,13 +97,20 @@ def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) 
     rows = []
     for run in found:
         row = [
-            run["run_id"], run["status"], session.time(run.get("start_time"), seen_at=seen_at), _took(run, seen_at),
+            run["run_id"], run["status"], _started(session, run, seen_at), _took(run, seen_at),
             str(run.get("attempt_number") or ""), telling_line(run.get("error_message")),
         ]  # fmt: skip
         if with_job:
             row.insert(1, names[run["job_id"]])
         rows.append(row)
     output.table(session, titles, rows, empty="No runs.")
+
+
+def _started(session: Session, run: dict[str, Any], seen_at: float) -> str:
+    """The start of a run; of one that has none, the time at which it was due."""
+    if run.get("start_time"):
+        return session.time(run["start_time"], seen_at=seen_at)
+    return f"due {session.time(run['due_time'], seen_at=seen_at)}"
 
 
 def _job_names(session: Session, found: list[dict[str, Any]]) -> dict[str, str]:

@@ -34,11 +34,10 @@ from tickwise.domain.calendar.rules import Closed
 from tickwise.domain.decision import Overlap, SkipReason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
-from tickwise.domain.rules.sentences import REPLACED_SENTENCE
+from tickwise.domain.rules.sentences import EXECUTOR_LEFT, LEASE_LOST, REPLACED_SENTENCE
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
-LEASE_LOST: Final = "lease_lost"
 PLANNED_AHEAD_SECONDS: Final = 60.0
 """No scheduler makes a run so long before it is due."""
 _SKIPPED: Final[dict[str, Because]] = {
@@ -55,7 +54,7 @@ _SKIPPED_TOO: Final = "; skipped"
 """The end of the sentence of a record of times that the clock left out."""
 _ABSENCES: Final = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
 _ON_THE_WAY: Final = (
-    Because.EXECUTOR_LOST, Because.RETRIED, Because.RETRIED_BY_RULE, Because.NOT_RETRIED_RULE,
+    Because.EXECUTOR_LOST, Because.EXECUTOR_LEFT, Because.RETRIED, Because.RETRIED_BY_RULE, Because.NOT_RETRIED_RULE,
     Because.NOT_RETRIED_DEADLINE, Because.UNKNOWN_OUTCOME, Because.FAILED_EXECUTOR_LOST, Because.ASKED_TO_STOP,
     Because.LIMIT_CPU, Because.LIMIT_MEMORY, Because.LIMIT_PROCESSES, Because.LIMIT_OUTPUT,
 )  # fmt: skip
@@ -261,6 +260,16 @@ def _nobody_took_it(facts: RunFacts) -> Cause:
         return Cause(Because.LATE_LIMITED, f"its job has a limit ({what}), and nothing else is known that kept it")
     taken = facts.attempts[0].dispatched_at if facts.attempts else facts.run.dispatched_at
     if taken is not None and taken - due > ON_TIME_SECONDS:
+        gone = [each.gone_at for each in able if each.born_at <= due < (each.gone_at or each.lease_until)]
+        ends = [each for each in gone if each is not None and each <= taken]
+        if ends and len(ends) == len(gone):
+            # An executor that stops claims nothing more; when it began to stop is not on record.
+            return Cause(
+                Because.LATE_EXECUTORS_LEFT,
+                f"the executors that could take it were stopping or lost; the last of them was gone at "
+                f"{facts.said(max(ends))}",
+                {"taken_time": written(taken), "executors_gone": written(max(ends))},
+            )
         return Cause(
             Because.LATE_EXECUTORS_BUSY,
             f"until {facts.said(taken)} the executors that could take it had no free slot, or its queue was on hold",
@@ -346,6 +355,12 @@ def _along_the_way(facts: RunFacts) -> list[Cause]:
         if facts.run.reason == POISON:
             words = f"{len(lost)} executors were lost while they ran it ({who}), so it was given up"
         found.append(Cause(Because.EXECUTOR_LOST, words, {"lost_executors": [str(each.executor) for each in lost]}))
+    stopped = [each for each in facts.attempts if each.reason == EXECUTOR_LEFT]
+    if stopped:
+        who = ", ".join(str(each.executor) for each in stopped)
+        words = f"the executor {who} was stopped while it ran, and it went on with another attempt"
+        left = {"left_executors": [str(each.executor) for each in stopped]}
+        found.append(Cause(Because.EXECUTOR_LEFT, words, left))
     failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
     if failed:
         last = failed[-1]
