@@ -99,7 +99,7 @@ async def test_a_clock_of_another_machine_is_named(database_url: str) -> None:
     try:
         for ahead, level in ((0.2, "ok"), (-3.25, "warning")):
             facts = RoleFacts(role="executor", name="far:7", version="1", since=0.0, clock_ahead_seconds=ahead)
-            await PostgresSharedState(link).tell([Note(KIND, "executor@far:7", msgspec.to_builtins(facts))], 60.0)
+            await PostgresSharedState(link).put([Note(KIND, "executor@far:7", msgspec.to_builtins(facts))], 60.0)
             assert level == (await clocks(database_url, store)).level
         assert "far:7 -3.2 s" in (await clocks(database_url, store)).detail
     finally:

@@ -334,10 +334,10 @@ async def test_an_idle_session_that_the_server_ends_is_an_outage_and_no_defect(
     link = PostgresLink(database_url, SystemClock())
     shared_state, limits = PostgresSharedState(link), postgres_limits(link, Pace(100.0, 100))
     notes = [Note("process", "here", {"alive": True})]
-    assert await shared_state.tell(notes, 30.0)
+    assert await shared_state.put(notes, 30.0)
     _end_session(link)
-    assert not await shared_state.tell(notes, 30.0)
-    assert await eventually(lambda: shared_state.tell(notes, 30.0))
+    assert not await shared_state.put(notes, 30.0)
+    assert await eventually(lambda: shared_state.put(notes, 30.0))
     await limits.start()
     assert await limits.hit("somebody")
     _end_session(link)
@@ -360,7 +360,7 @@ async def test_a_link_without_a_server_that_takes_writes_is_an_outage_and_no_def
     standby_url = f"{database_url}{'&' if '?' in database_url else '?'}target_session_attrs=standby"
     await check_sessions(standby_url)
     link = PostgresLink(standby_url, SystemClock())
-    assert not await PostgresSharedState(link).tell([Note("process", "here", {"alive": True})], 30.0)
+    assert not await PostgresSharedState(link).put([Note("process", "here", {"alive": True})], 30.0)
     signals = PostgresSignals(link)
     await signals.start()
     assert await eventually(lambda: any("wake-ups are neither" in record.message for record in caplog.records))

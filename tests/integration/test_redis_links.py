@@ -135,7 +135,7 @@ async def test_one_that_may_not_be_written_to_still_rings_and_that_is_said_once(
                     await rung_until(lambda: here.send(Topic.CANCELS, [RUN]), event)
                     event.clear()
             assert 1 == sum("does not keep cancels" in record.getMessage() for record in caplog.records)
-            assert not await RedisSharedState(link).tell([Note("role", "a", {})], 60.0)
+            assert not await RedisSharedState(link).put([Note("role", "a", {})], 60.0)
             await eventually(_found_nothing(link), within_seconds=WITHIN_SECONDS, what="it can be looked at")
             limits = redis_limits(link, Pace(rate=0.001, burst=2))
             await limits.start()
@@ -165,7 +165,7 @@ async def test_with_nobody_there_everything_answers(caplog: pytest.LogCaptureFix
         own = signals.listen(Topic.RUNS)
         signals.send(Topic.RUNS)
         assert own.is_set()
-        assert not await shared_state.tell([Note("role", "a", {})], 60.0)
+        assert not await shared_state.put([Note("role", "a", {})], 60.0)
         assert await shared_state.look("role") is None
         await shared_state.take_down("role", ["a"])
         assert [True, True, False] == [(await limits.hit("anna")).allowed for _ in range(3)]

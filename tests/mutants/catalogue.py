@@ -397,7 +397,7 @@ MUTANTS: Final = (
     Mutant(
         "who leaves tells the store what it published",
         "src/tickwise/roles/executor/outbox.py",
-        "await self._publisher.tell_all(self._lease.number)",
+        "await self._publisher.write_all(self._lease.number)",
         "break",
         (RESULTS + "test_an_executor_that_leaves_tells_the_store_what_no_recorder_has_applied",),
     ),

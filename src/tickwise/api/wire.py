@@ -515,7 +515,7 @@ class ExecutorView(msgspec.Struct, kw_only=True):
     functions: Sequence[str]
     slots: int
     held: int
-    born_at: Instant
+    registered_at: Instant
     lease_until: Instant
     gone_at: Instant | None
 
@@ -545,7 +545,7 @@ def executor_view(row: ExecutorRow) -> ExecutorView:
         functions=row.functions,
         slots=row.slots,
         held=row.held,
-        born_at=time_of(row.born_at),
+        registered_at=time_of(row.registered_at),
         lease_until=time_of(row.lease_until),
         gone_at=time_or_none(row.gone_at),
     )

@@ -204,7 +204,7 @@ def one_or_many(one: str | None, said: Json, wanted: Json) -> None:
 def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
     """On trial, or asked for and watched."""
     if said["dry_run"]:
-        return _tell_matches(session, bulk, bulk.send({**bulk.body, "dry_run": True}))
+        return _show_matches(session, bulk, bulk.send({**bulk.body, "dry_run": True}))
     if not said["yes"]:
         if session.as_json or not sys.stdin.isatty():
             raise click.UsageError(
@@ -228,7 +228,7 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
     if accepted["matched"] == 0:
         session.note(f"No {bulk.noun} match.")
     ended = watch(session, operation)
-    return tell_end(session, bulk.noun, ended)
+    return show_result(session, bulk.noun, ended)
 
 
 def _how_many(found: Json, noun: str) -> str:
@@ -239,7 +239,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun.removesuffix('s') if number == 1 else noun}"
 
 
-def _tell_matches(session: Session, bulk: Bulk, found: Json) -> Exit:
+def _show_matches(session: Session, bulk: Bulk, found: Json) -> Exit:
     if session.as_json:
         session.show_json(found)
         return Exit.OK
@@ -275,7 +275,7 @@ def watch(session: Session, operation: str) -> Json:
         moments.pause(LOOK_SECONDS)
 
 
-def tell_end(session: Session, noun: str, found: Json) -> Exit:
+def show_result(session: Session, noun: str, found: Json) -> Exit:
     """The result of an operation."""
     code = Exit.REFUSED if found["refused"] else Exit.OK
     if session.as_json:

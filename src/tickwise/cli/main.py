@@ -172,13 +172,13 @@ def report(error: Exception, session: Session) -> Exit:
             show_json({"code": "usage", "detail": error.format_message()})
         return Exit.USAGE
     if isinstance(error, CommandFailure):
-        return _told(
+        return _show_problem(
             session, error.code, {"detail": error.detail}, error.detail, [error.advice] if error.advice else []
         )
     if isinstance(error, UnicodeEncodeError):
         # What the shell hands over may be any bytes, and JSON may name half a character.
         text = f"{error.object[error.start : error.end]!a} is no text that UTF-8 can say; write whole characters."
-        return _told(session, Exit.USAGE, {"code": "usage", "detail": text}, text, [])
+        return _show_problem(session, Exit.USAGE, {"code": "usage", "detail": text}, text, [])
     # Only a command that reached the server has loaded the client, and only one that loaded the core its errors.
     client = sys.modules.get("tickwise.sdk.client")
     if client is not None and isinstance(error, client.ClientError):
@@ -190,9 +190,9 @@ def report(error: Exception, session: Session) -> Exit:
             code = Exit.UNREACHABLE
         elif isinstance(error, core.Refused):
             code = Exit.REFUSED  # by the same rules as a server's, on this side of it
-        return _told(session, code, {"code": error.code, "detail": error.detail}, error.detail, [])
+        return _show_problem(session, code, {"code": error.code, "detail": error.detail}, error.detail, [])
     lines = ["This is a bug in Tickwise. Please report it with the output of TICKWISE_DEBUG=1."]
-    return _told(session, Exit.BUG, {"code": "bug"}, f"{type(error).__name__}: {error}", lines)
+    return _show_problem(session, Exit.BUG, {"code": "bug"}, f"{type(error).__name__}: {error}", lines)
 
 
 def _client_error(error: Any, client: Any, session: Session) -> Exit:
@@ -202,15 +202,17 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
             lines = ["Is it running? Start one on this machine with `tickwise up`; `tickwise doctor` looks closer."]
         elif error.request_id is not None:
             lines = [f"The server's log tells more of request {error.request_id}."]
-        return _told(session, Exit.UNREACHABLE, {"code": "unreachable", "detail": error.detail}, error.detail, lines)
+        return _show_problem(
+            session, Exit.UNREACHABLE, {"code": "unreachable", "detail": error.detail}, error.detail, lines
+        )
     if isinstance(error, client.ProblemError):
         lines = explain_problem(error.problem, error.detail, session.blame)
         lines += _advice(error.status)
         code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
         if error.status == 413 and ("/task" in session.blame or not session.blame):
             lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
-        return _told(session, code, error.problem, error.detail, lines)
-    return _told(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
+        return _show_problem(session, code, error.problem, error.detail, lines)
+    return _show_problem(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
 
 
 def _advice(status: int) -> list[str]:
@@ -221,7 +223,7 @@ def _advice(status: int) -> list[str]:
     return []
 
 
-def _told(session: Session, code: Exit, problem: Mapping[str, Any], first: str, lines: list[str]) -> Exit:
+def _show_problem(session: Session, code: Exit, problem: Mapping[str, Any], first: str, lines: list[str]) -> Exit:
     show(lines, first=first)
     if session.as_json:
         show_json(problem)

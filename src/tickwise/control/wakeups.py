@@ -15,7 +15,7 @@ RING_WITHIN_SECONDS: Final = 60.0
 """Timers further away than this need no bell: every scheduler looks at least so often."""
 NEAR_MARGIN_SECONDS: Final = 0.5
 """The margin around the store's horizon in which the store's clock decides whether a job became a run or a timer."""
-_OF_PLANS: Final = (Topic.RUNS, Topic.TIMERS, Topic.CANCELS, Topic.FOLLOWS, Topic.OPERATIONS)
+_OF_PLANS: Final = (Topic.RUNS, Topic.TIMERS, Topic.CANCELS, Topic.COMPLETIONS, Topic.OPERATIONS)
 
 
 def wake_for(context: ControlContext, jobs: Sequence[NewJob]) -> None:

@@ -10,7 +10,7 @@ _OF_PROCESS: Final = re.compile(r"(exit status \d+|ended by signal \S+): ")
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
 
-def telling_line(error: str | None) -> str:
+def main_line(error: str | None) -> str:
     """Of a process or a traceback its last line that stands at the margin, for there the exception is named; of any
     other error its first."""
     text = (error or "").strip()

@@ -21,7 +21,7 @@ PRIORITIES: Final = 10
 MAX_MESSAGE_BYTES: Final = 2 << 20
 """Of key, value and headers of one message: twice what a job's body may have as shipped. A larger message goes another
 way, or its sender refuses it."""
-MAX_STORY_BYTES: Final = 64 << 10
+MAX_ERROR_HEADERS_BYTES: Final = 64 << 10
 """A broker takes so much more, for what DEAD says of a message in its headers."""
 
 

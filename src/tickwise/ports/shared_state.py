@@ -42,7 +42,7 @@ class SharedState(Protocol):
         """Free everything. Notes stay until their time is over."""
         ...
 
-    async def tell(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
+    async def put(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
         """Write notes that last `ttl_seconds` (more than 0, at most `MAX_TTL_SECONDS`); whether they are written.
         Raises `ValueError` for one that breaks a limit above."""
         ...

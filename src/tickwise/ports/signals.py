@@ -26,7 +26,7 @@ class Topic(StrEnum):
     """A timer may have come nearer than any scheduler knows."""
     CANCELS = "cancels"
     """An executor may hold a run that somebody wants stopped."""
-    FOLLOWS = "follows"
+    COMPLETIONS = "completions"
     """A run may have ended whose job names others that go on from there."""
     QUEUES = "queues"
     """A queue that stood still may go on: what waits there has been ready for long."""

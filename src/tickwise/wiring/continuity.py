@@ -104,12 +104,12 @@ async def _restored(database_url: str) -> Restored:
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
     try:
-        return await begin_and_tell(store)
+        return await begin_and_report(store)
     finally:
         await store.close()
 
 
-async def begin_and_tell(store: Store) -> Restored:
+async def begin_and_report(store: Store) -> Restored:
     """See `restored`."""
     epoch = await store.epochs.begin()
     stats = await store.upkeep.stats()

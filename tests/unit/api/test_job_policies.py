@@ -157,7 +157,7 @@ async def test_a_limit_follows_its_queue_and_its_label(here: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "repace"),
+    ("change", "rate_changed"),
     [
         ({"rate": None}, True),
         ({"rate": {"limit": 2}}, True),
@@ -168,19 +168,19 @@ async def test_a_limit_follows_its_queue_and_its_label(here: World) -> None:
     ],
 )
 async def test_what_waits_asks_anew_if_its_rate_is_another_one(
-    here: World, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], repace: bool
+    here: World, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], rate_changed: bool
 ) -> None:
     """Its size or its key, also where that goes with the queue; nothing else, or it would lose its place."""
     seen: list[bool] = []
     keep = Jobs.change
 
     async def told(self: Jobs, change: JobChange) -> JobRow:
-        seen.append(change.repace)
+        seen.append(change.rate_changed)
         return await keep(self, change)
 
     monkeypatch.setattr(Jobs, "change", told)
     await put(here, await create(here, every="1h", rate={"limit": 1, "key": "queue"}), **change)
-    assert [repace] == seen
+    assert [rate_changed] == seen
 
 
 @pytest.mark.parametrize(

@@ -102,14 +102,14 @@ async def test_roles_that_spoke_lately_are_listed_and_those_that_fell_silent_are
     ]
     async with world(clock=clock, membership=shared_state) as here:
         for call in calls:
-            await call.tell()
-        await shared_state.tell([Note(KIND, "odd", {"role": 7})], 600.0)
+            await call.publish()
+        await shared_state.put([Note(KIND, "odd", {"role": 7})], 600.0)
         found = (await here.client.get(f"{API}/roles")).json()
         assert [("api", "b:2", ["jobs"], None), ("scheduler", "a:1", [], "2027-01-15T08:00:01.500000Z")] == [
             (each["role"], each["name"], each["serves"], each["last_scan_at"]) for each in found
         ]
         await clock.advance(8.0)
-        await calls[1].tell()
+        await calls[1].publish()
         await clock.advance(8.0)
         assert ["scheduler"] == [each["role"] for each in (await here.client.get(f"{API}/roles")).json()]
         await calls[1].stop()

@@ -80,7 +80,7 @@ def test_a_late_start_that_nothing_explains_claims_nothing() -> None:
     """Executors lived, and when it was handed out is not on record."""
     alive = ExecutorRow(
         executor=1, name="one", queues=("default",), labels=(), functions=(), slots=4,
-        born_at=START - HOUR, lease_until=START + 2 * HOUR, gone_at=None, held=0,
+        registered_at=START - HOUR, lease_until=START + 2 * HOUR, gone_at=None, held=0,
     )  # fmt: skip
     row = run(started_at=START + 60, dispatched_at=None)
     found = judged(facts(row, executors=(alive,)))
@@ -92,7 +92,7 @@ def test_a_run_that_nobody_could_take_is_not_late_because_of_an_earlier_run() ->
     """After an outage of all executors, the runs of a job begin one after the other: what kept them is the outage."""
     alive = ExecutorRow(
         executor=1, name="one", queues=("default",), labels=(), functions=(), slots=4,
-        born_at=START + 600, lease_until=START + 2 * HOUR, gone_at=None, held=0,
+        registered_at=START + 600, lease_until=START + 2 * HOUR, gone_at=None, held=0,
     )  # fmt: skip
     before = run(run_id=run_id(JOB, START - 60), due_at=START - 60, nominal_at=START - 60, ended_at=START + 605)
     row = run(trigger=Trigger.RUN_NOW, dispatched_at=START + 605, started_at=START + 605, ended_at=START + 610)
@@ -100,7 +100,7 @@ def test_a_run_that_nobody_could_take_is_not_late_because_of_an_earlier_run() ->
     plan = Definition(schedule_type=ScheduleType.ON_DEMAND, planned_at=START, task=task)
     found = judged(facts(row, plan=plan, earlier=[before], executors=(alive,)))
     assert Because.LATE_NO_EXECUTOR is found.code, found
-    there = replace(alive, born_at=START - HOUR)
+    there = replace(alive, registered_at=START - HOUR)
     assert Because.LATE_OVERLAP is judged(facts(row, plan=plan, earlier=[before], executors=(there,))).code
 
 
@@ -142,9 +142,9 @@ def test_executors_that_were_stopping_are_not_called_busy() -> None:
     """They claim nothing more, whatever slots they have free."""
     leaving = ExecutorRow(
         executor=1, name="one", queues=("default",), labels=(), functions=(), slots=4,
-        born_at=START - HOUR, lease_until=START + 15, gone_at=START + 10, held=0,
+        registered_at=START - HOUR, lease_until=START + 15, gone_at=START + 10, held=0,
     )  # fmt: skip
-    new = replace(leaving, executor=2, born_at=START + 12, lease_until=START + HOUR, gone_at=None)
+    new = replace(leaving, executor=2, registered_at=START + 12, lease_until=START + HOUR, gone_at=None)
     row = run(dispatched_at=START + 12, started_at=START + 12, ended_at=START + 13)
     assert Because.LATE_EXECUTORS_LEFT is judged(facts(row, executors=(leaving, new))).code
     stayed = replace(leaving, executor=3, gone_at=None, lease_until=START + HOUR)

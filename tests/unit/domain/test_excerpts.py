@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwise.domain.excerpts import telling_line
+from tickwise.domain.excerpts import main_line
 
 TRACEBACK = """Traceback (most recent call last):
   File "task.py", line 4, in <module>
@@ -31,4 +31,4 @@ ValueError: row 17 has no price
 def test_the_line_that_says_most_is_taken(error: str | None, expected: str) -> None:
     """Of a process the last one that is no part of a stack, with how it ended; of what was said in a sentence the
     first."""
-    assert telling_line(error) == expected
+    assert main_line(error) == expected

@@ -161,7 +161,7 @@ async def test_an_end_from_which_others_go_on_is_told_as_such(
     rig: Rig, definition: dict[str, Any], verdict: Verdict, followed: list[bool]
 ) -> None:
     """Success by `then`, failure for good by `on_failure`; schedulers hear of it at once."""
-    heard = rig.signals.listen(Topic.FOLLOWS)
+    heard = rig.signals.listen(Topic.COMPLETIONS)
     await fail_once(rig, definition, verdict)
     assert followed == [follow.succeeded for follow in await rig.store.completions.pending(10)]
     assert bool(followed) == heard.is_set()

@@ -153,7 +153,7 @@ async def test_each_violation_is_told_once_a_pass_and_their_number_is_bounded(mo
 async def test_who_could_do_something_about_it_is_woken() -> None:
     """Perhaps a signal was lost."""
     ward = Ward({Check.FOLLOWED_IN_TIME: [1]}, subjects=1)
-    sequences, runs = ward.signals.listen(Topic.FOLLOWS), ward.signals.listen(Topic.RUNS)
+    sequences, runs = ward.signals.listen(Topic.COMPLETIONS), ward.signals.listen(Topic.RUNS)
     await ward.healing().look()
     assert (True, False) == (sequences.is_set(), runs.is_set())
 

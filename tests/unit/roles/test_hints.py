@@ -327,7 +327,7 @@ async def test_what_counts_parked_hints_begins_at_0() -> None:
     """Of each channel that this executor hears: its first message that cannot be read is an increase for Prometheus."""
     rig, metrics = Rig(exchange=Exchange(lanes=2, partitions=1)), Metrics()
     assert rig.executor._hinting is not None
-    rig.executor._hinting._parking._telemetry = metrics
+    rig.executor._hinting._dead_letters._telemetry = metrics
     await drive(rig.clock, rig.executor.prepare())
     values = [
         metrics.registry.get_sample_value("tickwise_messages_parked_total", {"channel": f"runs.p{lane}"})

@@ -248,7 +248,7 @@ async def test_a_batch_that_is_under_way_at_an_expiry_is_dropped(monkeypatch: py
     rig.runner.end(rig.runner.launched[0])
     pairs = [*outbox.pairs()]
     assert 1 == len(outbox) == len(pairs)
-    real = writer.tell
+    real = writer.write
 
     async def expired_meanwhile(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         outbox.forget()
@@ -256,7 +256,7 @@ async def test_a_batch_that_is_under_way_at_an_expiry_is_dropped(monkeypatch: py
             raise StoreUnavailable("away")
         return await real(executor, outcomes)
 
-    monkeypatch.setattr(writer, "tell", expired_meanwhile)
+    monkeypatch.setattr(writer, "write", expired_meanwhile)
     with pytest.raises(StoreUnavailable) if fails else nullcontext():
         await drive(rig.clock, outbox.send())
     assert number == rig.executor._lease.number
@@ -359,7 +359,7 @@ async def test_a_recorder_that_stood_still_and_one_that_took_over_record_once() 
     rig.flaky.away = {"marks.put"}
     with pytest.raises(StoreUnavailable):
         await stalled.step(0.0)
-    stalled_broker = stalled._parking._broker
+    stalled_broker = stalled._dead_letters._broker
     assert isinstance(stalled_broker, MemoryBroker)
     stalled_broker.expel()
     rig.flaky.away = set()

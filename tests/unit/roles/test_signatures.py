@@ -20,8 +20,8 @@ from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome, Principal
 from tickwise.ports.broker import (
     DEAD,
+    MAX_ERROR_HEADERS_BYTES,
     MAX_MESSAGE_BYTES,
-    MAX_STORY_BYTES,
     REQUESTS,
     RESULTS,
     Channel,
@@ -256,7 +256,7 @@ async def test_a_secret_is_introduced_without_a_pause() -> None:
         assert 1 == count(here, "tickwise_messages_unsigned_total", channel="requests")
 
 
-ROOM = MAX_MESSAGE_BYTES + MAX_STORY_BYTES
+ROOM = MAX_MESSAGE_BYTES + MAX_ERROR_HEADERS_BYTES
 
 
 @pytest.mark.parametrize(

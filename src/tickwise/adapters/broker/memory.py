@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 from tickwise.adapters.broker.ledger import FAIR_EVERY, Head, Ledger, pick
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured, TooLarge
 from tickwise.ports.broker import (
+    MAX_ERROR_HEADERS_BYTES,
     MAX_MESSAGE_BYTES,
-    MAX_STORY_BYTES,
     BrokerState,
     Channel,
     ConsumerState,
@@ -210,14 +210,14 @@ class MemoryBroker:
         if not self._reachable():
             raise BrokerUnavailable(self._detail())
         largest = max(map(size_of, messages), default=0)
-        if largest > MAX_MESSAGE_BYTES + MAX_STORY_BYTES:
+        if largest > MAX_MESSAGE_BYTES + MAX_ERROR_HEADERS_BYTES:
             raise TooLarge(f"a message has {largest} bytes; the broker takes up to {MAX_MESSAGE_BYTES}")
         self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
 
     def send_nowait(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         self._thrown += len(messages)
-        fit = [each for each in messages if size_of(each) <= MAX_MESSAGE_BYTES + MAX_STORY_BYTES]
+        fit = [each for each in messages if size_of(each) <= MAX_MESSAGE_BYTES + MAX_ERROR_HEADERS_BYTES]
         if not self._reachable():
             fit = []
         self._lost += len(messages) - len(fit)

@@ -126,16 +126,16 @@ class ServerProcess:
                 **as_account(self._account),
             )
         except OSError as error:
-            self._tell(partial(self._started.set_exception, error))
+            self._settle(partial(self._started.set_exception, error))
             return
         assert process.stdout is not None, "asked for a pipe"
         reader = threading.Thread(target=self._read, args=(process.stdout,), name="postgres-log", daemon=True)
         reader.start()
-        self._tell(partial(self._started.set_result, process))
+        self._settle(partial(self._started.set_result, process))
         code = process.wait()
         # Children of a killed server hold the pipe open for a while; all that was said before its end is read by then.
         reader.join(timeout=1)
-        self._tell(partial(self.exit.set_result, code))
+        self._settle(partial(self.exit.set_result, code))
 
     def _read(self, stream: IO[bytes]) -> None:
         with stream:
@@ -143,7 +143,7 @@ class ServerProcess:
                 self.last_words.append(line.decode(errors="replace").rstrip())
                 self._log.write(line)
 
-    def _tell(self, settle: Callable[[], None]) -> None:
+    def _settle(self, settle: Callable[[], None]) -> None:
         """Settles a future from a thread; a loop that is closed has nobody left to tell."""
         try:
             self._loop.call_soon_threadsafe(settle)

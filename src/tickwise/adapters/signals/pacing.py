@@ -147,7 +147,7 @@ class SharedLimits:
                 self._back()
                 for who, answers in asked.items():
                     for turn, answer in enumerate(answers):
-                        _tell(answer, found[who].passed(self.pace, turn))
+                        _settle(answer, found[who].passed(self.pace, turn))
             finally:
                 self._answer_alone(asked)
 
@@ -180,6 +180,6 @@ class SharedLimits:
         self._alone = False
 
 
-def _tell(answer: asyncio.Future[Passed], passed: Passed) -> None:
+def _settle(answer: asyncio.Future[Passed], passed: Passed) -> None:
     if not answer.done():  # its request was given up meanwhile
         answer.set_result(passed)

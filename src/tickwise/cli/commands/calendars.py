@@ -59,10 +59,10 @@ def put_calendar(session: Session, /, name: str, file: str | None, dry_run: bool
     if body is None:
         raise click.UsageError("say which times: a JSON FILE, or --dates, --weekly, --holidays, --ics, …")
     if dry_run:
-        _tell_covers(session, session.client.calendar_preview({"calendar": body}))
+        _show_covers(session, session.client.calendar_preview({"calendar": body}))
         return
     stored = session.client.calendar_put(name, body)
-    _tell_stored(session, stored, f"Calendar {output.safe(name)}")
+    _show_stored(session, stored, f"Calendar {output.safe(name)}")
     if not session.as_json and stored["version"] == 1:
         session.say(f"A job goes by it: tickwise jobs edit JOB --calendar {output.safe(name)}")
 
@@ -97,7 +97,7 @@ def put_window(
         if value is not None:
             body[field] = value
             work.blame(session, f"/{field}", f"--{field}", value)
-    _tell_stored(session, session.client.window_put(name, body), f"Maintenance window {output.safe(name)}")
+    _show_stored(session, session.client.window_put(name, body), f"Maintenance window {output.safe(name)}")
 
 
 def _pair(label: str) -> tuple[str, str]:
@@ -107,7 +107,7 @@ def _pair(label: str) -> tuple[str, str]:
     return name, value
 
 
-def _tell_stored(session: Session, stored: dict[str, Any], what: str) -> None:
+def _show_stored(session: Session, stored: dict[str, Any], what: str) -> None:
     if session.as_json:
         session.show_json(stored)
         return
@@ -225,7 +225,7 @@ def _show(session: Session, found: dict[str, Any], head: dict[str, Any], calenda
 @click.pass_obj
 def calendar_covers(session: Session, name: str, *, start: str | None, end: str | None, limit: int) -> None:
     """Show which times a calendar covers."""
-    _tell_covers(session, session.client.calendar_covers(name, **_range(session, start, end), limit=limit))
+    _show_covers(session, session.client.calendar_covers(name, **_range(session, start, end), limit=limit))
 
 
 @windows.command("covers")
@@ -237,7 +237,7 @@ def calendar_covers(session: Session, name: str, *, start: str | None, end: str 
 @click.pass_obj
 def window_covers(session: Session, name: str, *, start: str | None, end: str | None, limit: int) -> None:
     """Show when a maintenance window goes on."""
-    _tell_covers(session, session.client.window_covers(name, **_range(session, start, end), limit=limit))
+    _show_covers(session, session.client.window_covers(name, **_range(session, start, end), limit=limit))
 
 
 def _range(session: Session, start: str | None, end: str | None) -> dict[str, str | None]:
@@ -252,7 +252,7 @@ def _range(session: Session, start: str | None, end: str | None) -> dict[str, st
     return found
 
 
-def _tell_covers(session: Session, found: dict[str, Any]) -> None:
+def _show_covers(session: Session, found: dict[str, Any]) -> None:
     if session.as_json:
         session.show_json(found)
         return
@@ -276,7 +276,7 @@ def _tell_covers(session: Session, found: dict[str, Any]) -> None:
 @click.pass_obj
 def delete_calendar(session: Session, name: str) -> int:
     """Delete a calendar that no job goes by."""
-    return _tell_deleted(session, session.client.calendar_delete(name), f"Calendar {output.safe(name)}")
+    return _show_deleted(session, session.client.calendar_delete(name), f"Calendar {output.safe(name)}")
 
 
 @windows.command("delete")
@@ -285,10 +285,10 @@ def delete_calendar(session: Session, name: str) -> int:
 @click.pass_obj
 def delete_window(session: Session, name: str) -> int:
     """Delete a maintenance window: jobs run again at these times."""
-    return _tell_deleted(session, session.client.window_delete(name), f"Maintenance window {output.safe(name)}")
+    return _show_deleted(session, session.client.window_delete(name), f"Maintenance window {output.safe(name)}")
 
 
-def _tell_deleted(session: Session, deleted: dict[str, Any], what: str) -> int:
+def _show_deleted(session: Session, deleted: dict[str, Any], what: str) -> int:
     if session.as_json:
         session.show_json(deleted)
     else:

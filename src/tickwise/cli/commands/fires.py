@@ -114,11 +114,11 @@ def occurrences(session: Session, job: str, *, start: str | None, end: str | Non
 @click.pass_obj
 def explain(session: Session, job: str, at: str | None) -> None:
     """Say why a job did, or did not, run at a time; or why it does not run now."""
-    from tickwise.cli.commands.runs import past, tell_why
+    from tickwise.cli.commands.runs import past, show_explanation
 
     work.blame(session, "?at", "--at", at or "")
     found = session.client.job_explain(resolve(session, job), at=past(session, "--at", at))
-    tell_why(session, found)
+    show_explanation(session, found)
     if found["run_id"] is not None:
         session.note(f"More of it: tickwise runs show {found['run_id']}")
 
@@ -160,7 +160,7 @@ def skip_next(session: Session, job: str, reason: str | None) -> None:
     """Skip a job's next run by schedule; the schedule stays as it is."""
     work.blame(session, "/reason", "--reason", reason or "")
     body = {"reason": reason} if reason else {}
-    _tell_moved(session, session.client.job_skip_next(resolve(session, job), body))
+    _show_moved(session, session.client.job_skip_next(resolve(session, job), body))
 
 
 @click.command()
@@ -171,10 +171,10 @@ def skip_next(session: Session, job: str, reason: str | None) -> None:
 def snooze(session: Session, job: str, until: str) -> None:
     """Let a job's next run by schedule start later; the schedule stays as it is."""
     body = {"until": instant(session, "--until", until)}
-    _tell_moved(session, session.client.job_snooze(resolve(session, job), body))
+    _show_moved(session, session.client.job_snooze(resolve(session, job), body))
 
 
-def _tell_moved(session: Session, moved: dict[str, Any]) -> None:
+def _show_moved(session: Session, moved: dict[str, Any]) -> None:
     if session.as_json:
         session.show_json(moved)
         return

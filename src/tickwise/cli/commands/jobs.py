@@ -423,9 +423,9 @@ def run_now(
     given = work.payload(session, params, payload)
     body = {name: value for name, value in (("payload", given), ("overlap", overlap)) if value is not None}
     asked = session.client.job_run_now(resolve(session, job), body or None)
-    from tickwise.cli.commands.runs import told_or_watched
+    from tickwise.cli.commands.runs import show_or_watch
 
-    return told_or_watched(session, asked, follow=follow, wait=wait)
+    return show_or_watch(session, asked, follow=follow, wait=wait)
 
 
 for _command in COMMANDS:

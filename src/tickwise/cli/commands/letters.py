@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from tickwise.cli import bulk, moments, output, work
-from tickwise.cli.commands.runs import attempts_table, told_or_watched
+from tickwise.cli.commands.runs import attempts_table, show_or_watch
 from tickwise.cli.failures import Exit
 from tickwise.cli.references import run_id
 from tickwise.cli.session import Session, view_options
-from tickwise.domain.excerpts import telling_line
+from tickwise.domain.excerpts import main_line
 
 
 @click.group("dead-letters")
@@ -38,7 +38,7 @@ def list_letters(session: Session, /, limit: int, **said: Any) -> None:
     seen_at = moments.now()
     rows = [
         (each["run_id"], each["job_name"], each["status"], session.time(each["end_time"], seen_at=seen_at),
-         str(each["reason"] or ""), telling_line(each["error_message"]))
+         str(each["reason"] or ""), main_line(each["error_message"]))
         for each in found
     ]  # fmt: skip
     output.table(session, ("RUN", "NAME", "STATUS", "ENDED", "REASON", "ERROR"), rows, empty="No dead letters.")
@@ -85,7 +85,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
     body |= {"note": said["note"]} if said["note"] else {}
     if letter is not None:
         asked = session.client.letter_redrive(run_id(letter), body)
-        return told_or_watched(session, asked, follow=said["follow"], wait=said["wait"])
+        return show_or_watch(session, asked, follow=said["follow"], wait=said["wait"])
     many = bulk.Bulk(
         send=session.client.letters_redrive, noun="dead letters", verb="redrive", body={"filter": wanted, **body}
     )

@@ -52,7 +52,7 @@ def _standing(session: Session, found: dict[str, Any]) -> str:
 @click.pass_obj
 def show(session: Session, queue: str) -> None:
     """Show a queue."""
-    _told(session, session.client.queue_get(queue))
+    _show_queue(session, session.client.queue_get(queue))
 
 
 @queues.command()
@@ -67,7 +67,7 @@ def hold(session: Session, queue: str, *, reason: str | None, start: str | None,
     body = _body(session, reason, until)
     if start:
         body["from"] = instant(session, "--from", start)
-    _told(session, session.client.queue_hold(queue, body))
+    _show_queue(session, session.client.queue_hold(queue, body))
 
 
 @queues.command()
@@ -76,7 +76,7 @@ def hold(session: Session, queue: str, *, reason: str | None, start: str | None,
 @click.pass_obj
 def resume(session: Session, queue: str) -> None:
     """Let a queue go on."""
-    _told(session, session.client.queue_resume(queue))
+    _show_queue(session, session.client.queue_resume(queue))
 
 
 @queues.command()
@@ -92,7 +92,7 @@ def drain(session: Session, queue: str, *, reason: str | None, until: str | None
     while wait and (found["dispatched"] or found["running"]):
         moments.pause(LOOK_SECONDS)
         found = session.client.queue_get(queue)
-    _told(session, found)
+    _show_queue(session, found)
 
 
 def _body(session: Session, reason: str | None, until: str | None) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _body(session: Session, reason: str | None, until: str | None) -> dict[str, 
     return body
 
 
-def _told(session: Session, found: dict[str, Any]) -> None:
+def _show_queue(session: Session, found: dict[str, Any]) -> None:
     if session.as_json:
         session.show_json(found)
         return

@@ -80,7 +80,7 @@ def run(session: Session, /, **options: Any) -> int:
         return _keep(session, body, options)
     created = session.client.job_create(body)
     if not (options["follow"] or options["wait"]):
-        _tell(session, created, body)
+        _show_created(session, created, body)
         return Exit.OK
     return _watch(session, created, body, with_log=options["follow"] and not session.as_json)
 
@@ -94,12 +94,12 @@ def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> in
     work.blame(session, "/key", "--job-key", options["job_key"])
     kept = session.client.job_put(options["job_key"], body)
     if not runs_now:
-        _tell(session, kept, body)
+        _show_created(session, kept, body)
         return Exit.OK
-    from tickwise.cli.commands.runs import told_or_watched
+    from tickwise.cli.commands.runs import show_or_watch
 
     asked = session.client.job_run_now(str(kept["job_id"]))
-    return told_or_watched(session, asked, follow=options["follow"], wait=options["wait"])
+    return show_or_watch(session, asked, follow=options["follow"], wait=options["wait"])
 
 
 def _check(what: What, when: work.When, *, watched: bool) -> None:
@@ -154,7 +154,7 @@ def _task(session: Session, what: What) -> tuple[str, dict[str, Any]]:
     return work.short_name(script.path.stem), work.inline_or_stored(session, script)
 
 
-def _tell(session: Session, created: dict[str, Any], body: dict[str, Any]) -> None:
+def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any]) -> None:
     if session.as_json:
         session.show_json(created)
         return

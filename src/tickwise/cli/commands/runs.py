@@ -12,7 +12,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.references import job_id, run_id
 from tickwise.cli.session import Session, server_options, view_options
-from tickwise.domain.excerpts import telling_line
+from tickwise.domain.excerpts import main_line
 
 _MAX_NAMES = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""
@@ -98,7 +98,7 @@ def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) 
     for run in found:
         row = [
             run["run_id"], run["status"], _started(session, run, seen_at), _took(run, seen_at),
-            str(run.get("attempt_number") or ""), telling_line(run.get("error_message")),
+            str(run.get("attempt_number") or ""), main_line(run.get("error_message")),
         ]  # fmt: skip
         if with_job:
             row.insert(1, names[run["job_id"]])
@@ -165,7 +165,7 @@ def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: fl
         output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "EXECUTOR", "ERROR"), [
             (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
              _took(each, seen_at), str(each.get("executor_id") or ""),
-             telling_line(each.get("error_message") or each.get("reason")))
+             main_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip
 
@@ -176,10 +176,10 @@ def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: fl
 @click.pass_obj
 def explain(session: Session, run: str) -> None:
     """Say why a run was late, was skipped, waits, or ran as it did."""
-    tell_why(session, session.client.run_explain(run_id(run)))
+    show_explanation(session, session.client.run_explain(run_id(run)))
 
 
-def tell_why(session: Session, found: dict[str, Any]) -> None:
+def show_explanation(session: Session, found: dict[str, Any]) -> None:
     """An explanation: the sentence, and what else had to do with it."""
     if session.as_json:
         session.show_json(found)
@@ -274,10 +274,10 @@ def retry(session: Session, /, run: str | None, **said: Any) -> int:
         many = bulk.Bulk(send=session.client.runs_retry, noun="runs", verb="retry", body={"filter": wanted, **body})
         return bulk.carry_out(session, many, said)
     asked = session.client.run_retry(run_id(run), body or None)
-    return told_or_watched(session, asked, follow=said["follow"], wait=said["wait"])
+    return show_or_watch(session, asked, follow=said["follow"], wait=said["wait"])
 
 
-def told_or_watched(session: Session, asked: dict[str, Any], *, follow: bool, wait: bool) -> Exit:
+def show_or_watch(session: Session, asked: dict[str, Any], *, follow: bool, wait: bool) -> Exit:
     """Name the run that was asked for, or watch it to its end."""
     identifier = str(asked["run_id"])
     if not (follow or wait):

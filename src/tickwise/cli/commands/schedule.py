@@ -109,7 +109,7 @@ def preview(
         described["warnings"] += [f"{skip['utc']}: {skip['note']}" for skip in skipped]
         session.show_json({**described, "fires": fires, **({"skipped": skipped} if skipped else {})})
         return Exit.OK
-    _tell(session, read)
+    _show_expression(session, read)
     rows = [(fire["utc"], fire["nominal"], fire.get("note", "")) for fire in fires]
     # What the clock left out comes before what fires at the same instant: sorting keeps that order.
     rows = [(skip["utc"], f"({skip['nominal']})", skip["note"]) for skip in skipped] + rows
@@ -135,7 +135,7 @@ def explain(session: Session, *, expression: str, zone: str, dst_gap: str | None
     if session.as_json:
         session.show_json(_described(read))
     else:
-        _tell(session, read)
+        _show_expression(session, read)
     return Exit.OK
 
 
@@ -221,7 +221,7 @@ def _skipped(schedule: Schedule, after: float, fires: list[float]) -> list[dict[
     ]
 
 
-def _tell(session: Session, read: Expression) -> None:
+def _show_expression(session: Session, read: Expression) -> None:
     click.echo(schedules.explain(read.schedule))
     for warning in read.warnings:
         session.note(f"warning: {warning}")

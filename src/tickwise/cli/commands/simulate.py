@@ -88,7 +88,7 @@ def simulate(
     with hushed():
         asyncio.run(_write_lines(simulation, names) if session.as_json else _sum_up(simulation, summary))
     if not session.as_json:
-        summary.tell()
+        summary.show()
     return Exit.OK
 
 
@@ -247,7 +247,7 @@ class Summary:
         if len(self.minutes) > 100_000:
             self.minutes = Counter(dict(self.minutes.most_common(1)))
 
-    def tell(self) -> None:
+    def show(self) -> None:
         """All of it, for people."""
         total, skipped = self.jobs.total(), self.reasons.total()
         click.echo(

@@ -68,14 +68,14 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
 
         return processes.run_up(settings)
     if local is not None:
-        _tell(session, local, settings.data_dir, "Tickwise is up already.")
+        _show_local(session, local, settings.data_dir, "Tickwise is up already.")
         return Exit.OK
     started = _start(settings.data_dir, {"--port": port, "--host": host}, database)
-    _tell(session, started, settings.data_dir, "Tickwise is up.")
+    _show_local(session, started, settings.data_dir, "Tickwise is up.")
     return Exit.OK
 
 
-def _tell(session: Session, local: Local, data_dir: Path, first: str) -> None:
+def _show_local(session: Session, local: Local, data_dir: Path, first: str) -> None:
     if session.as_json:
         facts: dict[str, Any] = {
             "url": local.url,

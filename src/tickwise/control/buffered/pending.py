@@ -24,9 +24,9 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.shared_state import Note, SharedState
 
 MAX_REMEMBERED: Final = 20_000
-MAX_TELL: Final = 500
+MAX_PUBLISHED: Final = 500
 """The most notes that one call writes to the shared state."""
-MAX_UNTOLD: Final = 10_000
+MAX_UNPUBLISHED: Final = 10_000
 """The most requests that wait for a slow shared state; more are not written there."""
 BOARD_KIND: Final = "request"
 MAX_LOOK_SECONDS: Final = 0.25
@@ -72,14 +72,14 @@ class Pendings:
         self._by_operation = Recent[Place, PendingRequest](clock, most=MAX_REMEMBERED)
         """Those whose name is not the job's id."""
         self._by_key = Recent[bytes, bytes](clock, most=MAX_REMEMBERED)
-        self._untold: list[PendingRequest] = []
+        self._unpublished: list[PendingRequest] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin to write notes for other processes, where there is a shared state."""
         if self._shared_state is not None:
-            self._task = asyncio.create_task(self._tell_all())
+            self._task = asyncio.create_task(self._publish_all())
 
     async def stop(self) -> None:
         """Tell no more."""
@@ -97,7 +97,7 @@ class Pendings:
             if request.operation_id is not request.job_id:
                 self._by_operation.keep((request.namespace, request.operation_id), request)
         if self._task is not None:
-            self._untold += requests[: max(0, MAX_UNTOLD - len(self._untold))]
+            self._unpublished += requests[: max(0, MAX_UNPUBLISHED - len(self._unpublished))]
             self._wake.set()
 
     def keep_key(self, key: bytes, digest: bytes) -> None:
@@ -123,7 +123,7 @@ class Pendings:
 
     async def of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> PendingRequest | None:
         """The pending request of any process that announced it."""
-        return self.own(namespace, job_id, kind) or await self._told(namespace, _slot(kind), job_id)
+        return self.own(namespace, job_id, kind) or await self._published(namespace, _slot(kind), job_id)
 
     async def of_operation(self, namespace: str, operation: UUID) -> PendingRequest | None:
         """The request under this name."""
@@ -131,24 +131,24 @@ class Pendings:
         found = self._by_operation.find(place) or self._by_job["create"].find(place)
         if found is not None and found.operation_id == operation:
             return found
-        return await self._told(namespace, "operation", operation)
+        return await self._published(namespace, "operation", operation)
 
     # ------------------------------------------------------------------------------------- the shared state
 
-    async def _tell_all(self) -> None:
+    async def _publish_all(self) -> None:
         shared_state = self._shared_state
         while shared_state is not None:
-            if not self._untold:
+            if not self._unpublished:
                 self._wake.clear()
                 await self._wake.wait()
-            requests = self._untold[:MAX_TELL]
-            del self._untold[:MAX_TELL]
+            requests = self._unpublished[:MAX_PUBLISHED]
+            del self._unpublished[:MAX_PUBLISHED]
             try:
-                await shared_state.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
+                await shared_state.put([note for request in requests for note in _notes(request)], STALE_SECONDS)
             except Exception:
                 logger.exception("requests_untold", count=len(requests))
 
-    async def _told(self, namespace: str, what: str, identifier: UUID) -> PendingRequest | None:
+    async def _published(self, namespace: str, what: str, identifier: UUID) -> PendingRequest | None:
         if self._shared_state is None:
             return None
         name, found = _name(what, namespace, identifier), None

@@ -260,7 +260,7 @@ def _nobody_took_it(facts: RunFacts) -> Cause:
         return Cause(Because.LATE_LIMITED, f"its job has a limit ({what}), and nothing else is known that kept it")
     taken = facts.attempts[0].dispatched_at if facts.attempts else facts.run.dispatched_at
     if taken is not None and taken - due > ON_TIME_SECONDS:
-        gone = [each.gone_at for each in able if each.born_at <= due < (each.gone_at or each.lease_until)]
+        gone = [each.gone_at for each in able if each.registered_at <= due < (each.gone_at or each.lease_until)]
         ends = [each for each in gone if each is not None and each <= taken]
         if ends and len(ends) == len(gone):
             # An executor that stops claims nothing more; when it began to stop is not on record.
@@ -287,7 +287,7 @@ def _nobody_took_it(facts: RunFacts) -> Cause:
 def _alive_from(executors: Sequence[ExecutorRow], instant: float) -> float | None:
     """From when on, at or after `instant`, one of them was alive."""
     alive = [each for each in executors if (each.gone_at or each.lease_until) > instant]
-    return min((max(each.born_at, instant) for each in alive), default=None)
+    return min((max(each.registered_at, instant) for each in alive), default=None)
 
 
 def _can_take(facts: RunFacts, executor: ExecutorRow) -> bool:

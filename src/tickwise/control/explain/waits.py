@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from tickwise.control.explain.explanations import Because, Cause, Followed, RunFacts
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.times import written
-from tickwise.domain.excerpts import telling_line
+from tickwise.domain.excerpts import main_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
@@ -182,7 +182,7 @@ def _letter(letter: LetterRow) -> Cause:
 
 def cause_in_words(error: str | None) -> str:
     """Of an error, for a sentence: the line that says most, at most 200 characters of it."""
-    return telling_line(error)[:200]
+    return main_line(error)[:200]
 
 
 def _unknown(facts: RunFacts) -> Cause:

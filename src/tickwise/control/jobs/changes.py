@@ -197,7 +197,7 @@ class JobChanges:
             replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
-            repace=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
+            rate_changed=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
             operation=None if accepted is None else accepted.operation,
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)

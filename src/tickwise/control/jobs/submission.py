@@ -139,14 +139,14 @@ class Submissions:
         if atomic and len(jobs) < len(verdicts):
             return verdicts
         if atomic or receipt_for is not None:
-            return await self._all_or_told(verdicts, jobs, atomic=atomic, receipt_for=receipt_for)
+            return await self._store_and_answer(verdicts, jobs, atomic=atomic, receipt_for=receipt_for)
         places = list(jobs)
         if places:
             chosen = [jobs[place] for place in places]
             with self._gatherer.room.taken(chosen):
                 results = await self._context.surely(lambda: self._context.store.jobs.add(chosen))
             if not isinstance(results, Replay):
-                _tell(verdicts, jobs, zip(places, results, strict=True))
+                _enter_refusals(verdicts, jobs, zip(places, results, strict=True))
                 self._stored(chosen, results)
         return verdicts
 
@@ -174,7 +174,7 @@ class Submissions:
             verdicts.append(Submitted(composed.job.job_id, composed.warnings))
         return verdicts, jobs
 
-    async def _all_or_told(
+    async def _store_and_answer(
         self,
         verdicts: list[Verdict],
         jobs: dict[int, NewJob],
@@ -193,7 +193,7 @@ class Submissions:
             if not taken:
                 self._stored(chosen, results)
                 return verdicts
-            _tell(verdicts, jobs, zip(list(jobs), results, strict=True))
+            _enter_refusals(verdicts, jobs, zip(list(jobs), results, strict=True))
             if atomic:
                 return verdicts
             jobs = {place: job for place, job in jobs.items() if place not in taken}
@@ -230,7 +230,7 @@ def size_of(body: JobBody | Refused) -> int:
     return sum(len(bytes(part)) for part in (body.task, body.payload, body.params) if isinstance(part, msgspec.Raw))
 
 
-def _tell(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tuple[int, Added]]) -> None:
+def _enter_refusals(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tuple[int, Added]]) -> None:
     """Write what the store refused into the answer."""
     for place, added in results:
         refused = refusal_of(added, jobs[place])

@@ -103,7 +103,7 @@ class LetterService:
         settlement = Settlement(run, LetterStatus.RESOLVED, _note(body.note), resolution=LetterResolution(body.outcome))
         await self._settlements.settle(who, settlement)
         # A sequence may go on from here, and it is a scheduler that lets it.
-        self._context.signals.send(Topic.FOLLOWS)
+        self._context.signals.send(Topic.COMPLETIONS)
         return await self._letter(who, run)
 
     async def _letter(self, who: Principal, run: UUID) -> LetterRow:

@@ -280,7 +280,7 @@ class Outlook:
         if hold is Hold.PAUSED:
             found = self._pending(since, OccurrenceFate.SKIP, reason=hold, note=paused_note(self.row))
         else:
-            found = self._told(since)._replace(kind=OccurrenceKind.PENDING)
+            found = self._future(since)._replace(kind=OccurrenceKind.PENDING)
             if found.outcome is OccurrenceFate.FIRE:  # no rule closes it any more, so the next look lets it run
                 found = found._replace(reason=None if hold is None else hold.value)
         if not self.schedule.recurs:
@@ -298,7 +298,7 @@ class Outlook:
             at = schedules.first_fire(schedule, start)
         counted = 0
         while at is not None and at <= TOLD_UNTIL and left > 0:
-            found = self._told(at, timer)
+            found = self._future(at, timer)
             yield found
             left -= found.outcome is not OccurrenceFate.SKIP
             counted += 1
@@ -313,7 +313,7 @@ class Outlook:
     def _after(self, instant: float) -> float | None:
         return schedules.next_fire(self.schedule, instant) if self.schedule.recurs else None
 
-    def _told(self, nominal: float, timer: TimerState | None = None) -> Occurrence:
+    def _future(self, nominal: float, timer: TimerState | None = None) -> Occurrence:
         """The fate of one occurrence to come, by the present rules."""
         found = self._pending(nominal, OccurrenceFate.FIRE)._replace(kind=OccurrenceKind.FUTURE)
         note = self._clock_note(nominal)

@@ -234,7 +234,7 @@ class JobChange:
     expected_paused: bool | None = None
     """True if the job was PAUSED when the plan was made: a pause changes no version. `VersionConflict` if the job's
     pause differs by now. None: the plan is valid either way."""
-    repace: bool = False
+    rate_changed: bool = False
     """Its rate is another one than before, or none."""
     operation: EndedOperation | None = None
     """The records that are written with it, in the same transaction."""
@@ -422,10 +422,10 @@ class JobStore(Protocol):
         the new definition (unless they have their own) and the new lane; a held one for its next attempt. The same
         change repeated, with the version one higher by it, answers as it did at first and changes nothing.
 
-        Those that wait for a slot of a limit ask for it again, for the definition may say otherwise now. With `repace`
-        so do those that have a slot under a rate of any key: they are claimable as they are due, and their slots
-        are free again. A run that is held keeps its slot. Without `repace` no slot of a rate moves: among others a run
-        would lose its place.
+        Those that wait for a slot of a limit ask for it again, for the definition may say otherwise now. With
+        `rate_changed` so do those that have a slot under a rate of any key: they are claimable as they are due, and
+        their slots are free again. A run that is held keeps its slot. Without `rate_changed` no slot of a rate moves:
+        among others a run would lose its place.
 
         Raises `VersionConflict` (another version is stored, or it was paused or resumed meanwhile), `NotFound`,
         `Conflict` (it is CANCELLED, or its new key is taken).

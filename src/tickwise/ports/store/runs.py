@@ -49,7 +49,7 @@ class ExecutorRow:
     labels: Sequence[str]
     functions: Sequence[str]
     slots: int
-    born_at: float
+    registered_at: float
     lease_until: float
     gone_at: float | None
     held: int

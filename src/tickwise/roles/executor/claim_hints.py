@@ -141,7 +141,7 @@ class Hinting:
         *,
         clock: Clock,
         time: StoreClock,
-        parking: DeadLetterWriter,
+        dead_letters: DeadLetterWriter,
         settings: ExecutorSettings,
         capacities: Sequence[RunnerCapacity],
         held_runs: HeldRuns,
@@ -157,7 +157,7 @@ class Hinting:
         self._consumer = broker.consumer(channels, group_of(settings))
         self._clock = clock
         self._time = time
-        self._parking = parking
+        self._dead_letters = dead_letters
         self._held_runs = held_runs
         self._wake = wake
         self._poll_seconds = settings.poll_seconds
@@ -178,7 +178,7 @@ class Hinting:
 
     async def start(self) -> None:
         """Begin to hear."""
-        self._parking.expects(self._channels)
+        self._dead_letters.expects(self._channels)
         await self._consumer.start()
 
     async def stop(self) -> None:
@@ -246,7 +246,7 @@ class Hinting:
                 hints = decode(Hints, delivery.value)
             except UnreadableMessage as wrong:
                 self._untreated = deliveries[number:]
-                await self._parking.park(delivery, str(wrong))
+                await self._dead_letters.write(delivery, str(wrong))
                 self._is_done(delivery)
                 continue
             total += len(hints.runs) // ID_BYTES

@@ -209,7 +209,7 @@ class Outbox:
             direct = any(outcome.reason in BEGUN_UNTOLD for outcome in outcomes)
             if not direct and await publisher.publish(executor, outcomes):
                 return
-        self._writer.told(outcomes, await self._writer.tell(executor, outcomes))
+        self._writer.count(outcomes, await self._writer.write(executor, outcomes))
 
     def _passed_on(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
         counts = collections.Counter(capacity for _, capacity in batch)
@@ -234,4 +234,4 @@ class Outbox:
         while self:
             await self.send()
             if self._publisher is not None:
-                await self._publisher.tell_all(self._lease.number)
+                await self._publisher.write_all(self._lease.number)

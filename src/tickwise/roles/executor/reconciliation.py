@@ -151,7 +151,7 @@ class Reconciliation:
         number, upto = self._lease.number, self._answered.highest
         if upto:
             lost, _ = await self._look(number, upto)
-            await self._tell(number, lost)
+            await self._report_again(number, lost)
 
     # ------------------------------------------------------------------ digests
 
@@ -194,7 +194,7 @@ class Reconciliation:
         self.differs = len(differing)
         await self._count_them(differing)
         self._stop(stray)
-        await self._tell(number, lost)
+        await self._report_again(number, lost)
 
     async def _look(self, number: int, upto: int) -> tuple[list[Pair], list[HeldRun]]:
         """Pairs that only the store knows, and runs that only we do. Of one whose start is being recorded, the store's
@@ -244,7 +244,7 @@ class Reconciliation:
                 self._held_runs.abandon(held)
                 self._held_runs.idle.set()
 
-    async def _tell(self, number: int, lost: Sequence[Pair]) -> None:
+    async def _report_again(self, number: int, lost: Sequence[Pair]) -> None:
         """Let what the store believes to be held here go on."""
         remembered = self._outbox.remembered(lost)
         for outcome in remembered.values():

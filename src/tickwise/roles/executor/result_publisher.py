@@ -187,14 +187,14 @@ class Publisher:
             self._drop_first()
         if self._kept and now - self._moved_at >= PATIENCE_SECONDS:
             logger.warning("results_unapplied", count=self.count, seconds=round(now - self._moved_at, 1))
-            await self.tell_all(executor)
+            await self.write_all(executor)
         return ASK_SECONDS if self._kept else IDLE_SECONDS
 
-    async def tell_all(self, executor: int) -> None:
+    async def write_all(self, executor: int) -> None:
         """Tell the store directly of all that is kept. A recorder that takes them from the broker later counts them."""
         while self._kept:
             kept = self._kept[0]
-            await self._writer.tell(executor, kept.outcomes)
+            await self._writer.write(executor, kept.outcomes)
             if self._kept and self._kept[0] is kept:
                 self._drop_first()
 

@@ -188,7 +188,7 @@ class Executor(Service):
                 self._broker,
                 clock=clock,
                 time=time,
-                parking=DeadLetterWriter(self._broker, role=self.name, clock=clock, telemetry=telemetry),
+                dead_letters=DeadLetterWriter(self._broker, role=self.name, clock=clock, telemetry=telemetry),
                 settings=self._settings,
                 capacities=self._capacities,
                 held_runs=held_runs,

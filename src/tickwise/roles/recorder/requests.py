@@ -102,7 +102,7 @@ class RequestsRecorder(Recorder):
         requests = await self._readable(batch)
         applied = await self._applier.apply(requests)
         self._told.applied(done=applied.done, failed=applied.failed)
-        await self._tell_marks(batch, busy=bool(requests))
+        await self._put_marks(batch, busy=bool(requests))
 
     async def _readable(self, batch: Sequence[Delivery]) -> list[Request]:
         """The requests that an API made; what is none is put aside. Marks are no requests."""
@@ -123,12 +123,12 @@ class RequestsRecorder(Recorder):
             else:
                 requests.append(request)
                 unsigned += not is_signed
-        await self._park_many(wrongs)
+        await self._write_dead_letters(wrongs)
         if unsigned and self._check is not None:
             self._telemetry.unsigned(self._channel.name, unsigned)
         return requests
 
-    async def _tell_marks(self, batch: Sequence[Delivery], *, busy: bool) -> None:
+    async def _put_marks(self, batch: Sequence[Delivery], *, busy: bool) -> None:
         for delivery in batch:
             if not delivery.value:
                 self._marks[delivery.partition] = max(self._marks.get(delivery.partition, 0.0), delivery.sent_at)

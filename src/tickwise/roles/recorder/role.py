@@ -59,10 +59,12 @@ class Recorder(Service):
         self._channel = channel
         self._most = most
         self._telemetry = telemetry
-        self._parking = DeadLetterWriter(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
+        self._dead_letters = DeadLetterWriter(
+            broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry
+        )
         self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
         self._batch: Sequence[Delivery] = ()
-        self._parked: list[Delivery] = []
+        self._rejected: list[Delivery] = []
         """Of the same take: put aside, and not yet said done."""
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
@@ -85,12 +87,12 @@ class Recorder(Service):
 
     async def step(self, wait_seconds: float = TAKE_SECONDS) -> float:
         """Apply what is there, or comes within this time, or could not be applied before."""
-        if not self._batch and not self._parked:
+        if not self._batch and not self._rejected:
             self._batch = await self._consumer.take(self._most, wait_seconds)
         if self._batch:
             await self._apply_all(self._batch)
-        if done := [*self._parked, *self._batch]:
-            self._batch, self._parked = (), []
+        if done := [*self._rejected, *self._batch]:
+            self._batch, self._rejected = (), []
             await self._consumer.done(done)
         return 0.0
 
@@ -101,27 +103,27 @@ class Recorder(Service):
             raise
         except Exception as wrong:
             if len(batch) == 1:
-                await self._park(batch[0], wrong)
+                await self._write_dead_letter(batch[0], wrong)
                 return
             if not isinstance(wrong, UnreadableMessage):
                 logger.exception("batch_inapplicable", channel=self._channel.name, messages=len(batch))
             for delivery in batch:
                 await self._apply_all([delivery])
 
-    async def _park(self, delivery: Delivery, wrong: Exception) -> None:
-        await self._park_many([(delivery, wrong)])
+    async def _write_dead_letter(self, delivery: Delivery, wrong: Exception) -> None:
+        await self._write_dead_letters([(delivery, wrong)])
 
-    async def _park_many(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
+    async def _write_dead_letters(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
         """Put these aside in one send: a client that can write the channel can fill it with them."""
         if not wrongs:
             return
-        await self._parking.park_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])
+        await self._dead_letters.write_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])
         for _, wrong in wrongs:
             if isinstance(wrong, Unverified):
                 self._telemetry.unverified(self._channel.name, wrong.reason)
         # Once is enough: the rest of its batch may be tried again for long.
         parked = [delivery for delivery, _ in wrongs]
-        self._parked += parked
+        self._rejected += parked
         gone = {id(delivery) for delivery in parked}
         self._batch = [each for each in self._batch if id(each) not in gone]
 
@@ -153,7 +155,7 @@ class ResultsRecorder(Recorder):
         self._check = check
         self._applied: dict[int, int] = {}
         """By executor, the number up to which all is applied or settled; those that were heard of last."""
-        self._teller = OutcomeWriter(store.attempts, telemetry, signals)
+        self._writer = OutcomeWriter(store.attempts, telemetry, signals)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """Apply the outcomes of a batch: those of one executor in order, those of several side by side."""
@@ -189,7 +191,7 @@ class ResultsRecorder(Recorder):
             else:
                 messages.append(message)
                 unsigned += not maker.signed
-        await self._park_many(wrongs)
+        await self._write_dead_letters(wrongs)
         if unsigned:
             self._telemetry.unsigned(self._channel.name, unsigned)
         return messages
@@ -215,15 +217,15 @@ class ResultsRecorder(Recorder):
     async def _finish(self, outcomes: Mapping[int, Sequence[Outcome]]) -> None:
         turns = asyncio.Semaphore(EXECUTORS_AT_ONCE)
 
-        async def tell(executor: int, ended: Sequence[Outcome]) -> None:
+        async def write(executor: int, ended: Sequence[Outcome]) -> None:
             for begin in range(0, len(ended), MAX_OUTCOMES):
                 part = ended[begin : begin + MAX_OUTCOMES]
                 async with turns:
-                    refused: Sequence[UUID] = await self._teller.tell(executor, part)
-                self._teller.told(part, refused)
+                    refused: Sequence[UUID] = await self._writer.write(executor, part)
+                self._writer.count(part, refused)
 
         told = await asyncio.gather(
-            *(tell(executor, ended) for executor, ended in outcomes.items()), return_exceptions=True
+            *(write(executor, ended) for executor, ended in outcomes.items()), return_exceptions=True
         )
         for failure in told:
             if isinstance(failure, BaseException):

@@ -182,7 +182,7 @@ class FireLoop:
                     for run in each.fire.runs
                 ]
             )
-        self._tell(decided)
+        self._count_decided(decided)
         return made
 
     def _is_refused(self, decided: Sequence[Decided], wrong: Invalid | Bug) -> None:
@@ -238,7 +238,7 @@ class FireLoop:
             return _undecided(timer, now)
         return Decided(timer, reading.schedule, fire_of(timer, reading, decision))
 
-    def _tell(self, decided: Sequence[Decided]) -> None:
+    def _count_decided(self, decided: Sequence[Decided]) -> None:
         """Say what did not run."""
         skipped: Counter[str] = Counter()
         parked = 0

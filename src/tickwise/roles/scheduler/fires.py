@@ -133,7 +133,7 @@ class NamespaceFuse:
         for namespace, total in (await self._timers.count(counts)).items():
             if total > self._most:
                 jobs = [each for each in decided if each.timer.namespace == namespace]
-                freed[namespace] = -self._park(jobs, total - self._most, now)
+                freed[namespace] = -self._pause_busiest(jobs, total - self._most, now)
         if any(freed.values()):
             await self._timers.count(freed)
 
@@ -143,7 +143,7 @@ class NamespaceFuse:
         if self._most and counts:
             await self._timers.count({namespace: -count for namespace, count in counts.items()})
 
-    def _park(self, decided: Sequence[Decided], excess: int, now: float) -> int:
+    def _pause_busiest(self, decided: Sequence[Decided], excess: int, now: float) -> int:
         """The number of runs of this minute that held-back jobs leave to others: those not made, and those made
         before."""
         rated = [

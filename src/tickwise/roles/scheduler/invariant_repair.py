@@ -70,7 +70,7 @@ BELLS: Final = MappingProxyType(
         Check.HELD_BY_ACTIVE: Topic.RUNS,
         Check.FIRED_IN_TIME: Topic.TIMERS,
         Check.PLANNED: Topic.TIMERS,
-        Check.FOLLOWED_IN_TIME: Topic.FOLLOWS,
+        Check.FOLLOWED_IN_TIME: Topic.COMPLETIONS,
         Check.HEARD_IN_TIME: Topic.CANCELS,
         Check.HELD_AS_TOLD: Topic.CANCELS,
         Check.STEPPED_IN_TIME: Topic.OPERATIONS,
@@ -206,11 +206,11 @@ class Healing:
             return
         tally.found += len(wrong)
         tally.mended += mended
-        self._tell(check, wrong, mended, tally)
+        self._log_violations(check, wrong, mended, tally)
         if check in BELLS:
             self._signals.send(BELLS[check])
 
-    def _tell(self, check: Check, found: Sequence[Violation], mended: int, tally: WalkTally) -> None:
+    def _log_violations(self, check: Check, found: Sequence[Violation], mended: int, tally: WalkTally) -> None:
         new = [violation for violation in found if self._is_news(check, violation.subject)]
         tally.told += len(found) - len(new)
         told = new[: max(0, MAX_LOGGED - tally.told)]

@@ -113,4 +113,4 @@ class LeaseExpiry:
         }
         self._telemetry.failed({reason: count for reason, count in reasons.items() if count})
         self._signals.send(Topic.RUNS)
-        self._signals.send(Topic.FOLLOWS)
+        self._signals.send(Topic.COMPLETIONS)

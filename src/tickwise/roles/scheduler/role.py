@@ -138,7 +138,7 @@ class Scheduler(Service):
             Loop("rezone", self._zone_update.step, clock),
             Loop("fire", self._fire_loop.step, clock, self._signals.listen(Topic.TIMERS)),
             Loop("heal", self._lease_expiry.step, clock),
-            Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.FOLLOWS)),
+            Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.COMPLETIONS)),
             Loop("look", self._healing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
             Loop("forget", self._upkeep.expire_outputs, clock),

@@ -121,7 +121,7 @@ class Sequences:
         """Store what was gathered: the ends of each namespace in one transaction."""
         for namespace, ends in page.take().items():
             try:
-                self._tell(await self._store.completions.commit(namespace, ends), ends, page.jobs)
+                self._notify_made(await self._store.completions.commit(namespace, ends), ends, page.jobs)
             except Unavailable:
                 raise
             except Exception:
@@ -133,7 +133,7 @@ class Sequences:
         for run, starts in ends.items():
             with self._putting_off(run):
                 one = {run: starts}
-                self._tell(await self._store.completions.commit(namespace, one), one, jobs)
+                self._notify_made(await self._store.completions.commit(namespace, one), one, jobs)
 
     @contextlib.contextmanager
     def _putting_off(self, run: UUID) -> Iterator[None]:
@@ -146,7 +146,7 @@ class Sequences:
             logger.exception("sequence_stuck", run_id=str(run))
             self._put_off[run] = self._clock.monotonic() + PUT_OFF_SECONDS
 
-    def _tell(self, made: int, ends: Ends, jobs: Jobs) -> None:
+    def _notify_made(self, made: int, ends: Ends, jobs: Jobs) -> None:
         """Executors hear of the runs that were made."""
         if not made:
             return

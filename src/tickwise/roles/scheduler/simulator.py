@@ -162,10 +162,10 @@ class Simulator:
             while await scheduler.fire_due():
                 pass
             await self._run_until(end)
-            yield self._told()
+            yield self._happenings()
             await self._forget()
 
-    def _told(self) -> Sequence[Happening]:
+    def _happenings(self) -> Sequence[Happening]:
         """The events of this step, in the order of time."""
         now = self._clock.now()
         for job_id, nominal, until, count, reason in self._watched.skipped:

@@ -10,8 +10,8 @@ import structlog
 from tickwise.domain.errors import TooLarge
 from tickwise.ports.broker import (
     DEAD,
+    MAX_ERROR_HEADERS_BYTES,
     MAX_MESSAGE_BYTES,
-    MAX_STORY_BYTES,
     Broker,
     Channel,
     Delivery,
@@ -25,7 +25,7 @@ MAX_ERROR: Final = 2_000
 """Characters of what is said of it."""
 MAX_SEND_BYTES: Final = 4 << 20
 """Bytes of messages that are put aside in one send: a client that can write a topic can fill it with large messages."""
-STORY_HEADERS: Final = 6
+ERROR_HEADERS: Final = 6
 """Headers that we add."""
 MAX_LOGGED: Final = 20
 """Messages of one call that are logged one by one."""
@@ -54,14 +54,14 @@ class DeadLetterWriter:
         for channel in channels:
             self._telemetry.expects(channel.name)
 
-    async def park(self, delivery: Delivery, error: str) -> None:
+    async def write(self, delivery: Delivery, error: str) -> None:
         """Put one aside with its bytes, its key and its own headers; ours say where it was, and what is wrong with it.
 
         Raises `BrokerUnavailable` and `Busy`: it is not put aside yet.
         """
-        await self.park_many([Rejected(delivery, error)])
+        await self.write_many([Rejected(delivery, error)])
 
-    async def park_many(self, rejected: Sequence[Rejected]) -> None:
+    async def write_many(self, rejected: Sequence[Rejected]) -> None:
         """Put each of these aside. After an error some may be put aside, and are put aside again."""
         begin = size = 0
         messages = [self._message(one) for one in rejected]
@@ -72,7 +72,7 @@ class DeadLetterWriter:
             size += size_of(message)
         await self._send(messages[begin:])
         for place, one in enumerate(rejected):
-            self._told(one, logged=place < MAX_LOGGED)
+            self._count(one, logged=place < MAX_LOGGED)
         if len(rejected) > MAX_LOGGED:
             logger.error("messages_parked", count=len(rejected), logged=MAX_LOGGED)
 
@@ -86,18 +86,20 @@ class DeadLetterWriter:
     async def _send_alone(self, message: Message) -> None:
         """One that came as large as the broker takes any has no room for what we say of it: it loses its own headers
         then, or, if that does not help, its key and the end of its value."""
-        bare = message._replace(headers=message.headers[-STORY_HEADERS:])
+        bare = message._replace(headers=message.headers[-ERROR_HEADERS:])
         cut = bare._replace(value=message.value[:MAX_MESSAGE_BYTES], key=None)
-        fitting = next((less for less in (message, bare) if size_of(less) <= MAX_MESSAGE_BYTES + MAX_STORY_BYTES), cut)
+        fitting = next(
+            (less for less in (message, bare) if size_of(less) <= MAX_MESSAGE_BYTES + MAX_ERROR_HEADERS_BYTES), cut
+        )
         await self._broker.send(DEAD, [fitting])
 
     def _message(self, rejected: Rejected) -> Message:
         delivery = rejected.delivery
-        story = self._story(delivery, rejected.error[:MAX_ERROR])
-        headers = [(name, text.encode("utf-8", "replace")) for name, text in story.items()]
+        error_headers = self._error_headers(delivery, rejected.error[:MAX_ERROR])
+        headers = [(name, text.encode("utf-8", "replace")) for name, text in error_headers.items()]
         return Message(delivery.value, delivery.key, [*delivery.headers, *headers])
 
-    def _story(self, delivery: Delivery, error: str) -> dict[str, str]:
+    def _error_headers(self, delivery: Delivery, error: str) -> dict[str, str]:
         return {
             "channel": delivery.channel.name,
             "partition": str(delivery.partition),
@@ -107,7 +109,7 @@ class DeadLetterWriter:
             "time": f"{self._clock.now():.6f}",
         }
 
-    def _told(self, rejected: Rejected, *, logged: bool) -> None:
+    def _count(self, rejected: Rejected, *, logged: bool) -> None:
         delivery = rejected.delivery
         if logged:
             logger.error(

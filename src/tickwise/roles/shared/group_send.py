@@ -107,7 +107,9 @@ class Sender:
                 await task
         except TimeoutError:
             await end_tasks(self._sends)
-            self._tell(self._waiting, BrokerUnavailable("the server is going down, and the broker did not confirm"))
+            self._answer_all(
+                self._waiting, BrokerUnavailable("the server is going down, and the broker did not confirm")
+            )
             self._waiting = []
 
     async def _run(self) -> None:
@@ -154,16 +156,16 @@ class Sender:
         try:
             await self._broker.send(self._channel, [message for message, _, _ in batch])
         except asyncio.CancelledError:
-            self._tell(batch, BrokerUnavailable("the server is going down, and the broker did not confirm"))
+            self._answer_all(batch, BrokerUnavailable("the server is going down, and the broker did not confirm"))
             raise
         except Unavailable as away:
             failure = away
         except Exception as unforeseen:
             logger.exception("send_failed", channel=self._channel.name, messages=len(batch))
             failure = unforeseen
-        self._tell(batch, failure)
+        self._answer_all(batch, failure)
 
-    def _tell(self, batch: Sequence[Waiting], failure: Exception | None) -> None:
+    def _answer_all(self, batch: Sequence[Waiting], failure: Exception | None) -> None:
         for _, _, future in batch:
             if future.done():
                 continue

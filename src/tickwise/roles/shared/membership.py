@@ -88,13 +88,13 @@ class MembershipWriter:
         await self._shared_state.take_down(KIND, [_name(each) for each in self._speak()])
 
     async def _step(self) -> float:
-        await self.tell()
+        await self.publish()
         return TELL_SECONDS
 
-    async def tell(self) -> None:
+    async def publish(self) -> None:
         """Write the notes once, then read those of the others."""
         notes = [Note(KIND, _name(each), msgspec.to_builtins(each)) for each in self._speak()]
-        if await self._shared_state.tell(notes, TTL_SECONDS) and self._heard is not None:
+        if await self._shared_state.put(notes, TTL_SECONDS) and self._heard is not None:
             try:
                 self._heard(await active_roles(self._shared_state))
             except Unavailable:

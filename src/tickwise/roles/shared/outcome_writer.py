@@ -41,7 +41,7 @@ class OutcomeWriter:
         self._telemetry = telemetry
         self._signals = signals
 
-    async def tell(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def write(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
         if not outcomes:
             return []
@@ -55,11 +55,11 @@ class OutcomeWriter:
         except Bug as bug:
             logger.error("outcome_impossible", run_id=str(outcomes[0].run_id), count=len(outcomes), detail=bug.detail)
             if len(outcomes) == 1:
-                return await self._tell_plainly(executor, outcomes[0], bug)
+                return await self._write_plainly(executor, outcomes[0], bug)
         half = len(outcomes) // 2
-        return [*await self.tell(executor, outcomes[:half]), *await self.tell(executor, outcomes[half:])]
+        return [*await self.write(executor, outcomes[:half]), *await self.write(executor, outcomes[half:])]
 
-    async def _tell_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
+    async def _write_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
         """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong.
         The completion step reads whether its job names others that go on from a failure."""
         ended = max(outcome.started, outcome.ended)
@@ -71,7 +71,7 @@ class OutcomeWriter:
         except Bug:
             return [outcome.run_id]
 
-    def told(self, outcomes: Sequence[Outcome], refused: Sequence[UUID]) -> None:
+    def count(self, outcomes: Sequence[Outcome], refused: Sequence[UUID]) -> None:
         """Say what became of a batch."""
         if refused:
             logger.warning("outcomes_refused", runs=[str(run) for run in refused][:20], count=len(refused))
@@ -87,11 +87,11 @@ class OutcomeWriter:
         latencies = [outcome.ended - (outcome.run_id.int >> BELOW_MILLIS) * 0.001 for outcome in over]
         self._telemetry.finished(states, seconds, latencies)
         if not all_well:
-            self._tell_failures(outcomes)
+            self._count_failures(outcomes)
         if any([outcome.follow for outcome in outcomes]):  # noqa: C419  # a list is made in half the time
-            self._signals.send(Topic.FOLLOWS)
+            self._signals.send(Topic.COMPLETIONS)
 
-    def _tell_failures(self, outcomes: Sequence[Outcome]) -> None:
+    def _count_failures(self, outcomes: Sequence[Outcome]) -> None:
         retried, ended = (
             collections.Counter(outcome.reason or "error" for outcome in outcomes if outcome.state == state)
             for state in (_RETRYING, _FAILED)

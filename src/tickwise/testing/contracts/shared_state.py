@@ -47,7 +47,7 @@ class SharedStateContract(Contract):
         """Many at once; other kinds and other names are not there."""
         here, there = started
         notes = [Note("role", name, {"since": number}) for number, name in enumerate(("a", "b", "c"))]
-        assert await here.tell([*notes, Note("other", "a", {})], LONG_SECONDS)
+        assert await here.put([*notes, Note("other", "a", {})], LONG_SECONDS)
         assert {"a": {"since": 0}, "b": {"since": 1}, "c": {"since": 2}} == await there.look("role")
         assert {"b": {"since": 1}} == await there.look("role", ["b", "nobody"])
         assert {} == await there.look("role", [])
@@ -58,15 +58,15 @@ class SharedStateContract(Contract):
     ) -> None:
         """In one call the last one counts."""
         here, there = started
-        await here.tell([Note("role", "a", {"n": 1})], LONG_SECONDS)
-        await there.tell([Note("role", "a", {"n": 2}), Note("role", "a", {"n": 3})], LONG_SECONDS)
+        await here.put([Note("role", "a", {"n": 1})], LONG_SECONDS)
+        await there.put([Note("role", "a", {"n": 2}), Note("role", "a", {"n": 3})], LONG_SECONDS)
         assert {"a": {"n": 3}} == await here.look("role")
 
     async def test_a_note_goes_when_its_time_is_over(self, started: tuple[SharedState, SharedState]) -> None:
         """The others stay."""
         here, there = started
-        await here.tell([Note("role", "stays", {})], LONG_SECONDS)
-        await here.tell([Note("role", "goes", {})], 0.05)
+        await here.put([Note("role", "stays", {})], LONG_SECONDS)
+        await here.put([Note("role", "goes", {})], 0.05)
 
         async def gone() -> None:
             while await there.look("role") != {"stays": {}}:
@@ -78,15 +78,15 @@ class SharedStateContract(Contract):
     async def test_a_note_that_is_told_again_lives_on(self, started: tuple[SharedState, SharedState]) -> None:
         """Its time begins anew, whichever process tells."""
         here, there = started
-        await here.tell([Note("role", "a", {})], 0.2)
-        await there.tell([Note("role", "a", {})], LONG_SECONDS)
+        await here.put([Note("role", "a", {})], 0.2)
+        await there.put([Note("role", "a", {})], LONG_SECONDS)
         await _CLOCK.sleep(0.4)
         assert {"a": {}} == await here.look("role")
 
     async def test_what_is_taken_down_is_gone(self, started: tuple[SharedState, SharedState]) -> None:
         """Any process may remove a note; the removal of an absent note is no error."""
         here, there = started
-        await here.tell([Note("role", name, {}) for name in "abc"], LONG_SECONDS)
+        await here.put([Note("role", name, {}) for name in "abc"], LONG_SECONDS)
         await there.take_down("role", ["a", "c", "nobody"])
         await there.take_down("role", [])
         assert {"b": {}} == await here.look("role")
@@ -101,7 +101,7 @@ class SharedStateContract(Contract):
         """Under any name."""
         here, there = started
         name = "a name: with %, *, ' and \N{SNOWMAN}"
-        assert await here.tell([Note(name, name, facts)], LONG_SECONDS)
+        assert await here.put([Note(name, name, facts)], LONG_SECONDS)
         assert {name: facts} == await there.look(name)
 
     async def test_very_many_notes_are_bounded_where_all_are_looked_at(
@@ -110,7 +110,7 @@ class SharedStateContract(Contract):
         """And each of them is found by its name."""
         here, there = started
         notes = [Note("many", f"{number}", {"n": number}) for number in range(3 * MAX_LOOK)]
-        assert await here.tell(notes, LONG_SECONDS)
+        assert await here.put(notes, LONG_SECONDS)
         found = await there.look("many")
         assert found is not None
         assert len(found) == MAX_LOOK
@@ -135,7 +135,7 @@ class SharedStateContract(Contract):
         """And nothing of that call is put up."""
         here, _ = started
         with pytest.raises(ValueError, match=r"."):
-            await here.tell([Note("k", "good", {}), Note(kind, name, facts)], LONG_SECONDS)
+            await here.put([Note("k", "good", {}), Note(kind, name, facts)], LONG_SECONDS)
         assert {} == await here.look("k")
 
     @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), MAX_TTL_SECONDS + 1])
@@ -145,7 +145,7 @@ class SharedStateContract(Contract):
         """Each note ends some day."""
         here, _ = started
         with pytest.raises(ValueError, match="kept for"):
-            await here.tell([Note("k", "a", {})], seconds)
+            await here.put([Note("k", "a", {})], seconds)
 
     async def test_many_who_tell_at_once_do_not_hinder_each_other(
         self, started: tuple[SharedState, SharedState]
@@ -154,7 +154,7 @@ class SharedStateContract(Contract):
         here, there = started
         names = [f"{number}" for number in range(50)]
         calls = [
-            shared_state.tell([Note("role", name, {"by": by}) for name in order], LONG_SECONDS)
+            shared_state.put([Note("role", name, {"by": by}) for name in order], LONG_SECONDS)
             for by in range(10)
             for shared_state, order in ((here, names), (there, names[::-1]))
         ]

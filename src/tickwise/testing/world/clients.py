@@ -140,7 +140,7 @@ class Asking:
             timer.cancel()
             process.at_death.remove(broken)
 
-    async def _told(self, do: Callable[[Control], Awaitable[T]], what: str) -> tuple[ClientAnswer, T | None]:
+    async def _answered(self, do: Callable[[Control], Awaitable[T]], what: str) -> tuple[ClientAnswer, T | None]:
         """The conclusion that a client may draw, and the answer if it was positive."""
         self._watch.note("a client asks:", what)
         try:

@@ -45,7 +45,7 @@ class SimulatedRequests(Submits):
 
     async def _some_run(self, *states: RunState) -> tuple[UUID, UUID] | None:
         query = RunQuery(namespace=WHO.namespace, states=states, limit=30)
-        _, rows = await self._told(lambda c: c.runs.search(WHO, query), "list runs")
+        _, rows = await self._answered(lambda c: c.runs.search(WHO, query), "list runs")
         if not rows:
             return None
         row = self._dice.choice(rows)
@@ -58,7 +58,7 @@ class SimulatedRequests(Submits):
         job_id, key = job.job_id, self._name("run now")
         for _ in range(MAX_REPEATS):
             begun = self.now()
-            answer, run_id = await self._told(lambda c: self._demand(c, job_id, key), key)
+            answer, run_id = await self._answered(lambda c: self._demand(c, job_id, key), key)
             self.operations.append(
                 Operation(RequestKind.RUN_NOW, answer, begun, self.now(), key=key, job_id=job_id, run_id=run_id)
             )
@@ -84,7 +84,7 @@ class SimulatedRequests(Submits):
         key = self._name("retry")
         body = RunRetryBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
         begun = self.now()
-        answer, new = await self._told(lambda c: c.runs.retry(WHO, run_id, body), key)
+        answer, new = await self._answered(lambda c: c.runs.retry(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
         self.operations.append(
             Operation(RequestKind.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made)
@@ -96,7 +96,7 @@ class SimulatedRequests(Submits):
             return
         run_id, job_id = found
         begun = self.now()
-        answer, state = await self._told(lambda c: c.runs.cancel(WHO, run_id), f"cancel run {run_id}")
+        answer, state = await self._answered(lambda c: c.runs.cancel(WHO, run_id), f"cancel run {run_id}")
         self.operations.append(
             Operation(RequestKind.CANCEL, answer, begun, self.now(), job_id=job_id, run_id=run_id, state=state)
         )
@@ -111,7 +111,7 @@ class SimulatedRequests(Submits):
         job = self._some_job(recurring=True)
         if job is not None and job.job_id is not None:
             job_id = self._touch(job)
-            await self._told(lambda c: c.requests.cancel(WHO, job_id), f"cancel job {job_id}")
+            await self._answered(lambda c: c.requests.cancel(WHO, job_id), f"cancel job {job_id}")
 
     async def _pause(self) -> None:
         job = self._some_job(recurring=True)
@@ -119,12 +119,15 @@ class SimulatedRequests(Submits):
             return
         job_id = self._touch(job)
         until = None if self._dice.random() < 0.7 else datetime.fromtimestamp(self.now() + 5.0, UTC)
-        await self._told(lambda c: c.jobs.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
+        await self._answered(lambda c: c.jobs.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
         await pause(self._loop, self._dice.random() * 10.0)
         missed = self._dice.choice(("skip", "run_latest", "run_all"))
         for _ in range(MAX_REPEATS):
             body = msgspec.convert({"missed": missed}, ResumeBody)
-            answer, _row = await self._told(lambda c, body=body: c.jobs.resume(WHO, job_id, body), f"resume {job_id}")  # type: ignore[misc]  # mypy knows no lambda with a default
+            answer, _row = await self._answered(
+                lambda c, body=body: c.jobs.resume(WHO, job_id, body),  # type: ignore[misc]  # mypy knows no default here
+                f"resume {job_id}",
+            )
             if answer is ClientAnswer.OK:
                 break
             await pause(self._loop, 1.0)
@@ -144,7 +147,7 @@ class SimulatedRequests(Submits):
         )
         text = json.dumps(change).encode()
         body = msgspec.json.decode(text, type=JobBody)
-        await self._told(lambda c: c.requests.change(WHO, job_id, body, text=text), f"change {job_id}")
+        await self._answered(lambda c: c.requests.change(WHO, job_id, body, text=text), f"change {job_id}")
 
     # ------------------------------------------------------------------ dead letters, queues, in bulk
 
@@ -157,7 +160,7 @@ class SimulatedRequests(Submits):
         key = self._name("redrive")
         body = RedriveBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
         begun = self.now()
-        answer, new = await self._told(lambda c: c.letters.redrive(WHO, run_id, body), key)
+        answer, new = await self._answered(lambda c: c.letters.redrive(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
         self._tell(f"redrive {answer}")
         self.operations.append(
@@ -167,7 +170,7 @@ class SimulatedRequests(Submits):
     async def _settle(self) -> None:
         """A failed run is discarded; one whose outcome is unknown is decided."""
         query = RunQuery(namespace=WHO.namespace, states=(RunState.FAILED,), limit=30)
-        _, rows = await self._told(lambda c: c.runs.search(WHO, query), "list failed runs")
+        _, rows = await self._answered(lambda c: c.runs.search(WHO, query), "list failed runs")
         if not rows:
             return
         held = [row for row in rows if row.reason == UNKNOWN_OUTCOME]
@@ -175,20 +178,20 @@ class SimulatedRequests(Submits):
         if held:
             outcome = self._dice.choice((LetterResolution.SUCCEEDED, LetterResolution.FAILED))
             body = DecideBody(outcome=outcome)
-            answer, _ = await self._told(lambda c: c.letters.decide(WHO, row.run_id, body), f"decide {row.run_id}")
+            answer, _ = await self._answered(lambda c: c.letters.decide(WHO, row.run_id, body), f"decide {row.run_id}")
             self._tell(f"decide {answer}")
         else:
-            await self._told(lambda c: c.letters.discard(WHO, row.run_id, DiscardBody()), f"discard {row.run_id}")
+            await self._answered(lambda c: c.letters.discard(WHO, row.run_id, DiscardBody()), f"discard {row.run_id}")
 
     async def _hold(self) -> None:
         """A queue stands still for a while, by its own end or by a request."""
         until = datetime.fromtimestamp(self.now() + self._dice.uniform(1.0, 12.0), UTC)
         body = QueueHoldBody(until=until)
-        answer, _ = await self._told(lambda c: c.queues.hold(WHO, SIDE, body), "hold the side queue")
+        answer, _ = await self._answered(lambda c: c.queues.hold(WHO, SIDE, body), "hold the side queue")
         self._tell(f"hold {answer}")
         await pause(self._loop, self._dice.random() * 8.0)
         if self._dice.random() < 0.5:
-            await self._told(lambda c: c.queues.resume(WHO, SIDE), "resume the side queue")
+            await self._answered(lambda c: c.queues.resume(WHO, SIDE), "resume the side queue")
 
     async def _bulk(self) -> None:
         """Many at once, by a filter."""
@@ -198,13 +201,13 @@ class SimulatedRequests(Submits):
         body: Any
         if what == "cancel":
             body = msgspec.convert({"filter": {"status": ["QUEUED", "RETRYING"], **recent}}, RunsCancelBody)
-            answer, _ = await self._told(lambda c: c.bulk.runs(WHO, body), "cancel in bulk")
+            answer, _ = await self._answered(lambda c: c.bulk.runs(WHO, body), "cancel in bulk")
         elif what == "retry":
             body = msgspec.convert({"filter": {"status": ["FAILED"], **recent}}, RunsRetryBody)
-            answer, _ = await self._told(lambda c: c.bulk.runs(WHO, body), "retry in bulk")
+            answer, _ = await self._answered(lambda c: c.bulk.runs(WHO, body), "retry in bulk")
         else:
             body = msgspec.convert({"filter": {"reason": "exit_code"}}, LettersRedriveBody)
-            answer, _ = await self._told(lambda c: c.bulk.letters(WHO, body), "redrive in bulk")
+            answer, _ = await self._answered(lambda c: c.bulk.letters(WHO, body), "redrive in bulk")
         self._tell(f"bulk {what} {answer}")
 
     async def _maintain(self) -> None:
@@ -213,8 +216,8 @@ class SimulatedRequests(Submits):
         span = {"from": written(begin), "to": written(begin + self._dice.uniform(1.0, 10.0))}
         said = {"when": {"timezone": self._swarm.zone, "periods": [span]}, "action": self._dice.choice([*Otherwise])}
         body = msgspec.convert(said, WindowBody)
-        answer, _ = await self._told(lambda c: c.windows.put(WHO, name, body), f"maintenance {name}")
+        answer, _ = await self._answered(lambda c: c.windows.put(WHO, name, body), f"maintenance {name}")
         self._tell(f"maintenance {answer}")
         await pause(self._loop, self._dice.random() * 5.0)
         if self._dice.random() < 0.3:
-            await self._told(lambda c: c.windows.delete(WHO, name), f"end {name}")
+            await self._answered(lambda c: c.windows.delete(WHO, name), f"end {name}")

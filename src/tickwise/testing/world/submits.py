@@ -154,7 +154,7 @@ class Submits(Asking):
         text = json.dumps(body)
         for number in range(MAX_REPEATS):
             begun = self.now()
-            answer, job_id = await self._told(lambda c: self._send(c, text, key), f"submit {body['name']}")
+            answer, job_id = await self._answered(lambda c: self._send(c, text, key), f"submit {body['name']}")
             known.job_id = job_id or known.job_id
             operation = Operation(
                 RequestKind.SUBMIT,
@@ -222,7 +222,7 @@ class Submits(Asking):
 
         answer = ClientAnswer.INFO
         for _ in range(MAX_REPEATS):
-            answer, _nothing = await self._told(send, "a burst")
+            answer, _nothing = await self._answered(send, "a burst")
             if answer is ClientAnswer.OK:
                 break
             # A submit that was in doubt once stays so, also if its repeats are answered.

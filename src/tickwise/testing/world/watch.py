@@ -181,10 +181,10 @@ class Watch:
             self._names[answer] = call.process.name
             self._heard[answer] = self._seconds()
         elif answer and name != "executors.beat":
-            self._tell_of(call, answer)
+            self._note_answer(call, answer)
         self._reported = {}
 
-    def _tell_of(self, call: StoreCall, answer: Any) -> None:
+    def _note_answer(self, call: StoreCall, answer: Any) -> None:
         name = call.name
         if name == "attempts.finish":
             self.stale_refused += len(answer)

@@ -205,7 +205,7 @@ class World:
         state = self.store.state
         return (
             not state.runs
-            and not state.follows
+            and not state.completions
             and not state.taken
             and all(operation.row.status is not OperationStatus.RUNNING for operation in state.operations.values())
             and self.clients.is_served()

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NoReturn
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.broker import MAX_MESSAGE_BYTES, MAX_STORY_BYTES, PRIORITIES
+from tickwise.ports.broker import MAX_ERROR_HEADERS_BYTES, MAX_MESSAGE_BYTES, PRIORITIES
 
 PORT_USUAL: Final = 9092
 PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -126,7 +126,7 @@ class KafkaAddress:
     @property
     def message_bytes_most(self) -> int:
         """The largest message: one that could just be sent, put aside with its story."""
-        return MAX_MESSAGE_BYTES + MAX_STORY_BYTES
+        return MAX_MESSAGE_BYTES + MAX_ERROR_HEADERS_BYTES
 
 
 OPTIONS: Final[Mapping[str, Callable[[str, str], Any]]] = {

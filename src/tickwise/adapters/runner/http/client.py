@@ -75,10 +75,10 @@ class HttpClient:
                     await take(piece)
                 return response.status, response.headers
         except aiohttp.InvalidURL as error:
-            raise UnusableAddress(_told(error)) from error
+            raise UnusableAddress(_described(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise NoAnswer(_told(error)) from error
+            raise NoAnswer(_described(error)) from error
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

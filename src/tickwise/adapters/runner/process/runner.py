@@ -315,7 +315,7 @@ class ProcessRunner(SlotRunner):
     def _judge(self, attempt: Attempt, folder: Path, reaped: Reaped | None, ended: float) -> Ending:
         """The ending by its exit status and its files. In a thread."""
         if reaped is None:
-            return _untold(attempt, ended)
+            return _unknown_ending(attempt, ended)
         status = reaped.status
         if status == 0:
             result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=self._uid_of(attempt))
@@ -417,7 +417,7 @@ def _signal_name(number: int) -> str:
         return f"number {number}"
 
 
-def _untold(attempt: Attempt, ended: float) -> Ending:
+def _unknown_ending(attempt: Attempt, ended: float) -> Ending:
     """The end of a task whose starter was killed meanwhile: how it ended is not known."""
     error = "the outcome is lost: the process that starts tasks as other users was killed"
     return Ending(Verdict.FAILED, attempt.started, ended, "crashed", error)

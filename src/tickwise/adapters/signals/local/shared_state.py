@@ -26,7 +26,7 @@ class LocalSharedState:
     async def stop(self) -> None:
         """There is nothing to free."""
 
-    async def tell(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
+    async def put(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
         """See the port."""
         until = self._monotonic() + ttl_seconds
         for kind, name, facts in written(notes, ttl_seconds):

@@ -33,7 +33,7 @@ class RedisSharedState:
     async def stop(self) -> None:
         """The link is closed by who made it."""
 
-    async def tell(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
+    async def put(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
         """See the port."""
         if not (told := written(notes, ttl_seconds)):
             return True

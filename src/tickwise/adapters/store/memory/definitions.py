@@ -139,8 +139,8 @@ class Jobs(Duty):
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
         job.calendars = frozenset(change.calendars)
-        if change.repace:
-            self._repace(job)
+        if change.rate_changed:
+            self._release_rate_slots(job)
         for run in job.runs.values():
             if run.overlap is Overlap.ALLOW and run.trigger == Trigger.SCHEDULE:
                 run.settled = True  # the old schedule has decided about this fire; the new one does not change that
@@ -159,7 +159,7 @@ class Jobs(Duty):
             record_ended(self._state, change.operation)
         return self._state.job_row(job)
 
-    def _repace(self, job: JobRecord) -> None:
+    def _release_rate_slots(self, job: JobRecord) -> None:
         """Its free runs give up their slots under the rate that it had."""
         for run in job.runs.values():
             if run.slot is not None and not run.held:

@@ -28,7 +28,7 @@ class Executors(Duty):
             number=number,
             said=executor,
             functions=tuple(executor.functions),
-            born_at=now,
+            registered_at=now,
             lease_seconds=executor.lease_seconds,
             lease_until=now + executor.lease_seconds,
         )
@@ -47,10 +47,10 @@ class Executors(Duty):
         found.lease_seconds, found.lease_until = lease_seconds, now + lease_seconds
         if functions is not None:
             found.functions = tuple(functions)
-        asked = [CancelRequest(run.run_id, kind) for run in found.held.values() if (kind := self._tell(run, now))]
+        asked = [CancelRequest(run.run_id, kind) for run in found.held.values() if (kind := self._request_to(run, now))]
         return Beat(alive=True, now=now, cancels=asked, epoch=epoch)
 
-    def _tell(self, run: RunRecord, now: float) -> CancelKind | None:
+    def _request_to(self, run: RunRecord, now: float) -> CancelKind | None:
         """The request to the holder of a run; from now on the holder has heard it."""
         if run.request is not None:
             if run.request.kind is CancelKind.RETURN and run.state is not RunState.DISPATCHED:
@@ -76,7 +76,7 @@ class Executors(Duty):
         return [
             executor_row(executor)
             for executor in sorted(
-                self._state.executors.values(), key=lambda executor: (-executor.born_at, -executor.number)
+                self._state.executors.values(), key=lambda executor: (-executor.registered_at, -executor.number)
             )
             if executor.gone_at is None or executor.gone_at > since
         ]
@@ -85,9 +85,9 @@ class Executors(Duty):
         found = [
             executor_row(executor)
             for executor in self._state.executors.values()
-            if executor.born_at <= until and (executor.gone_at is None or executor.gone_at >= since)
+            if executor.registered_at <= until and (executor.gone_at is None or executor.gone_at >= since)
         ]
-        return sorted(found, key=lambda executor: (-executor.born_at, -executor.executor))[:MAX_EXECUTORS]
+        return sorted(found, key=lambda executor: (-executor.registered_at, -executor.executor))[:MAX_EXECUTORS]
 
     async def expire(self, crashes_max: int) -> Expired:
         now = self._state.now()
@@ -138,7 +138,7 @@ def executor_row(executor: ExecutorRecord) -> ExecutorRow:
         labels=executor.said.labels,
         functions=executor.functions,
         slots=executor.said.slots,
-        born_at=executor.born_at,
+        registered_at=executor.registered_at,
         lease_until=executor.lease_until,
         gone_at=executor.gone_at,
         held=len(executor.held),

@@ -21,14 +21,14 @@ class Completions(Duty):
     # ------------------------------------------------------------------------------------------- sequences
 
     async def pending(self, limit: int) -> Sequence[Completion]:
-        return [each.follow for each in islice(self._state.follows.values(), limit)]
+        return [each.completion for each in islice(self._state.completions.values(), limit)]
 
     async def commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         made = 0
         for run_id, starts in ends.items():
-            found = self._state.follows.get(run_id)
-            if found is not None and found.follow.run.namespace == namespace:
-                del self._state.follows[run_id]
+            found = self._state.completions.get(run_id)
+            if found is not None and found.completion.run.namespace == namespace:
+                del self._state.completions[run_id]
                 made += sum(self._succeed(namespace, start) for start in starts)
         return made
 

@@ -82,8 +82,8 @@ def owner(state: State, subject: UUID) -> str | None:
         return state.jobs[subject].namespace
     if subject in state.runs:
         return state.runs[subject].job.namespace
-    if subject in state.follows:
-        return state.follows[subject].follow.run.namespace
+    if subject in state.completions:
+        return state.completions[subject].completion.run.namespace
     return state.operations[subject].row.namespace if subject in state.operations else None
 
 
@@ -100,7 +100,7 @@ def all_planned(state: State) -> Iterable[UUID]:
 
 
 def all_followed(state: State) -> Iterable[UUID]:
-    return state.follows
+    return state.completions
 
 
 def all_executors(state: State) -> Iterable[UUID]:
@@ -164,7 +164,7 @@ def held_of_late(state: State, run: RunRecord) -> bool:
 
 
 def followed_in_time(state: State, run_id: UUID) -> str | None:
-    late = late_by(state, state.follows[run_id].since)
+    late = late_by(state, state.completions[run_id].since)
     return f"it ended {late:.0f} s ago" if late else None
 
 

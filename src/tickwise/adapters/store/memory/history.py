@@ -141,7 +141,7 @@ class Upkeep(Duty):
             run_id
             for run_id, ended in self._state.ended.items()
             if (ended.row.ended_at or 0.0) < (failed_since if ended.row.state is RunState.FAILED else since)
-            and run_id not in self._state.follows
+            and run_id not in self._state.completions
         ]
         for run_id in dropped:
             ended = self._state.ended.pop(run_id)

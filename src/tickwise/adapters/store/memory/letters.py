@@ -104,7 +104,7 @@ class Letters(LetterViews):
         if new is not None:
             self._state.make_now(self._state.jobs[ended.row.job_id], new)
         if resolution is not None:
-            self._state.follow(ended, succeeded=resolution is LetterResolution.SUCCEEDED)
+            self._state.note_completion(ended, succeeded=resolution is LetterResolution.SUCCEEDED)
         return Settled.SETTLED
 
     def _judge_settlement(self, ended: EndedRun, settlement: Settlement) -> Settled:

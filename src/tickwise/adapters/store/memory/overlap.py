@@ -37,7 +37,7 @@ def _ended(state: State, run: RunRecord) -> bool:
     request = StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE)
     if verdict is ReplacedVerdict.STOP:
         run.ask(request)
-        state.tell_handover(stopping=[run.run_id])
+        state.report_handover(stopping=[run.run_id])
         return False
     if verdict is ReplacedVerdict.CANCEL:
         state.cancel(run, request)

@@ -233,10 +233,10 @@ class EndedRun(NamedTuple):
     """An executor reported the end, under this token. Else the store ended the run; simulated worlds compare both."""
 
 
-class FollowRecord(NamedTuple):
+class CompletionRecord(NamedTuple):
     """The end of a run from which others are yet to be made."""
 
-    follow: Completion
+    completion: Completion
     since: float
 
 
@@ -268,7 +268,7 @@ class ExecutorRecord:
     number: int
     said: NewExecutor
     functions: tuple[str, ...]
-    born_at: float
+    registered_at: float
     lease_seconds: float
     lease_until: float
     gone_at: float | None = None

@@ -17,9 +17,9 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
+    CompletionRecord,
     EndedRun,
     ExecutorRecord,
-    FollowRecord,
     JobRecord,
     KeyRecord,
     LetterRecord,
@@ -116,7 +116,7 @@ class State:
         """By namespace and queue; those that are over too."""
         self.turns: dict[int, str] = {}
         """The namespace that each executor's last claim began with."""
-        self.follows: dict[UUID, FollowRecord] = {}
+        self.completions: dict[UUID, CompletionRecord] = {}
         """By the run that ended, the oldest first."""
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
@@ -411,16 +411,18 @@ class State:
         self.forget(run)
         self.put_on_record(run, ended)
         if report.follow and row.reason != UNKNOWN_OUTCOME:
-            self.follow(ended, succeeded=state is RunState.SUCCESS)
+            self.note_completion(ended, succeeded=state is RunState.SUCCESS)
 
     def put_on_record(self, run: RunRecord, ended: EndedRun) -> None:
         """It comes on record, and is counted."""
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
 
-    def follow(self, ended: EndedRun, *, succeeded: bool) -> None:
+    def note_completion(self, ended: EndedRun, *, succeeded: bool) -> None:
         """Others go on from the end of this run."""
-        self.follows[ended.row.run_id] = FollowRecord(Completion(run=ended.row, succeeded=succeeded), self.now())
+        self.completions[ended.row.run_id] = CompletionRecord(
+            Completion(run=ended.row, succeeded=succeeded), self.now()
+        )
 
     def forget(self, run: RunRecord) -> None:
         """The run goes and leaves nothing."""
@@ -447,7 +449,7 @@ class State:
             run.blocked = False
             run.ready = claimable_at(now=self.now(), due=run.due)
             self.place(run)
-        self.tell_handover(ready)
+        self.report_handover(ready)
         return len(ready)
 
     # ------------------------------------------------------------------------------------------- waiting for a slot
@@ -459,10 +461,10 @@ class State:
         for run in woken:
             run.ready = claimable_at(now=self.now(), due=run.due)
             self.place(run)
-        self.tell_handover(woken)
+        self.report_handover(woken)
         return len(woken)
 
-    def tell_handover(self, woken: Sequence[RunRecord] = (), stopping: Sequence[UUID] = ()) -> None:
+    def report_handover(self, woken: Sequence[RunRecord] = (), stopping: Sequence[UUID] = ()) -> None:
         """Tell the listener what a call did for runs other than those that it names."""
         if self.on_handover is not None and (woken or stopping):
             claimable = [Ready(run.run_id, run.ready, run.lane, run.job.namespace) for run in woken]

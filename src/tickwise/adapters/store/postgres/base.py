@@ -45,7 +45,7 @@ class Shared:
         self.on_handover: Callable[[Handover], None] | None = None
         self._heard: tuple[float, float] | None = None
 
-    async def tell_handover(self, woken: Sequence[Woken], stopping: Sequence[UUID] = ()) -> None:
+    async def report_handover(self, woken: Sequence[Woken], stopping: Sequence[UUID] = ()) -> None:
         """Tell what was committed. Never while a connection is in hand: a lane that is met for the first time is asked
         for."""
         if self.on_handover is None or not (woken or stopping):

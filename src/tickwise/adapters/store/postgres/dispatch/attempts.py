@@ -186,7 +186,7 @@ class Attempts(Part):
             lines = {run: line for run, line in rows if line is not None}
             settled = await self._settle(connection, executor, starts, lines) if lines else Settlement()
             woken = await wake_or_not(connection, settled.over)
-        await self._shared.tell_handover(woken, settled.stopping)
+        await self._shared.report_handover(woken, settled.stopping)
         return [*refused, *(lines.keys() - settled.started)]
 
     async def _settle(
@@ -236,7 +236,7 @@ class Attempts(Part):
                 # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
                 # ended, too: this finds runs that began to wait while it ran.
                 woken = await wake_or_not(connection, over)
-            await self._shared.tell_handover(woken)
+            await self._shared.report_handover(woken)
             return refused
         # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
         outcomes = [
@@ -252,7 +252,7 @@ class Attempts(Part):
             refused += await _skip(connection, executor, skips, over) if skips else []
             refused += await _release(connection, executor, releases, over) if releases else []
             woken = await wake(connection, over)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return refused
 
 

@@ -81,7 +81,7 @@ class Executors(Part):
             # As with an expiry: gone first, so that no claim of its can follow what is freed.
             await connection.execute(statement("executor_gone"), executor)
             _, woken = await self._free(connection, [executor], in_order=True)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
 
     async def release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """See the port."""
@@ -94,7 +94,7 @@ class Executors(Part):
             over = Ended()
             over.add(*left)
             woken = await wake(connection, over)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return len(rows) - int(settled)
 
     async def all(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
@@ -112,7 +112,7 @@ class Executors(Part):
             expired = [row[0] for row in await connection.fetch(statement("executors_expire"))]
             gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
             freed, woken = await self._free(connection, gone, crashes_max=crashes_max) if gone else ([], [])
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return Expired(
             executors=expired,
             freed=len([one for one in freed if one.verdict == FREE]),

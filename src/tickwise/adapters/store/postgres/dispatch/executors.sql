@@ -61,7 +61,7 @@ RETURNING run_id
 
 -- name: executors_list
 -- Active executors, and those gone within the last hour, with the number of runs that they hold.
-SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
+SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since
 FROM tickwise.executors e
@@ -71,7 +71,7 @@ ORDER BY e.born DESC, e.executor DESC
 
 -- name: executors_between
 -- The executors that were active at some moment between two instants, newest first. $1 and $2 the instants, $3 at most.
-SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
+SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since
 FROM tickwise.executors e

@@ -38,7 +38,7 @@ async def _commit(connection: asyncpg.Connection, fires: Sequence[Fire]) -> int:
     """Record what was decided and end the transaction; the number of runs made."""
     try:
         with translated(writes=True):
-            fires = await _park(connection, fires)
+            fires = await _pause_by_fuse(connection, fires)
             count: int = await connection.fetchval(statement("fires_commit"), *_columns(fires))
             await connection.execute(COMMIT)
     except UniqueBroken as broken:
@@ -49,7 +49,7 @@ async def _commit(connection: asyncpg.Connection, fires: Sequence[Fire]) -> int:
     return count
 
 
-async def _park(connection: asyncpg.Connection, fires: Sequence[Fire]) -> Sequence[Fire]:
+async def _pause_by_fuse(connection: asyncpg.Connection, fires: Sequence[Fire]) -> Sequence[Fire]:
     """Pause jobs by the fuse; the fires but for those whose job is just being changed: they are decided anew."""
     parks = [fire for fire in fires if fire.park is not None]
     if not parks:

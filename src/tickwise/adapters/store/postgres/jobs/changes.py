@@ -84,7 +84,7 @@ class Changes(Part):
         else:
             await self._replan(connection, job, plan)
         await connection.execute(statement("job_respecify"), change.job_id, lane, change.definition)
-        if change.repace:
+        if change.rate_changed:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
     async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
@@ -108,7 +108,7 @@ class Changes(Part):
             elif job["paused"]:
                 await self._resume(connection, job, move)
             row = await _shown(connection, move.namespace, move.job_id)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return row
 
     async def _pause(self, connection: asyncpg.Connection, move: JobMove) -> None:

@@ -85,7 +85,7 @@ class Queues(Part):
         with contextlib.suppress(Unavailable):
             async with self._links.pooled(writes=True) as connection:
                 woken = await wake_queue(connection, namespace, queue)
-            await self._shared.tell_handover(woken)
+            await self._shared.report_handover(woken)
 
     async def all(self, namespace: str) -> Sequence[QueueRow]:
         """See the port."""

@@ -71,7 +71,7 @@ class RunCommands(Part):
             if row is not None:
                 over.add_row(row["job_id"], row["namespace"], row["limit_key"])
             woken = await wake_or_not(connection, over)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return state
 
     async def _postpone(self, move: RunPostpone) -> RunState:
@@ -81,7 +81,7 @@ class RunCommands(Part):
                 await _state(connection, move, None)
                 raise not_postponable(move.run_id)
             woken = await unblock(connection, [job_id])  # what waited for it may be before it now
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return RunState.QUEUED
 
     async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
@@ -90,14 +90,14 @@ class RunCommands(Part):
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
             count, woken = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return count
 
     async def unblock(self) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             woken = await sweep(connection)
-        await self._shared.tell_handover(woken)
+        await self._shared.report_handover(woken)
         return len(woken)
 
     async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:

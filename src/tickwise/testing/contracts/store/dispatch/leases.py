@@ -61,8 +61,8 @@ class LeasesContract(StoreContract):
         assert (first.name, list(first.queues), list(first.labels)) == ("two", ["heavy", "default"], ["gpu"])
         assert (list(first.functions), first.slots, first.gone_at) == (["send"], 4, None)
         assert (first.held, second.held) == (0, 1)
-        assert abs(first.lease_until - first.born_at - 30.0) < 0.1
-        assert abs(first.born_at - make.now) < 5.0
+        assert abs(first.lease_until - first.registered_at - 30.0) < 0.1
+        assert abs(first.registered_at - make.now) < 5.0
         assert (await store.upkeep.stats()).executors == 2
 
     async def test_the_gone_are_listed_for_an_hour(self, store: Store) -> None:

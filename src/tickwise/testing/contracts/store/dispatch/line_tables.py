@@ -95,7 +95,7 @@ LINES: Final = [
 ]
 
 
-class ToldLine(NamedTuple):
+class ShownLine(NamedTuple):
     """The runs of a job as the store shows them, after one of them asked to start."""
 
     run: tuple[RunState, bool, str | None, str | None]
@@ -160,12 +160,12 @@ class LineTableContract(TableContract):
         mine: NewRun,
         others: Sequence[tuple[OtherRun, NewRun]],
         stopping: set[UUID],
-    ) -> ToldLine:
+    ) -> ShownLine:
         rows = {row.run_id: row for row in await store.searches.runs(RunQuery(namespace="default", job_id=job_id))}
         row, rest = rows[mine.run_id], [rows[run.run_id] for _, run in others]
         told = tuple((other.state, other.reason, other.error) for other in rest)
         asked = frozenset(place for place, (_, run) in enumerate(others) if run.run_id in stopping)
-        return ToldLine((row.state, row.blocked, row.reason, row.error), told, asked)
+        return ShownLine((row.state, row.blocked, row.reason, row.error), told, asked)
 
 
 def other_run(make: Factory, other: OtherRun, due: float) -> NewRun:
@@ -182,7 +182,7 @@ def lined(other: OtherRun, run: NewRun) -> LinedRun:
     return LinedRun(run.due, run.run_id, run.overlap, run.trigger, settled, other.stage)
 
 
-def expected_line(one: LineSituation, run: NewRun, others: Sequence[tuple[OtherRun, NewRun]]) -> ToldLine:
+def expected_line(one: LineSituation, run: NewRun, others: Sequence[tuple[OtherRun, NewRun]]) -> ShownLine:
     """The runs of a job as the rule predicts them, after one of them asked to start."""
     mine = LinedRun(run.due, run.run_id, one.policy, one.trigger, False, RunState.DISPATCHED)
     earlier, stopping = 0, set()
@@ -205,7 +205,7 @@ def expected_line(one: LineSituation, run: NewRun, others: Sequence[tuple[OtherR
             case ReplacedVerdict.CANCEL:
                 told[-1] = (RunState.CANCELLED, CANCELLED, REPLACED_SENTENCE)
     verdict = settle(one.policy, earlier, one.asked)
-    return ToldLine(expected_run(verdict, earlier, one.asked), tuple(told), frozenset(stopping))
+    return ShownLine(expected_run(verdict, earlier, one.asked), tuple(told), frozenset(stopping))
 
 
 def expected_run(
@@ -265,14 +265,14 @@ class WaitingTableContract(TableContract):
         for place in range(max(map(len, runs.values()))):
             asking = [each[place].run_id for each in runs.values() if place < len(each)]
             await store.attempts.start(executor, [began(claims[run]) for run in asking])
-        before = [await self._told(store, run.run_id) for each in runs.values() for run in each[1:]]
+        before = [await self._shown(store, run.run_id) for each in runs.values() for run in each[1:]]
         assert (RunState.QUEUED, False) not in before
         assert await self.finish(store, executor, *(outcome(claims[each[0].run_id]) for each in runs.values())) == []
         await store.runs.unblock()
-        found = {queue: [await self._told(store, run.run_id) for run in runs[queue][1:]] for queue in QUEUES}
+        found = {queue: [await self._shown(store, run.run_id) for run in runs[queue][1:]] for queue in QUEUES}
         self.assert_table({queue: expected_queue(runs[queue][1:]) for queue in QUEUES}, found)
 
-    async def _told(self, store: Store, run_id: UUID) -> tuple[RunState, bool]:
+    async def _shown(self, store: Store, run_id: UUID) -> tuple[RunState, bool]:
         row = await self.run_row(store, run_id)
         return row.state, row.blocked
 

@@ -176,7 +176,7 @@ class RatesContract(StoreContract):
         held_slot, _ = sorted([await self.slot(store, claimed) for claimed in others])
         [held] = await self.claim(store, executor, ahead_seconds=1.5 * GAP_SECONDS)
         row = await self.job_row(store, job.job_id)
-        await store.jobs.change(make.change(row, definition='{"rate": "another"}', repace=True))
+        await store.jobs.change(make.change(row, definition='{"rate": "another"}', rate_changed=True))
         [free] = await self.later(store, executor, 3.0)
         assert await self.starts(store, executor, free, gate=rate(key, 5.0)) == [False]
         assert microseconds(await self.slot(store, free)) == microseconds(held_slot + 5.0)
@@ -225,7 +225,7 @@ class RatesContract(StoreContract):
         await self.starts_in_turn(store, executor, first, second, gate=shared)
         slot = await self.slot(store, second)
         row = await self.job_row(store, second.job_id)
-        await store.jobs.change(make.change(row, definition='{"rate": "none"}', repace=True))
+        await store.jobs.change(make.change(row, definition='{"rate": "none"}', rate_changed=True))
         assert (await self.run_row(store, second.run_id)).paced is False
         assert await self.starts(store, executor, third, gate=shared) == [False]
         assert microseconds(await self.slot(store, third)) == microseconds(slot)
@@ -294,7 +294,7 @@ class RatesContract(StoreContract):
         own = f"job:{job.job_id}"
         await self.begin(store, executor, first, gate=rate(own, HOUR))
         assert await self.starts(store, executor, *others, gate=rate(own, HOUR)) == [False] * 3
-        await store.jobs.change(make.change(await self.job_row(store, job.job_id), repace=True))
+        await store.jobs.change(make.change(await self.job_row(store, job.job_id), rate_changed=True))
         second, third, fourth = await self.later(store, executor, GAP_SECONDS)
         assert await self.starts(store, executor, second, gate=rate(own, GAP_SECONDS)) == [True]
         assert await self.starts(store, executor, third, gate=rate(own, GAP_SECONDS)) == [False]
@@ -311,7 +311,7 @@ class RatesContract(StoreContract):
         own = rate(f"job:{job.job_id}")
         await self.starts_in_turn(store, executor, first, second, gate=own)
         slot = await self.slot(store, second)
-        await store.jobs.change(make.change(await self.job_row(store, job.job_id), repace=True))
+        await store.jobs.change(make.change(await self.job_row(store, job.job_id), rate_changed=True))
         [again] = await self.later(store, executor, GAP_SECONDS / 2)
         assert await self.starts(store, executor, again, gate=own) == [False]
         assert abs(await self.slot(store, second) - slot) < 1.0
@@ -331,7 +331,7 @@ class RatesContract(StoreContract):
         executor, [first, second, third] = await self.crowd(store, make, 3)
         await self.starts_in_turn(store, executor, first, second, third, gate=rate("key:shared"))
         slot = await self.slot(store, third)
-        await store.jobs.change(make.change(await self.job_row(store, second.job_id), repace=True))
+        await store.jobs.change(make.change(await self.job_row(store, second.job_id), rate_changed=True))
         row = await self.run_row(store, second.run_id)
         assert (row.paced, (row.ready_at or 0.0) <= await store.now()) == (False, True)
         [again] = await self.later(store, executor, 3.0)

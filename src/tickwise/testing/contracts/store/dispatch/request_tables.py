@@ -58,7 +58,7 @@ class Meeting(NamedTuple):
     begins: Begins
 
 
-class ToldRequest(NamedTuple):
+class ShownRequest(NamedTuple):
     """A request and its effect, as the store shows them."""
 
     told: CancelKind | None
@@ -108,7 +108,7 @@ class RequestTableContract(TableContract):
         ]
         assert await self.finish(store, scene.executor, *ends) == []
         found = {
-            one: ToldRequest(told.get(scene.runs[one]), shown[one], await self._back(store, scene.runs[one]))
+            one: ShownRequest(told.get(scene.runs[one]), shown[one], await self._back(store, scene.runs[one]))
             for one in MEETINGS
         }
         self.assert_table({one: expected_meeting(one) for one in MEETINGS}, found)
@@ -208,7 +208,7 @@ def queue_of(one: Meeting) -> str:
     return "held" if one.first is StopCall.HOLD_QUEUE else "held later"
 
 
-def expected_meeting(one: Meeting) -> ToldRequest:
+def expected_meeting(one: Meeting) -> ShownRequest:
     """The request that the rule predicts, and its effect."""
     request, paused = None, False
     for place, call in enumerate(one[:2]):
@@ -222,7 +222,7 @@ def expected_meeting(one: Meeting) -> ToldRequest:
     shown = None
     if request is not None and request.kind is not CancelKind.RETURN:
         shown = (request.error, request.heard_at is not None)
-    return ToldRequest(told, shown, _back(request, begun=begun, paused=paused))
+    return ShownRequest(told, shown, _back(request, begun=begun, paused=paused))
 
 
 def _resumed(one: Meeting, place: int) -> bool:

@@ -37,7 +37,7 @@ class Ask(NamedTuple):
     job_id: UUID
 
 
-class ToldRun(NamedTuple):
+class ShownRun(NamedTuple):
     """A run as the store shows it, after the call under test."""
 
     state: RunState
@@ -102,11 +102,11 @@ class TableContract(StoreContract):
                 move = make.move(job_id, JobAction.PAUSE, postponed_after_seconds=POSTPONED_SECONDS / 2)
                 await store.jobs.move(move)
 
-    async def seen(self, store: Store, run_id: UUID) -> ToldRun:
+    async def seen(self, store: Store, run_id: UUID) -> ShownRun:
         """A run as the store shows it."""
         row = await self.run_row(store, run_id)
         attempts = [(each.state, each.reason) for each in await store.runs.attempts(run_id)]
-        return ToldRun(
+        return ShownRun(
             *(row.state, row.reason, row.error, row.attempt, row.failures, row.crashes, row.executor),
             microseconds(row.ready_at),
             tuple(attempts),
@@ -214,7 +214,7 @@ def loss_verdict(one: LossSituation) -> LossVerdict:
     )
 
 
-def expected_loss(one: LossSituation, holder: int, due: float) -> ToldRun:
+def expected_loss(one: LossSituation, holder: int, due: float) -> ShownRun:
     """A run as the rule predicts it, after its executor is gone."""
     verdict = loss_verdict(one)
     attempts: list[tuple[RunState, str | None]] = [(RunState.QUEUED, LEASE_LOST)] * one.crashes
@@ -226,7 +226,7 @@ def expected_loss(one: LossSituation, holder: int, due: float) -> ToldRun:
             # A run that was asked back for a pause waits for its end, unless it has begun.
             held_back = came_back(one.asked, begun=one.begun, paused=True) is ReturnVerdict.HOLD_BACK
             ready = None if held_back else microseconds(due)
-            return ToldRun(RunState.QUEUED, None, None, number, 0, verdict.crashes, None, ready, tuple(attempts))
+            return ShownRun(RunState.QUEUED, None, None, number, 0, verdict.crashes, None, ready, tuple(attempts))
         case LossFate.CANCEL:
             told = (RunState.CANCELLED, CANCELLED, cancelled_sentence("ada"))
         case LossFate.REVOKE:
@@ -234,8 +234,8 @@ def expected_loss(one: LossSituation, holder: int, due: float) -> ToldRun:
         case _:
             attempts.append((RunState.FAILED, verdict.reason))
             failed = (RunState.FAILED, verdict.reason, verdict.error)
-            return ToldRun(*failed, number, 0, verdict.crashes, holder, None, tuple(attempts))
-    return ToldRun(*told, number, 0, verdict.crashes, None, None, tuple(attempts))
+            return ShownRun(*failed, number, 0, verdict.crashes, holder, None, tuple(attempts))
+    return ShownRun(*told, number, 0, verdict.crashes, None, None, tuple(attempts))
 
 
 class ReturnSituation(NamedTuple):
@@ -275,13 +275,13 @@ class ReturnTableContract(TableContract):
         await self.ask(store, make, [Ask(one.asked, runs[one], jobs[one]) for one in RETURNS])
         starts = [began(claims[runs[one]]) for one in RETURNS if one.begun]
         assert list(await store.attempts.start(executor, starts)) == []
-        ends = [outcome(claims[runs[one]], one.target, **self._told(one, make)) for one in RETURNS]
+        ends = [outcome(claims[runs[one]], one.target, **self._fields(one, make)) for one in RETURNS]
         assert await self.finish(store, executor, *ends) == []
         found = {one: await self.seen(store, runs[one]) for one in RETURNS}
         now = {one: instant_near(found[one].ready_at, make.now) for one in RETURNS}
         self.assert_table({one: expected_return(one, make.now, now[one]) for one in RETURNS}, found)
 
-    def _told(self, one: ReturnSituation, make: Factory) -> dict[str, Any]:
+    def _fields(self, one: ReturnSituation, make: Factory) -> dict[str, Any]:
         retry_at = None if one.retry_seconds is None else make.now + one.retry_seconds
         # The instant of a start that was recorded in vain is 0.
         started = {} if one.begun or one.target is RunState.RETRYING else {"started": 0.0}
@@ -294,7 +294,7 @@ def instant_near(ready: int | None, now: float) -> float:
     return ready / 1_000_000 if ready is not None and 0.0 <= ready / 1_000_000 - now < HOUR / 2 else now
 
 
-def expected_return(one: ReturnSituation, began_at: float, now: float) -> ToldRun:
+def expected_return(one: ReturnSituation, began_at: float, now: float) -> ShownRun:
     """A run as the rule predicts it, after it came back."""
     retried = one.target is RunState.RETRYING
     begun = one.begun or retried
@@ -303,13 +303,13 @@ def expected_return(one: ReturnSituation, began_at: float, now: float) -> ToldRu
     match came_back(one.asked, begun=begun, paused=True):
         case ReturnVerdict.CANCEL:
             ended = (RunState.CANCELLED, CANCELLED, cancelled_sentence("ada"))
-            return ToldRun(*ended, number, failures, 0, None, None, attempts)
+            return ShownRun(*ended, number, failures, 0, None, None, attempts)
         case ReturnVerdict.REVOKE:
             ended = (RunState.SKIPPED, "requested", SKIP_SENTENCE)
-            return ToldRun(*ended, number, failures, 0, None, None, attempts)
+            return ShownRun(*ended, number, failures, 0, None, None, attempts)
         case ReturnVerdict.HOLD_BACK:
             ready = None
         case _:
             retry_at = None if one.retry_seconds is None else began_at + one.retry_seconds
             ready = microseconds(claimable_at(now=now, due=began_at + one.due_seconds, retry_at=retry_at))
-    return ToldRun(one.target, None, None, number, failures, 0, None, ready, attempts)
+    return ShownRun(one.target, None, None, number, failures, 0, None, ready, attempts)

@@ -27,13 +27,13 @@ class IncidentsContract(StoreContract):
 
     async def found(self, store: Store, since: float, until: float) -> list[tuple[str, str, int | None, int | None]]:
         """The incidents of a time, with instants as stores keep them."""
-        return [told(incident) for incident in await store.incidents.between(since, until)]
+        return [facts_of(incident) for incident in await store.incidents.between(since, until)]
 
     async def test_an_incident_is_kept_as_it_was_noticed(self, store: Store, make: Factory) -> None:
         """To the microsecond, by whomever."""
         noticed = self.incident(make.now - 60.000001, 10.000003, who="Ünï 😀", kind="scheduler_away")
         await store.incidents.add(noticed)
-        assert await self.found(store, make.now - HOUR, make.now) == [told(noticed)]
+        assert await self.found(store, make.now - HOUR, make.now) == [facts_of(noticed)]
 
     async def test_what_is_told_again_is_kept_once(self, store: Store, make: Factory) -> None:
         """The first stays; another kind, beginning or witness is another incident."""
@@ -46,7 +46,7 @@ class IncidentsContract(StoreContract):
         for incident in (noticed, noticed, self.incident(make.now - 60.0, 20.0), *others):
             await store.incidents.add(incident)
         found = await self.found(store, make.now - HOUR, make.now)
-        assert sorted(found) == sorted(map(told, [noticed, *others]))
+        assert sorted(found) == sorted(map(facts_of, [noticed, *others]))
 
     async def test_of_many_who_tell_of_one_incident_one_is_heard(
         self, store: Store, other: Store, make: Factory
@@ -54,7 +54,7 @@ class IncidentsContract(StoreContract):
         """At the same time, through two clients."""
         noticed = self.incident(make.now - 60.0)
         await asyncio.gather(*(client.incidents.add(noticed) for client in [store, other] * 4))
-        assert await self.found(store, make.now - HOUR, make.now) == [told(noticed)]
+        assert await self.found(store, make.now - HOUR, make.now) == [facts_of(noticed)]
 
     async def test_incidents_that_touch_a_time_are_found(self, store: Store, make: Factory) -> None:
         """From before, after, within and around it; the oldest first."""
@@ -224,6 +224,6 @@ class TracesContract(StoreContract):
             assert microseconds(row.timer.since) == microseconds(make.now + HOUR)
 
 
-def told(incident: Incident) -> tuple[str, str, int | None, int | None]:
+def facts_of(incident: Incident) -> tuple[str, str, int | None, int | None]:
     """An incident with its instants as stores keep them."""
     return incident.kind, incident.who, microseconds(incident.begin), microseconds(incident.end)
