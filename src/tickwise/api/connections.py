@@ -118,7 +118,7 @@ class Connections:
             self._waiting[connection] = None
 
     def closed(self, connection: Connection) -> None:
-        """It counts no more."""
+        """Forget a closed connection."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
 
@@ -128,7 +128,7 @@ class Connections:
             self._waiting[connection] = None
 
     def works(self, connection: Connection) -> None:
-        """It has sent a head, and its key is not being looked up."""
+        """Note that a connection has sent a head, and that its key is not being looked up."""
         self._waiting.pop(connection, None)
 
     def count(self, code: str) -> None:
@@ -445,7 +445,8 @@ class Connection(HttpToolsProtocol):
             self._linger()
 
     def _linger(self) -> None:
-        """No more answers: the client sees the end, and what it still sends is thrown away for a while."""
+        """Take no more requests: the client sees the end, and the bytes that it still sends are thrown away for a
+        while."""
         self._reading = self._in_head = self._in_body = False
         self._since = self.loop.time()
         self._all.waits(self)

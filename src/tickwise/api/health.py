@@ -110,7 +110,7 @@ class HealthRoutes:
             raise StoreUnavailable(f"the store did not answer within {MAX_STATS_SECONDS:g} s") from None
 
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """As they are served."""
+        """The endpoints of health, as they are served."""
         return (
             Endpoint(
                 method="GET", path="/livez", name="live", tag="health", everywhere=True,

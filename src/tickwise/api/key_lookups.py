@@ -100,7 +100,7 @@ class KeyLookups:
         return lookup
 
     def _leave(self, digest: bytes, network: str) -> None:
-        """It waits no more."""
+        """Take a key out of its network's queue."""
         queue = self._queues[network]
         del queue[digest]
         self._waiting -= 1

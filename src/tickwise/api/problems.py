@@ -41,7 +41,7 @@ MAX_POINTER_CHARACTERS: Final = 500
 
 
 class NoSuchRoute(NotFound):
-    """Nothing is served under this path."""
+    """The error that nothing is served under this path."""
 
     code = "route_unknown"
 

@@ -552,6 +552,6 @@ def executor_view(row: ExecutorRow) -> ExecutorView:
 
 
 class Health(msgspec.Struct, kw_only=True):
-    """That all is well."""
+    """The answer of a healthy process."""
 
     status: str

@@ -28,7 +28,7 @@ _RATE_FORM: Final = "N/DURATION[:KEY]"
 
 
 def policy_options(command: Decorated) -> Decorated:
-    """All of them."""
+    """Add all options of a job's policies."""
     options = [
         click.option(
             "--then", multiple=True, metavar="JOB", help="Run this job when a run ends well: its id or key; or more."

@@ -51,7 +51,7 @@ class RuleOptions:
 
 
 def rule_options(command: Decorated) -> Decorated:
-    """All of them."""
+    """Add all options of a schedule's rules."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.option("--start-at", metavar="TIME", help="No run by schedule is before this time."),
         click.option("--end-at", metavar="TIME", help="Nor after this one."),

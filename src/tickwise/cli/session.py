@@ -172,7 +172,7 @@ def server_options(command: Decorated) -> Decorated:
 
 
 def view_options(command: Decorated) -> Decorated:
-    """Also `--utc` and `--timezone`: for commands that show times."""
+    """Add `--utc` and `--timezone`, and the options of every view: for commands that show times."""
     command = click.option(
         "--timezone", metavar="ZONE", expose_value=False, callback=_remember("zone_name"),
         help="Show times in this zone.  [this machine's, or TZ]",

@@ -44,7 +44,7 @@ class TimeOptions:
 
 
 def time_options(command: Decorated) -> Decorated:
-    """All of them."""
+    """Add all options of a calendar's times."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.option(
             "--dates", multiple=True, metavar="DAY[..DAY]",

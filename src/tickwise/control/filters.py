@@ -201,7 +201,7 @@ def check_unsettled(said: Sequence[LetterStatus]) -> None:
 
 
 def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], limit: int) -> RunQuery:
-    """As the store knows it; `states` if the filter names none."""
+    """The store's query for a filter; `states` if the filter names none."""
     return RunQuery(
         namespace=namespace,
         job_id=_given(said.job_id),
@@ -222,8 +222,8 @@ def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], 
 def jobs_queries(
     namespace: str, said: JobsFilter, *, statuses: Sequence[JobStatus], limit: int
 ) -> tuple[JobQuery, Sequence[JobStatus]]:
-    """As the store knows it, and the statuses that count: those that the filter names, or else `statuses`. The query
-    asks for them, unless they are several that the filter does not name: most of all jobs have one of those."""
+    """The store's query for a filter, and the statuses that count: those that the filter names, or else `statuses`. The
+    query has several statuses only if the filter names them, because most jobs have one of the default ones."""
     query = JobQuery(
         namespace=namespace,
         name=_given(said.name),
@@ -243,7 +243,7 @@ def jobs_queries(
 def letters_query(
     namespace: str, said: LettersFilter, *, expire_seconds: float, statuses: Sequence[LetterStatus] = (), limit: int
 ) -> LetterQuery:
-    """As the store knows it; `statuses` if the filter names none."""
+    """The store's query for a filter; `statuses` if the filter names none."""
     return LetterQuery(
         namespace=namespace,
         expire_seconds=expire_seconds,

@@ -17,7 +17,7 @@ PAGE: Final = 500
 
 
 async def calendars_known(context: ControlContext, namespace: str, names: Collection[str]) -> frozenset[str]:
-    """Those of the names under which there is a calendar."""
+    """The names under which there is a calendar."""
     return frozenset(await _calendars(context, namespace, names))
 
 

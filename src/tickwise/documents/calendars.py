@@ -212,7 +212,7 @@ _KINDS: Final = (Dates, Weekly, Recurring, Period)
 
 
 def _check_names(body: CalendarBody) -> None:
-    """They stand in the records of what is skipped, so that every store must be able to keep them."""
+    """Check the names of entries: they stand in the records of skips, so every store must be able to keep them."""
     for kind in ("dates", "weekly", "recurring", "periods"):
         for number, entry in enumerate(getattr(body, kind)):
             if not isinstance(entry, str) and "\0" in (entry.name or ""):

@@ -36,7 +36,7 @@ class RetryOn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     reason: Annotated[dict[str, After], Meta(description='By reason: {"timeout": "fail"}.')] = {}
 
     def rules(self) -> RetryRules:
-        """As the domain knows them."""
+        """The rules in the domain's form."""
         return RetryRules(exit_code=self.exit_code, error=self.error, status=self.status, reason=self.reason)
 
 
@@ -58,7 +58,7 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     on: RetryOn = RetryOn()
 
     def policy(self, max_retries: int) -> RetryPolicy:
-        """As the domain knows it."""
+        """The policy in the domain's form."""
         return RetryPolicy(
             max_retries=max_retries,
             backoff=self.backoff,
@@ -171,7 +171,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return Overlap.QUEUE_ALL if recurs and self.overlap is not Overlap.ALLOW else Overlap.ALLOW
 
     def schedule(self, job_id: UUID) -> Schedule:
-        """As the domain knows it."""
+        """The schedule in the domain's form."""
         return Schedule(
             type=self.schedule_type,
             at=self.schedule_time,
@@ -212,7 +212,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     on_failure: tuple[UUID, ...] = ()
 
     def retry_policy(self) -> RetryPolicy:
-        """As the domain knows it."""
+        """The retry policy in the domain's form."""
         return self.retry.policy(self.max_retries)
 
 

@@ -523,7 +523,7 @@ class _Seen(NamedTuple):
 
 
 def _length(seconds: float) -> str:
-    """For people: 45 s, 12 min, 3 h, 9 days."""
+    """A length of time for people: 45 s, 12 min, 3 h, 9 days."""
     for size, unit in ((172_800.0, "days"), (7_200.0, "h"), (120.0, "min")):
         if seconds >= size:
             return f"{seconds / {'days': 86_400.0, 'h': 3_600.0, 'min': 60.0}[unit]:.0f} {unit}"

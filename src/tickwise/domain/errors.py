@@ -133,7 +133,7 @@ class TooLarge(Refused):
 
 
 class Unavailable(TickwiseError):
-    """Something that we need is away or full. The same call may succeed later."""
+    """A service that the call needs is away or full. The same call may succeed later."""
 
     code = "unavailable"
 

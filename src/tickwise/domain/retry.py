@@ -332,7 +332,7 @@ def numbers_within(rules: Iterable[str], wanted: Callable[[int], bool]) -> list[
 
 
 def _cross(one: _Span, other: _Span) -> bool:
-    """They have a number in common, and neither is a narrower one within the other."""
+    """Check whether two spans share a number, and neither lies within the other."""
     if one.last < other.first or other.last < one.first:
         return False
     within = one.first >= other.first and one.last <= other.last

@@ -41,5 +41,5 @@ class BlobWatch:
 
 
 def watched_blobs(blobs: Blobs, monotonic: Callable[[], float]) -> Blobs:
-    """These blobs, which also report whether they can be written."""
+    """Wrap blobs so that they also report whether they can be written."""
     return cast("Blobs", BlobWatch(blobs, monotonic))

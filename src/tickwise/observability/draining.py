@@ -37,7 +37,7 @@ class Drain:
         self._told = float("-inf")
 
     def filled(self) -> None:
-        """Something came into the empty buffer: from now on it has something to work on."""
+        """Note the first item in the empty buffer: the clock of its work starts."""
         self._began = self._clock.monotonic()
 
     def left(self, amount: int) -> None:

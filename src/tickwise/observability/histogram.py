@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 
 
 class BatchHistogram:
-    """For one event loop: only its thread observes; a scrape reads."""
+    """A histogram for one event loop: only its thread observes; a scrape reads."""
 
     def __init__(self, name: str, help_text: str, *, buckets: Sequence[float], registry: CollectorRegistry) -> None:
         """`buckets` are upper bounds, ascending, without infinity."""

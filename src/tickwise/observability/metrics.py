@@ -416,7 +416,7 @@ class Metrics:
         self._consumers.append(consumer)
 
     def forget_consumer(self, consumer: Consumer) -> None:
-        """It has left its group, and what it said is somebody else's now."""
+        """Forget a consumer that has left its group: its partitions belong to another one now."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 

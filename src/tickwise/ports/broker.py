@@ -144,10 +144,10 @@ class Consumer(Protocol):
         ...
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
-        """These need not come again. Of a partition, all up to the first one that is taken and not done are committed,
-        by explicit offset, soon after: commits are gathered. A commit that fails is tried again; it costs a
-        repetition, so this never raises. A message that belongs to somebody else by now, or was not taken, changes
-        nothing."""
+        """Mark deliveries as done: they need not come again. In each partition, the offset up to the first delivery
+        that is taken and not done is committed soon after: commits are gathered. A commit that fails is tried again; it
+        costs a repetition, so this never raises. A delivery that was not taken, or whose partition belongs to another
+        member by now, changes nothing."""
         ...
 
     def state(self) -> ConsumerState:

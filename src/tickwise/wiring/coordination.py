@@ -49,7 +49,8 @@ class Coordination:
 
 @contextlib.asynccontextmanager
 async def open_coordination(settings: Settings, url: str, *, store: Store, clock: Clock) -> AsyncIterator[Coordination]:
-    """All of them, begun; `url` is that of the store, which is open. Raises `Misconfigured`."""
+    """Open the parts of a cluster's coordination, and start them; `url` is that of the store, which is open. Raises
+    `Misconfigured`."""
     address, rate = settings.signals_url or url, settings.requests_per_second_most
     pace = Pace(rate, max(1, math.ceil(BURST_SECONDS * rate))) if rate else None
     if address.startswith(("redis:", "rediss:")):

@@ -93,7 +93,7 @@ class _Sum:
                     self.findings[finding] = None
 
     def verdict(self) -> HistoryVerdict:
-        """All of it."""
+        """The verdict of all parts."""
         status = Status.INVALID if self.kinds else Status.VALID if self.ended else Status.UNKNOWN
         counts = dict(self.counts) | {str(kind): number for kind, number in self.kinds.items()}
         return HistoryVerdict(

@@ -233,7 +233,7 @@ async def _alone(
 async def _work(
     stop: asyncio.Event, url: str | None, health: HealthPort, *roles: str, serves: Sequence[str] = ()
 ) -> None:
-    """All is ready: say so, and let the roles work until somebody ends it."""
+    """Report that the process is up, and let the roles work until the process is asked to end."""
     logger.info("up", url=url, health_url=health.url, roles=list(dict.fromkeys(roles)), serves=list(serves))
     _settle_memory()
     await stop.wait()

@@ -296,4 +296,4 @@ class _Deaf:
         return self._ignore
 
     def _ignore(self, *_counts: object, **_labels: object) -> None:
-        """Nothing is counted."""
+        """Count nothing."""

@@ -30,13 +30,13 @@ class Ledger:
         self._done: set[int] = set()
 
     def take(self, offset: int) -> None:
-        """This one was handed out."""
+        """Note that the message at this offset was handed out."""
         self._open.append(offset)
         self.next = offset + 1
 
     def done(self, offset: int) -> None:
-        """This one need not come again. One that was not handed out since the partition was assigned says nothing: it
-        will be."""
+        """Mark the message at this offset as done. An offset that was not handed out since the partition was assigned
+        changes nothing: its message will come."""
         if self._open and self._open[0] <= offset < self.next:
             self._done.add(offset)
 

@@ -100,7 +100,7 @@ class Exchange:
         self._wake(None)
 
     def append(self, channel: Channel, messages: Sequence[Message], sent_at: float) -> None:
-        """They have arrived."""
+        """Append messages to their partitions."""
         for message in messages:
             place = MemoryPartition(channel, self._partition(message))
             log = self._logs[place]
@@ -131,7 +131,7 @@ class Exchange:
             self._deal(group)
 
     def leave(self, member: MemoryConsumer) -> None:
-        """It is no member any more; twice is once."""
+        """Remove a member from its group; a repeat changes nothing."""
         group = self._groups[member.group]
         if member in group.members:
             group.members.remove(member)
@@ -139,7 +139,7 @@ class Exchange:
             self._deal(group)
 
     def commit(self, group: str, place: MemoryPartition, offset: int) -> None:
-        """All before `offset` are done. They stay, for groups that come later."""
+        """Commit an offset: all messages before it are done. They stay, for groups that come later."""
         self._groups[group].committed[place] = offset
 
     def _wake(self, channel: Channel | None) -> None:
@@ -307,7 +307,7 @@ class MemoryConsumer:
         return ConsumerState(self._reachable() and self._started, 0, 0, lag)
 
     def assigned(self, books: dict[MemoryPartition, Ledger]) -> None:
-        """These partitions are this member's from now on."""
+        """Assign these partitions to this member, in place of the earlier ones."""
         self.books = books
         self.arrived.set()
 

@@ -107,7 +107,7 @@ class _Time(NamedTuple):
 
 
 def read(text: str, timezone: str, span: DaySpan) -> Resolved:
-    """As the port says. Raises `Invalid` that names the line of the event."""
+    """Read an iCalendar file, as the port says. Raises `Invalid` that names the line of the event."""
     file = _File(text)
     zone = zone_named(timezone)
     events = [_event(each, zone) for each in file.events]

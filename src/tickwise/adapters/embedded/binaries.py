@@ -139,7 +139,7 @@ def _version(folder: Path) -> str | None:
 
 
 def usable_by(binaries: Binaries, account: Account | None, copies: Path) -> Binaries:
-    """These programs, copied once below `copies` if the server's user cannot run them where they are.
+    """The programs in a place where the server's user can run them: copied once below `copies` if need be.
 
     A virtual environment below /root is the usual case. Copies of other versions are removed.
     """

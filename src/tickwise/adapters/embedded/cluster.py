@@ -322,7 +322,8 @@ def _create(cluster: Cluster, *, superuser_password: str) -> None:
 
 
 def _initdb(cluster: Cluster, folder: Path, password_file: str) -> list[str | Path]:
-    """As root the product connects as another user than the server's, so the socket asks for the password too."""
+    """The command that makes the cluster. As root the product connects as another user than the server's, so the socket
+    asks for the password too."""
     command: list[str | Path] = [cluster.program("initdb"), "-D", folder, "--username=postgres"]
     command += ["--auth-host=scram-sha-256", "--auth-local=scram-sha-256", f"--pwfile={password_file}"]
     command += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]

@@ -235,7 +235,7 @@ def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None
 
 
 async def _wait_gone(processes: list[psutil.Process], seconds: float, clock: Clock) -> list[psutil.Process]:
-    """Those that still live after that time; returns as soon as there are none."""
+    """Wait until these processes have ended; those that still run after that time."""
     deadline = clock.monotonic() + seconds
     while processes := [each for each in processes if _lives(each)]:
         if clock.monotonic() >= deadline:

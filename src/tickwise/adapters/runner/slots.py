@@ -57,7 +57,7 @@ class Attempt:
         self.sink.hurry()
 
     def forget_patience(self) -> None:
-        """It has ended."""
+        """Cancel the timer that ends the patience with a stopped run."""
         if self._patience is not None:
             self._patience.cancel()
 

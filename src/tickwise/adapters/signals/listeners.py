@@ -74,7 +74,7 @@ class PendingRings:
         return taken
 
     def put_back(self, taken: Mapping[Topic, Iterable[UUID]]) -> None:
-        """It was not sent, or nobody knows."""
+        """Add rings again that were not sent, or may not have been."""
         for topic, about in taken.items():
             self.add(topic, about)
 

@@ -157,7 +157,7 @@ class SharedLimits:
         return asked
 
     def _answer_alone(self, asked: Mapping[str, list[asyncio.Future[Passed]]]) -> None:
-        """Those who have no answer yet."""
+        """Answer the requests that have no answer yet by this process's own count."""
         for who, answers in asked.items():
             for answer in answers:
                 if not answer.done():

@@ -166,7 +166,7 @@ async def letter_redrive(call: Call) -> Reply:
 
 
 async def letter_discard(call: Call) -> Reply:
-    """Nothing more is done about it."""
+    """Discard a dead letter."""
     body = decode(_discard, call.body or b"{}", field_names(DiscardBody))
     row = await call.control.letters.discard(call.principal, call.uuid("run_id", "dead letter"), body)
     return answer(200, letter_view(row))

@@ -218,7 +218,7 @@ async def operation_get(call: Call) -> Reply:
 
 
 async def operation_cancel(call: Call) -> Reply:
-    """It does not go on."""
+    """Cancel an operation."""
     found = await call.control.bulk.cancel(call.principal, call.uuid("operation_id", "operation"))
     return answer(200, operation_view(found))
 

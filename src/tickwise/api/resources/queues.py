@@ -65,7 +65,7 @@ def _hold_view(hold: QueueHold) -> HoldView:
 
 
 async def queues_list(call: Call) -> Reply:
-    """All of them."""
+    """List all queues."""
     return answer(200, [_view(row) for row in await call.control.queues.overview(call.principal)])
 
 

@@ -248,7 +248,7 @@ class Summary:
             self.minutes = Counter(dict(self.minutes.most_common(1)))
 
     def show(self) -> None:
-        """All of it, for people."""
+        """Print the whole result for people."""
         total, skipped = self.jobs.total(), self.reasons.total()
         click.echo(
             f"{len(self.names)} jobs from {_utc(self.begin)} to {_utc(self.end)}: {total} runs, {skipped} skipped"

@@ -82,7 +82,7 @@ class _Turn:
         self.keyed = self.keyed or job.key is not None
 
     def end(self, request: Request, refusal: TickwiseError | None) -> None:
-        """It is over."""
+        """Record the end of a request: applied, or refused."""
         self.ended.append(_ended(request, refusal))
         self.ended_jobs.add(request.job_id)
         if refusal is None:

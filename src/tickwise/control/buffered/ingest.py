@@ -317,7 +317,7 @@ class BufferedIngest:
         return scene
 
     def _message(self, request: Request) -> Message:
-        """As it is sent: signed, where there is a secret."""
+        """The message of a request: signed, if there is a secret."""
         message = Message(encode(request), request.job_id.bytes)
         if self._signer is None:
             return message

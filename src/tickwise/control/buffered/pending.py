@@ -109,7 +109,7 @@ class Pendings:
         return self._by_key.find(key)
 
     def applied(self, request: PendingRequest) -> None:
-        """It is in the store."""
+        """Forget a request that is in the store now."""
         if request.job_id is not None:
             known, place = self._by_job[_slot(request.kind)], (request.namespace, request.job_id)
             if known.find(place) == request:

@@ -261,7 +261,7 @@ def sentence(text: str) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """For people: 0.4 s, 45 s, 12 min, 3 h, 9 days."""
+    """A length of time for people: 0.4 s, 45 s, 12 min, 3 h, 9 days."""
     for size, unit, length in ((172_800.0, "days", 86_400.0), (7_200.0, "h", 3_600.0), (120.0, "min", 60.0)):
         if seconds >= size:
             return f"{seconds / length:.0f} {unit}"

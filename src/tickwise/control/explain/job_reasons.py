@@ -87,7 +87,7 @@ def to_come(standing: Standing, each: Occurrence) -> Explanation:
 
 
 def coming_next(standing: Standing) -> Explanation:
-    """Nothing is due: what comes next."""
+    """Explain a job with nothing due, by its next occurrence."""
     passed: list[Occurrence] = []
     coming: Occurrence | None = None
     for each in islice(standing.outlook.next_after(standing.now), MAX_PASSED_OVER):
@@ -130,7 +130,7 @@ def _several(passed: Sequence[Occurrence]) -> str:
 
 
 def on_demand(standing: Standing) -> Explanation:
-    """It has no schedule."""
+    """Explain a job without a schedule."""
     if standing.row.status is JobStatus.CANCELLED:
         return over(standing)
     words = f"the job has no schedule: it runs {schedules.explain(standing.schedule)}"
@@ -138,7 +138,7 @@ def on_demand(standing: Standing) -> Explanation:
 
 
 def over(standing: Standing) -> Explanation:
-    """It never fires again."""
+    """Explain a job that never fires again."""
     row, schedule = standing.row, standing.schedule
     if row.status is JobStatus.CANCELLED:
         words = f"the job was cancelled, for good, at {standing.said(row.updated_at)}"

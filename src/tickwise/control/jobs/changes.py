@@ -310,12 +310,12 @@ def _fires(row: JobRow, schedule: Schedule, now: float) -> list[float]:
 
 
 def _limited(schedule: Schedule, fires: list[float], fired: int) -> list[float]:
-    """Those that are left before the schedule has made all its runs."""
+    """The fires that are left before the schedule has made all its runs."""
     return fires if schedule.max_runs is None else fires[: max(0, schedule.max_runs - fired)]
 
 
 def _unnamed(fires: Sequence[float], others: Sequence[float], other: Schedule) -> list[float]:
-    """Those of `fires` that the other schedule, whose next fires are `others`, does not name.
+    """The fires that the other schedule, whose next fires are `others`, does not have.
 
     A list that was cut off says nothing of later times: then the schedule is asked.
     """

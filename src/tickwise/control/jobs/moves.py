@@ -29,7 +29,8 @@ class JobMoves:
         self._context = context
 
     async def cancel(self, who: Principal, job_id: UUID, *, if_version: int | None = None) -> JobRow:
-        """No further fire; free runs end, held ones are asked to stop; its key is free. Twice is once.
+        """Cancel a job: no further fire; free runs end, held runs are asked to stop, its key is free. A repeat changes
+        nothing.
 
         Raises `NotFound`; `VersionConflict` if it is not at `if_version` any more."""
         return await self._moved(who, job_id, lambda row, _now: _cancel(row, if_version), if_version)

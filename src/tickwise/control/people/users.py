@@ -331,7 +331,7 @@ class KnownRoles(NamedTuple):
     """By namespace and name."""
 
     def permissions(self, namespace: str, role: str) -> frozenset[str] | None:
-        """Those of a role in a namespace; None: there is no such role."""
+        """The permissions of a role in a namespace; None: there is no such role."""
         return ROLES.get(role) or self.custom.get((namespace, role)) or self.custom.get((INSTALLATION, role))
 
 

@@ -90,7 +90,7 @@ class LetterService:
 
     @requires(Permission.RUNS_WRITE)
     async def discard(self, who: Principal, run: UUID, body: DiscardBody) -> LetterRow:
-        """Nothing more is done about it. Twice is once. Raises `NotFound`, `Conflict`."""
+        """Discard a dead letter. A repeat changes nothing. Raises `NotFound`, `Conflict`."""
         _check_failed(await self._context.run(who, run))
         await self._settlements.settle(who, Settlement(run, LetterStatus.DISCARDED, _note(body.note)))
         return await self._letter(who, run)

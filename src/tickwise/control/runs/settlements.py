@@ -120,7 +120,7 @@ _HOW: Final[dict[LetterStatus, Callable[[LetterRow], str]]] = {
 
 
 def settled_how(letter: LetterRow) -> str:
-    """For people: what was done about it, and by whom."""
+    """The settlement of a letter for people: the action, and its author."""
     how = _HOW.get(letter.status)
     who = f" by {letter.settled_by}" if letter.settled_by else ""
     return f"it was {how(letter)}{who}" if how is not None else f"it is {letter.status}"

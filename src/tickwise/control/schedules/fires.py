@@ -254,8 +254,8 @@ def _skip(found: _Next, said: str) -> tuple[OccurrenceMove, Moved]:
 
 
 def _snooze(found: _Next, until: float) -> tuple[OccurrenceMove, Moved]:
-    """It is a run from now on, which no change of a calendar lets begin earlier. With a hold, all that is held back
-    would have become one run: so it does."""
+    """Turn the occurrence into a run at `until`, which no change of a calendar moves to an earlier time. With a hold,
+    the held occurrences would have become one run, and the snooze makes that run."""
     timer, schedule, row = found.timer, found.schedule, found.row
     name = run_id(row.job_id, found.nominal)
     following, merged = schedules.next_fire(schedule, found.nominal), list[NewSkip]()

@@ -232,7 +232,7 @@ class Outlook:
         return [*pending, *found, *self._lost(start, end, found[-1].nominal if len(found) >= limit else None)]
 
     def next_after(self, instant: float) -> Iterator[Occurrence]:
-        """Those to come, strictly after `instant`."""
+        """The coming occurrences, strictly after `instant`."""
         _, timer = self._overdue()
         if timer is None:
             return iter(())
@@ -290,7 +290,7 @@ class Outlook:
         return found._replace(occurrences=count, until=None if count == 1 or last is None else max(last, since))
 
     def _coming(self, timer: TimerState, start: float) -> Iterator[Occurrence]:
-        """Those after now, from about `start` on. A job with `max_runs` is counted from the first one on."""
+        """The occurrences after now, from about `start` on. A job with `max_runs` is counted from the first one on."""
         schedule, most = self.schedule, self.schedule.max_runs
         left = math.inf if most is None else most - timer.fired
         at = timer.first_open if timer.first_open > self.now else self._after(self.now)

@@ -172,7 +172,7 @@ class _Week:
         return (second + stretch_at(self._zone, second).offset) // DAY_SECONDS
 
     def _windows(self, day: int) -> tuple[FoundCover, ...]:
-        """Those that begin on a date (days since the epoch) and are there at all."""
+        """The windows that begin on a date (days since the epoch), without those that the clock skips."""
         windows = self._kept.get(day)
         if windows is None:
             if len(self._kept) >= _DAYS_KEPT:

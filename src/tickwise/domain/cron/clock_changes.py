@@ -43,7 +43,8 @@ class GapSkip:
         return self.instant - 0.5
 
     def sentence(self) -> str:
-        """Such as "02:30 does not exist on this day: the clock goes from 02:00 to 03:00; skipped"."""
+        """The sentence for people, such as "02:30 does not exist on this day: the clock goes from 02:00 to 03:00;
+        skipped"."""
         return f"{self.problem()}; skipped"
 
     def problem(self) -> str:
@@ -164,7 +165,7 @@ _PASSES_THAT_RUN: Final = {
 
 
 def _of_two(which: str, wall: int, change: int, offsets: tuple[int, int], rule: RepeatRule) -> str:
-    """Such as "first of two 01:30: the clock goes from 02:00 back to 01:00; only the first runs"."""
+    """A sentence such as "first of two 01:30: the clock goes from 02:00 back to 01:00; only the first runs"."""
     before, after = change + offsets[0], change + offsets[1]
     dated = before // DAY_SECONDS != after // DAY_SECONDS
     clock = f"the clock goes from {_clock(before, dated=dated)} back to {_clock(after, dated=dated)}"

@@ -19,7 +19,8 @@ _CLOCK_TIMES_MAX: Final = 6
 
 
 def explain(line: WallTimes, hashed: Sequence[str]) -> str:
-    """Such as "at 02:30, Monday to Friday" or "every 5 minutes, in December". `hashed`: the fields that `H` picked."""
+    """The line in words, such as "at 02:30, Monday to Friday" or "every 5 minutes, in December". `hashed`: the fields
+    that `H` picked."""
     parts = [_time_of_day(line), _days(line)]
     if line.months != ALL_MONTHS:
         parts.append("in " + _join(_runs(line.months, 1, 12, _MONTHS)))

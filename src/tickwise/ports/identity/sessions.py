@@ -97,5 +97,5 @@ class SessionStore(Protocol):
         ...
 
     async def retire(self, key_id: str) -> None:
-        """Nothing is signed with it from now on."""
+        """Sign nothing with this key from now on."""
         ...

@@ -123,7 +123,7 @@ class RoleRow(NamedTuple):
 
 
 def user_exists(name: str) -> Conflict:
-    """Somebody has this name or e-mail, or one that looks like it."""
+    """The error that a user has this name or e-mail, or one that looks like it."""
     return Conflict(f"there is a user with the name or the e-mail of {name[:100]!r}", code="user_exists")
 
 

@@ -193,7 +193,7 @@ class OperationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedOperation:
-    """Something that was accepted to be done later, and is over."""
+    """A request that was accepted to be done later, and is over."""
 
     operation_id: UUID
     namespace: str

@@ -92,7 +92,7 @@ class Check(StrEnum):
 
 
 class Violation(NamedTuple):
-    """Something that is not as it must be."""
+    """A subject that breaks an invariant."""
 
     subject: UUID
     """The run, job or operation; of EXPIRED_IN_TIME and HELD_AS_TOLD the executor's number as an integer

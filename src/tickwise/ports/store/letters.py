@@ -118,7 +118,7 @@ class Settled(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOperation:
-    """Something to be done to everything that a filter matches."""
+    """A request for one action on every match of a filter."""
 
     operation_id: UUID
     namespace: str
@@ -201,8 +201,8 @@ class OperationStore(Protocol):
         ...
 
     async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
-        """It does not go on after the page that is in hand. Finished pages stay done; an ended operation stays as it
-        is. Raises `NotFound`."""
+        """Stop an operation after the page under way. Finished pages stay done; an ended operation stays as it is.
+        Raises `NotFound`."""
         ...
 
     async def take(self, hold_seconds: float) -> OperationRow | None:

@@ -184,7 +184,7 @@ class IncidentStore(Protocol):
         ...
 
     async def between(self, since: float, until: float) -> Sequence[Incident]:
-        """Those that touch this time, oldest first, at most 100."""
+        """The incidents that overlap this time, oldest first, at most 100."""
         ...
 
 

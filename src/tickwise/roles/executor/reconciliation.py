@@ -104,7 +104,7 @@ class Reconciliation:
         self._epoch = epoch
 
     def doubt(self) -> None:
-        """Something says that the store and this executor differ: look at once, at every run."""
+        """Compare every run with the store at once, for there is a sign that the store and this executor differ."""
         self._thorough = True
         self._next_at = float("-inf")
         self.wake.set()
@@ -141,8 +141,8 @@ class Reconciliation:
         return pause
 
     def leaving(self, stopped: Collection[Pair]) -> None:
-        """These are stopped because this executor leaves, and their ends are not reported: until it has left, the store
-        is right to say that it holds them."""
+        """Note the runs that are stopped because this executor leaves. Their ends are not reported: until it has left,
+        the store is right that it holds them."""
         self._stopped = stopped
 
     async def settle(self) -> None:
@@ -220,7 +220,8 @@ class Reconciliation:
         yield from self._stopped
 
     def _unheard(self, lost: Sequence[Pair]) -> Collection[Pair]:
-        """Those whose claim was never answered, and which were not given back before: the store lost nothing there."""
+        """The lost runs whose claim was never answered, and which were not given back before: the store lost nothing
+        there."""
         told = self._outbox.remembered(lost)
         return {pair for pair in lost if pair not in told and self._answered.never_came(pair[1])}
 

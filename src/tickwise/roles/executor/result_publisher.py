@@ -98,7 +98,7 @@ class Publisher:
         return None if self._signing is None else self._signing.keys.new()
 
     def joined(self, executor: int, key: ExecutorKey | None) -> None:
-        """It has this number from now on, and registered the public half of this key."""
+        """Use this executor number from now on, and the key whose public half is registered under it."""
         self._key_of, self._key = executor, key
 
     def takes(self, outcomes: Sequence[Outcome]) -> bool:

@@ -171,7 +171,7 @@ class ResultsRecorder(Recorder):
         await self._marked.put(MarkedChannel.RESULTS, await self._marks(messages))
 
     async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
-        """Those that their executors made; the others are put aside."""
+        """The messages that pass the check; the others go to the dead-letter topic."""
         await check.learn(batch)
         messages: list[Results] = []
         unsigned = 0

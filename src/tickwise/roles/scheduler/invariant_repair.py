@@ -236,7 +236,8 @@ class Healing:
     # ------------------------------------------------------------------------------------------ runs nobody takes
 
     async def _claimable(self, found: Sequence[Violation]) -> Sequence[Violation]:
-        """Those that an active executor could take. The others wait for one that can, which people are told of."""
+        """The runs that an active executor could take; the others wait for such an executor, and are reported once. All
+        runs if no executor is active."""
         now = await self._store.now()
         rows = await self._store.executors.all()
         active = [row for row in rows if row.gone_at is None and row.lease_until > now]

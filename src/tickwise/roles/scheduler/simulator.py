@@ -111,7 +111,7 @@ class Watched(WrappedStore):
         self.skipped: list[tuple[UUID, float, float, int, SkipReason]] = []
 
     async def _commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
-        """As the store's, with an eye on what is committed."""
+        """Commit as the store does, and count the skips."""
         made = await self._store.timers.commit(batch_id, fires)
         for fire in fires:
             for skip in fire.skips:

@@ -87,7 +87,7 @@ class Room:
         self._taken += size
 
     def give(self, size: int) -> None:
-        """It waits no longer."""
+        """Remove an item of this size from the count of waiting ones."""
         self._taken -= size
         self._drain.left(size)
 

@@ -191,7 +191,8 @@ class KafkaBroker:
             self._away(f"it could not be looked at: {type(failure).__name__}")
 
     def _kept(self, found: Mapping[Channel, Found]) -> None:
-        """They are there; members of those that were made again begin anew."""
+        """Take the topics that were found as the present ones; members that read topics which were made again begin
+        anew."""
         before, self._found = self._found, found
         self._there()
         identities = _identities(before)

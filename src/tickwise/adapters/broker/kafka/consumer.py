@@ -24,7 +24,7 @@ class FetchBuffers(Protocol):
         ...
 
     def done(self, deliveries: Sequence[Delivery]) -> None:
-        """These need not come again."""
+        """Mark deliveries as done: they need not come again."""
         ...
 
     def lag(self) -> dict[str, int]:
@@ -44,7 +44,7 @@ class Fetcher(Protocol):
 
     @property
     def ready(self) -> bool:
-        """It lives, and may be given messages."""
+        """True if the member runs and may be given messages."""
         ...
 
     def begin_anew(self, channels: Collection[Channel]) -> None:

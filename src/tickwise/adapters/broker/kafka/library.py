@@ -68,7 +68,7 @@ class Complaints:
         self._lock = threading.Lock()
 
     def log(self, level: int, _format: str, *args: Any) -> None:
-        """As `logging.Logger.log`, which is how the library logs: its facility, its thread, a text."""
+        """Log in the form of `logging.Logger.log`, as the library calls it: its facility, its thread, a text."""
         facility, text = (str(args[0]), str(args[-1])) if args else ("", _format)
         self.complain(facility, text, level=min(level, 10) if facility in USUAL else level)
 
@@ -106,7 +106,7 @@ class Complaints:
         return heard
 
     def recovered(self) -> None:
-        """All is well again."""
+        """Note that the library works again, and log it once."""
         self.refusal = ""
         with self._lock:
             said, self._said = self._said, set()

@@ -77,7 +77,7 @@ class Member:
 
     @property
     def ready(self) -> bool:
-        """It has a partition, and lives."""
+        """True if the member has a partition and its thread runs."""
         return not self.buffers.is_empty and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:

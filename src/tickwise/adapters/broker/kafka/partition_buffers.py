@@ -79,7 +79,7 @@ class PartitionBuffers:
                 self._buffers[place] = PartitionBuffer()
 
     def revoke(self, places: Iterable[PartitionId]) -> None:
-        """These are not ours any more."""
+        """Drop partitions that are assigned to this member no longer."""
         with self._lock:
             for place in places:
                 self._drop(place)
@@ -90,7 +90,7 @@ class PartitionBuffers:
             return 0 if self._bytes >= MAX_WAITING_BYTES else min(MAX_BATCH, MAX_WAITING - self.waiting)
 
     def put(self, deliveries: Iterable[Delivery]) -> int:
-        """These were fetched. How many of them are new and of partitions that are ours."""
+        """Add deliveries that were fetched; the number of those that are new and of assigned partitions."""
         count = 0
         with self._lock:
             for delivery in deliveries:
@@ -121,7 +121,7 @@ class PartitionBuffers:
             return turning
 
     def paused(self) -> frozenset[PartitionId]:
-        """Those of which nothing is fetched now."""
+        """The partitions whose fetching is paused."""
         with self._lock:
             return frozenset(place for place, buffer in self._buffers.items() if buffer.paused)
 
@@ -143,7 +143,7 @@ class PartitionBuffers:
         return offsets
 
     def not_committed(self, places: Iterable[PartitionId]) -> None:
-        """That commit failed: these are to be told again."""
+        """Mark the partitions of a failed commit, so that it is sent again."""
         with self._lock:
             for place in places:
                 if place in self._buffers:
@@ -168,7 +168,7 @@ class PartitionBuffers:
             return _end(buffer) if buffer is not None else 0
 
     def places(self) -> list[PartitionId]:
-        """Those that are ours."""
+        """The assigned partitions."""
         with self._lock:
             return list(self._buffers)
 
@@ -198,7 +198,7 @@ class PartitionBuffers:
             return taken
 
     def done(self, deliveries: Iterable[Delivery]) -> None:
-        """These need not come again."""
+        """Mark deliveries as done: they need not come again."""
         with self._lock:
             for delivery in deliveries:
                 buffer = self._buffers.get(PartitionId(delivery.channel, delivery.partition))

@@ -89,7 +89,7 @@ class Producer:
 
     @property
     def open(self) -> bool:
-        """It can send."""
+        """True if the producer can send."""
         return self._client is not None
 
     def start(self) -> None:

@@ -41,12 +41,12 @@ class Remade:
         self._channels: dict[Channel, _New] = {}
 
     def heard(self, channels: Collection[Channel], now: float) -> None:
-        """These were made again."""
+        """Note the channels whose topics were made again."""
         with self._lock:
             self._channels |= {channel: _New(now) for channel in channels}
 
     def assigned(self, places: Iterable[PartitionId], now: float) -> set[PartitionId]:
-        """These are assigned now: which of them to read from where they begin."""
+        """Note assigned partitions; those that must be read from where they begin."""
         with self._lock:
             known = {
                 channel: new

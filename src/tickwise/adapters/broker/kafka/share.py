@@ -57,7 +57,7 @@ class Acquired:
         return len(self._queue)
 
     def put(self, deliveries: Iterable[tuple[Delivery, Any]]) -> None:
-        """These were acquired, each with the library's message."""
+        """Add deliveries that were acquired, each with the library's message."""
         with self._lock:
             for delivery, message in deliveries:
                 self._open[_key(delivery)] = message
@@ -77,7 +77,7 @@ class Acquired:
             return taken
 
     def done(self, deliveries: Iterable[Delivery]) -> None:
-        """These need not come again."""
+        """Mark deliveries as done: they need not come again."""
         with self._lock:
             for delivery in deliveries:
                 message = self._open.pop(_key(delivery), None)
@@ -85,7 +85,7 @@ class Acquired:
                     self._done.append(message)
 
     def all_done(self) -> bool:
-        """Nothing is open."""
+        """True if no delivery is open."""
         return not self._open
 
     def settle(self) -> tuple[list[Any], list[Any]]:
@@ -141,7 +141,7 @@ class ShareMember:
             self._complaints.joined(self._thread, STOP_SECONDS)
 
     def begin_anew(self, channels: Collection[Channel]) -> None:
-        """Nothing to do: the broker knows what was given to whom."""
+        """Do nothing: the broker itself knows the deliveries of each member."""
 
     def _run(self) -> None:
         while not self._stopped.is_set():

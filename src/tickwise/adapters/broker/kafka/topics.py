@@ -78,7 +78,7 @@ class Topics:
         self._admin: Any = None
 
     def ensure(self) -> Mapping[Channel, Found]:
-        """All are there and as they must be. Raises `BrokerUnavailable`, `Misconfigured`."""
+        """Make sure that all topics exist with the right settings. Raises `BrokerUnavailable`, `Misconfigured`."""
         self._begin()
         wanted = [self._marker, *self._topics.values()]
         there = self._look(wanted)
@@ -209,7 +209,7 @@ class Topics:
             raise Misconfigured(f"the topic {topic.name} has {problem}")
 
     def _configs(self, topics: Sequence[Topic]) -> dict[str, dict[str, str]]:
-        """Nothing of those that we may not read: not every cluster lets its users."""
+        """The settings of topics, without those of topics that this user may not read: not every cluster allows it."""
         admin = admin_library()
         asked = [admin.ConfigResource(admin.ResourceType.TOPIC, topic.name) for topic in topics]
         found = {}

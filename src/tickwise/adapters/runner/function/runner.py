@@ -340,7 +340,7 @@ class FunctionRunner:
         self._feed()
 
     def worker_ready(self, worker: WorkerProcess, hello: Hello) -> None:
-        """It said which functions it has."""
+        """Note the functions that a started worker offers."""
         self._failed_starts = 0
         worker.idle_since = self._settings.clock.monotonic()
         for name, is_async in hello.functions:

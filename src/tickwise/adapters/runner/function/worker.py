@@ -116,7 +116,7 @@ class _Capture(io.TextIOBase):
 
 
 class Worker:
-    """All of it."""
+    """One worker process: its connection, its loop and its functions."""
 
     def __init__(self, connection: socket.socket, progress: mmap.mmap, functions: dict[str, Registered]) -> None:
         self._connection = connection

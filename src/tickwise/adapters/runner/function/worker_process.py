@@ -115,7 +115,7 @@ class WorkerProcess(asyncio.Protocol):
         return f"{WORKER_VARIABLE}={self._settings.marks.worker}{self._number}\0".encode(errors="surrogateescape")
 
     def _tree(self, process: subprocess.Popen[bytes]) -> Tree:
-        """Everything that it started."""
+        """The tree of the processes that a worker started."""
         return Tree(process=process, mark=self.mark, number=self._settings.marks.attempt(self._number))
 
     @property

@@ -18,7 +18,7 @@ class LeaseBeacon:
 
     @property
     def descriptor(self) -> int:
-        """For those who watch; it is theirs to read."""
+        """The descriptor of the lease file, for processes that watch the lease."""
         return self._file.fileno()
 
     def hold_until(self, moment: float) -> None:

@@ -159,7 +159,7 @@ class LimitsWatch:
 
 
 def _look_at(watched: Sequence[Watched]) -> Sequence[tuple[Watched, str]]:
-    """Those that have passed a limit, each with the limit. Blocking."""
+    """The tasks that have passed a limit, each with the limit. Blocking."""
     found = []
     closely = [one for one in watched if one.needs_look]
     known = stats(present()) if closely else {}

@@ -46,7 +46,7 @@ class OrphanReaper:
         )
 
     def dismiss(self) -> None:
-        """Nothing is left for it to do."""
+        """End the orphan reaper, which has no task left to watch."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(orphan_reaper_program.FAREWELL)

@@ -93,7 +93,7 @@ class Orphans:
 
 
 def _content(path: str) -> bytes:
-    """Nothing of a process that has ended, or is somebody else's."""
+    """The content of a file of `/proc`; empty for a process that has ended or belongs to another user."""
     try:
         with open(path, "rb") as file:
             return file.read()

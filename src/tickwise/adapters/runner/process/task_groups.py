@@ -50,7 +50,7 @@ def can_be_given() -> bool:
 
 
 def credentials_of(name: str) -> Credentials:
-    """Those of the process with this number. Raises `OSError` if it has ended."""
+    """The credentials of the process with this number. Raises `OSError` if it has ended."""
     uid, groups, is_stopped = 0, frozenset[int](), False
     for line in (_PROC / name / "status").read_bytes().splitlines():
         if line.startswith(b"State:"):
@@ -64,7 +64,7 @@ def credentials_of(name: str) -> Credentials:
 
 
 def credentials() -> Mapping[str, Credentials]:
-    """Those of all processes. Blocking: some 20 µs for each."""
+    """The credentials of all processes. Blocking: some 20 µs for each."""
     found = {}
     for name in os.listdir(_PROC):
         if name.isdecimal():

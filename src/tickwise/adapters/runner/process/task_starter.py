@@ -45,7 +45,7 @@ class StartedTask:
         self._program = program
 
     def reap(self) -> Reaped | None:
-        """Its exit status, after its end; None if the starter has taken it along."""
+        """Take its exit status after its end; None if the starter is gone, and the process with it."""
         try:
             _, status, cpu_seconds = self._program.ask(("reap", self.pid))
         except OSError:
@@ -54,10 +54,12 @@ class StartedTask:
 
 
 class TaskStarter:
-    """For one executor. Its processes are started with the first tasks, and again if they were killed."""
+    """The starter of one executor's tasks as other users. Its processes are started with the first tasks, and again if
+    they were killed."""
 
     def __init__(self, programs: int, *, new_privileges: bool) -> None:
-        """As many at once as there are `programs`. Without `new_privileges` no setuid program gives a task any."""
+        """Make a starter that starts up to `programs` tasks at once. Without `new_privileges` no setuid program gives a
+        task any."""
         self._lock = threading.Lock()
         self._stops = threading.Lock()
         self._options = [] if new_privileges else [task_starter_program.NO_NEW_PRIVILEGES]
@@ -119,7 +121,7 @@ class TaskStarter:
                 return
 
     def close(self) -> None:
-        """No task is left that it could reap."""
+        """Close the starter's processes. No task may be left that one of them would have to reap."""
         with self._lock:
             programs = [program for program in self._programs if program is not None]
             self._programs = deque([None])
@@ -193,7 +195,7 @@ class _Program:
         self._process.wait()
 
     def close(self) -> None:
-        """It ends when nobody is there to ask."""
+        """Close the connection, at whose end the process ends, and wait for the process."""
         with self._lock:
             self.has_ended = True
             with contextlib.suppress(OSError):

@@ -121,7 +121,7 @@ class Starter:
 
 
 def _execute(arguments: "list[str]", environment: "dict[str, str]") -> None:
-    """As `os.execvpe`, which imports something: as another user we may not reach our own modules any more."""
+    """Execute as `os.execvpe` does, which imports a module: another user may not reach our own modules any more."""
     program = arguments[0]
     if "/" in program:
         os.execve(program, arguments, environment)
@@ -170,7 +170,7 @@ def _may_signal(pid: int) -> bool:
 
 
 def _is_there(path: str) -> bool:
-    """Not in a folder that we may not look into, such as one of root's."""
+    """Check whether a path exists; False in a folder that we may not look into, such as one of root's."""
     try:
         os.stat(path)
     except OSError:

@@ -81,7 +81,7 @@ class ReapedElsewhere(Protocol):
     def pid(self) -> int: ...
 
     def reap(self) -> Reaped | None:
-        """None: nobody has it any more."""
+        """Take the exit status of the ended process; None if its starter is gone."""
         ...
 
 

@@ -124,7 +124,7 @@ class WorkFolder:
         return launcher
 
     def close(self) -> None:
-        """Nothing of it lives any more: remove it."""
+        """Remove the folder; no process of its tasks may live any more."""
         reaper, self._reaper = self._reaper, None
         if reaper is not None:
             reaper.dismiss()

@@ -59,7 +59,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """The address for people, without the password."""
         return f"{'rediss' if self.tls else 'redis'}://{self.host}:{self.port}/{self.db}"
 
 

@@ -77,7 +77,7 @@ class MemoryStore:
         self.state.opened_at = self.state.now()
 
     async def close(self) -> None:
-        """Nothing is lost by it: there is nothing to give back."""
+        """Do nothing: the memory store holds nothing outside of the process."""
 
     async def now(self) -> float:
         return self.state.now()

@@ -134,7 +134,7 @@ log = logging.getLogger(__name__)
 
 
 class UniqueBroken(Exception):
-    """Something of that name is there already; the caller, who knows what it was, says what it means."""
+    """The error that a unique name is in use; the caller, who knows the name, translates it."""
 
 
 @contextlib.contextmanager
@@ -233,7 +233,7 @@ class QuietConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carr
     """A pooled connection that is not reset between uses: we leave nothing behind, and a reset costs a round trip."""
 
     def get_reset_query(self) -> str:
-        """Nothing to send."""
+        """Send no reset query."""
         return ""
 
 
