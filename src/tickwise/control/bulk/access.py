@@ -55,7 +55,8 @@ async def find_operation(context: ControlContext, who: Principal, operation: UUI
 
 
 def _permissions(kind: str, *actions: Action) -> list[Permission]:
-    """Those that let do one of these with operations of a kind. Dead letters go by runs, as their routes do."""
+    """The permissions that allow one of these with operations of a kind. Operations on dead letters need those of runs,
+    as the routes of dead letters do."""
     if kind in _OPERATED_KINDS:
         by_action = _OPERATED
     else:

@@ -177,7 +177,8 @@ class OperationService:
 
     @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def cancel(self, who: Principal, operation: UUID) -> OperationRow:
-        """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
+        """Cancel an operation: it does not go on; finished pages stay done. An ended operation stays as it is. Raises
+        `NotFound`, `Forbidden`."""
         await find_operation(self._context, who, operation, "write")
         return await self._context.surely(lambda: self._context.store.operations.cancel(who.namespace, operation))
 

@@ -91,7 +91,7 @@ class StoredRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
 
 
 class BulkProblem(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that an operation could not be carried out on; the operation itself, if it could not go on."""
+    """A subject that an operation could not be carried out on; the operation itself, if it could not go on."""
 
     id: UUID
     code: str
@@ -173,7 +173,7 @@ class PageTally:
         return ids[-1]
 
     def refuse(self, subject: UUID, failure: Refused) -> None:
-        """It could not be carried out on this one."""
+        """Note the refusal of one subject."""
         self.problems.append(BulkProblem(id=subject, code=failure.code, detail=failure.detail))
 
 

@@ -33,7 +33,7 @@ class HintPublisher:
         self._broker = broker
 
     def publish(self, runs: Iterable[Ready]) -> None:
-        """These are committed, and can be claimed now or soon."""
+        """Publish the hints of committed runs that are claimable now or soon."""
         by_lane: dict[Lane, list[Ready]] = {}
         for run in runs:
             known = by_lane.get(run.lane)

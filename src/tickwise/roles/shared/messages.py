@@ -24,7 +24,7 @@ MAX_HINTED: Final = 1_000
 
 
 class UnreadableMessage(Exception):
-    """These bytes are no message of ours, or one of a later version. The text says which."""
+    """The error that a message is none of this program's, or of a later version. The text says which."""
 
 
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,7 +44,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, lane: Lane, runs: Sequence[Ready]) -> Hints:
-        """Those of one lane, the earliest first; one at least."""
+        """The hints of one lane, the earliest run first; at least one run."""
         namespaces = tuple([run.namespace for run in runs])
         if namespaces.count(namespaces[0]) == len(namespaces):
             namespaces = namespaces[:1]
@@ -100,7 +100,7 @@ class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, job: NewJob) -> NewJobPart:
-        """That of a job, which makes no runs besides (`missed`)."""
+        """The part of a job, which makes no runs besides (`missed`)."""
         lane = job.lane
         return cls(
             job.name,
@@ -185,7 +185,7 @@ _decoders: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in KINDS}
 
 
 def encode(message: Hints | Results | Request) -> bytes:
-    """As it is sent."""
+    """The bytes of a message."""
     return _encode(message)
 
 

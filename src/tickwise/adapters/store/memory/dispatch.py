@@ -209,7 +209,8 @@ class Attempts(Duty):
     def _take(
         self, lanes: Sequence[ServedLane], executor: ExecutorRecord, *, until: float, limit: int, by_priority: bool
     ) -> list[Claimed]:
-        """Those at the heads of lanes, the most urgent first: by priority, the namespaces in turn, by waiting time."""
+        """Take the runs at the heads of lanes, the most urgent first: by priority, the namespaces in turn, by waiting
+        time."""
         turn = self._state.turns.get(executor.number, "")
 
         def head(namespace: str, lane: Lane, queue: TimeQueue[RunRecord]) -> Iterator[Head]:

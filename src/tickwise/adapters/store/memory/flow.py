@@ -78,7 +78,7 @@ class Queues(Duty):
         return self._queues(namespace, sorted(named | held))
 
     def _queues(self, namespace: str, queues: Sequence[str]) -> list[QueueRow]:
-        """These queues as they are now."""
+        """The present rows of these queues."""
         runs = Counter(
             (run.lane.queue, run.state) for run in self._state.runs.values() if run.job.namespace == namespace
         )

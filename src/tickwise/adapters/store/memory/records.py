@@ -32,7 +32,7 @@ from tickwise.ports.store import (
 
 @dataclass(slots=True, kw_only=True)
 class Placed:
-    """Something that may stand in a queue. `place` is its ticket: an entry with another one is stale."""
+    """A record that may stand in a queue. `place` is its ticket: an entry with another one is stale."""
 
     place: int = 0
 

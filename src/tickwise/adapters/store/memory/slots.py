@@ -117,18 +117,18 @@ class Slots:
         return line is None or has_slot(run.limit, len(line.running) + len(line.woken))
 
     def take(self, run: RunRecord, key: str) -> None:
-        """It runs under this key from now on."""
+        """Note that the run has a slot under this key."""
         run.limit_key = key
         self._line(run).running.add(run.run_id)
 
     def wait(self, run: RunRecord, key: str, limit: int) -> None:
-        """It waits for a slot under this key."""
+        """Note that the run waits for a slot under this key."""
         run.limit_key, run.limit, run.blocked = key, limit, True
         line = self._line(run).waiting.setdefault((limit, run.lane.queue), [])
         heapq.heappush(line, (run.ready_since, run.run_id, run))
 
     def drop(self, run: RunRecord) -> Name | None:
-        """It neither runs under its key nor waits any more. The key, if it had a slot or was on its way to one."""
+        """Remove the run from its key's line. The key, if the run had a slot or was woken for one."""
         if run.limit_key is None:
             return None
         name, line = name_of(run), self._line(run)
@@ -168,7 +168,7 @@ class Slots:
         return list(self._lines)
 
     def names_in(self, namespace: str, queue: str) -> Iterable[Name]:
-        """Those that a run of this queue may wait for."""
+        """The keys that a run of this queue may wait for."""
         return [
             name
             for name, line in self._lines.items()

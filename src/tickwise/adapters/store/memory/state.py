@@ -90,7 +90,7 @@ def _default_namespace(now: float) -> NamespaceRow:
 
 
 class State:
-    """Everything that is kept, behind the few moves that keep it consistent."""
+    """The whole content of the store, behind the few moves that keep it consistent."""
 
     def __init__(self, clock: Clock, near_seconds: float) -> None:
         self.clock = clock
@@ -299,7 +299,7 @@ class State:
         return True
 
     def make_now(self, job: JobRecord, new: NewRun) -> bool:
-        """As `make`, due no earlier than now; the time that it is named by stays its nominal time."""
+        """Make a run, due no earlier than now; the time in its name stays its nominal time."""
         nominal = new.due if new.nominal is None else new.nominal
         return self.make(job, new._replace(due=max(new.due, self.now()), nominal=nominal))
 
@@ -414,7 +414,7 @@ class State:
             self.note_completion(ended, succeeded=state is RunState.SUCCESS)
 
     def put_on_record(self, run: RunRecord, ended: EndedRun) -> None:
-        """It comes on record, and is counted."""
+        """Put the end of a run on record, and count it."""
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
 

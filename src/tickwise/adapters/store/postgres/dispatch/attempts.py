@@ -158,7 +158,7 @@ class Attempts(Part):
                 reached[lane] = ready
 
     async def _in_order(self, rows: list[asyncpg.Record], claimer: ClaimCursor, *, fair: bool) -> list[asyncpg.Record]:
-        """As the port orders them; the update returns them as they lie on their pages."""
+        """Order claims as the port says; the update returns them in the order of their pages."""
         rows.sort(key=_ready)
         if fair:
             return rows
@@ -267,7 +267,7 @@ def _starts_others(outcome: Outcome) -> bool:
 
 
 async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> None:
-    """That these start others is to do, if they end in this transaction."""
+    """Record that these runs start others, if they end in this transaction."""
     if outcomes:
         arguments = _columns(outcomes, "run_id", "token")
         succeeded = [outcome.state == _SUCCESS for outcome in outcomes]

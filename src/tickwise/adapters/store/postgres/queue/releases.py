@@ -59,7 +59,7 @@ class Stuck:
         self._until.clear()
 
     def waiting(self, runs: Sequence[UUID], clock: Clock) -> list[UUID]:
-        """Those of these runs that are to be tried now."""
+        """The runs that may be tried now."""
         if not self._until:
             return list(runs)
         now = clock.monotonic()

@@ -71,7 +71,8 @@ async def wake(connection: asyncpg.Connection, ended: Ended, *, apart: bool = Fa
 
 
 async def wake_or_not(connection: asyncpg.Connection, ended: Ended) -> list[Woken]:
-    """As `wake`, outside of any transaction, for what has ended by now: if it fails, the sweep does it."""
+    """Wake as `wake` does, outside of any transaction, for runs that have ended by now. A failure is left to
+    the sweep."""
     if not ended:
         return []
     with contextlib.suppress(Unavailable), translated(writes=True):

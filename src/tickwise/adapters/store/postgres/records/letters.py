@@ -192,7 +192,7 @@ def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Ma
 
 
 async def _take(connection: asyncpg.Connection, settlements: Sequence[Settlement], by: str) -> set[UUID]:
-    """Those that nobody had settled."""
+    """Settle the letters that were unsettled; which these were."""
     rows = await connection.fetch(
         statement("letters_settle"),
         by,
