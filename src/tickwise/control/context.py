@@ -1,5 +1,5 @@
-"""The context that all services of control share: the ports, the time, the active executors, and writing until it is
-sure."""
+"""The context that all services of control share: the ports, the time, the active executors, and writes that are
+repeated until their outcome is known."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ActiveExecutors:
         self._until = float("-inf")
 
     async def functions(self) -> frozenset[str]:
-        """Names. While one caller reads them anew, the others get the old ones."""
+        """The names of the offered functions. While one caller reads them anew, the others get the old ones."""
         return (await self.serving()).functions
 
     async def serving(self) -> Serving:
@@ -105,7 +105,7 @@ class ActiveExecutors:
             now = await self._time.now()
             rows = await self._store.executors.all()
         except (Unavailable, Misconfigured):
-            # It only costs a warning; the write that follows, or came before, tells whether the store is there.
+            # An old list costs only a warning; the write beside this query shows whether the store is there.
             return
         self._rows = tuple(row for row in rows if row.gone_at is None and row.lease_until > now)
         self._serving = Serving(self._rows)

@@ -1,12 +1,12 @@
 """Requests that are answered before the store has them: checked here, sent through the broker, applied by recorders.
 
     POST, PUT, DELETE ──► composed and checked, as if for the store ──► Request ──► broker ──► 202
-                              │ what must be looked up is asked of the store for a moment,
-                              └ else taken from what it said lately; unknown: 503
+                              │ objects that a body names: from the store, within a short time limit,
+                              └ else from the store's last answers; unknown: 503
 
-Invariants: a request that is answered with 202 is with the broker, durably, under an id that the answer names. What can
-be refused at once is refused at once; what cannot be applied later ends as a failed operation (`application`). The same
-request again, under the same `job_id` or Idempotency-Key, has the same ids, whichever process takes it."""
+Invariants: a request that is answered with 202 is with the broker, durably, under an id that the answer names. A
+request that can be refused at once is refused at once; one that cannot be applied later ends as a failed operation
+(`application`). A repeat of a request, under its `job_id` or Idempotency-Key, has the same ids in every process."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ MAX_SENDING_SECONDS: Final = 60.0
 """The longest time from a request's id to its arrival at the broker: its wait in line, and a late confirmation. An id
 that was never sent counts as pending for this time."""
 MAX_PENDING_SECONDS: Final = 7 * 86_400.0
-"""A broker keeps requests about so long; what is older by its id is not pending."""
+"""A broker keeps requests for about this time; a request with an older id is not pending."""
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 
 class BufferedIngest:
-    """Takes requests in through the broker, and tells what of them may not be applied yet."""
+    """Takes requests in through the broker, and knows which of them may not be applied yet."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class BufferedIngest:
         shared_state: SharedState | None,
     ) -> None:
         """`changes` tries a change on the job as it is. `signer` signs requests, so that recorders know that this API
-        took them in. `shared_state` tells other processes of them."""
+        took them in. `shared_state` shows them to other processes."""
         self._context = context
         self._composer = composer
         self._changes = changes
@@ -96,7 +96,7 @@ class BufferedIngest:
             await self._breaker.ask(self._context.time.now)
 
     async def stop(self) -> None:
-        """Send what waits, take nothing more."""
+        """Send the waiting requests, and take no more."""
         await self._sender.stop()
         await self.pendings.stop()
 
@@ -134,8 +134,8 @@ class BufferedIngest:
     async def accept_many(
         self, who: Principal, bodies: Sequence[JobBody | Refused], once: Once | None = None
     ) -> Sequence[PendingRequest | Refused] | None:
-        """Take each job of a batch in. None: one of them is too large. Raises as `accept`, if nothing was taken in or
-        nobody knows."""
+        """Take each job of a batch in. None: one of them is too large. Raises as `accept` if none was taken in,
+        or if this is unknown."""
         name = None if once is None else self._name_of(who, once)
         if name is not None and once is not None:
             self._is_repeat(name, once)
@@ -175,7 +175,7 @@ class BufferedIngest:
         job = composed.job
         operation = job.job_id
         if job.digest is not None:
-            # The same id may come again with another body: that is another operation, with an end of its own.
+            # An id may come again with another body: this is another operation, with an end of its own.
             operation = _id_of(hashlib.sha256(_pack((job.namespace, job.job_id, job.digest))).digest())
             known = self.pendings.own(who.namespace, job.job_id, "create")
             if known is not None and known.digest != job.digest and not await self._is_refused(known):
@@ -185,8 +185,8 @@ class BufferedIngest:
         return pending, self._message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
-        """A create that is repeated after its time has passed (`JobComposer.as_it_was`). Raises the refusal,
-        and `StoreUnavailable` if it may be one and nobody can tell."""
+        """The job of a create that is repeated after its time has passed (`JobComposer.as_it_was`). Raises the refusal
+        of any other create, and `StoreUnavailable` if the store cannot say which of the two it is."""
         if not body.job_id or refusal.pointer not in ("/schedule_time", "/at"):
             raise refusal
         return await self._breaker.ask(lambda: self._composer.as_it_was(who, body, scene, refusal))
@@ -213,7 +213,7 @@ class BufferedIngest:
 
     def _name_of(self, who: Principal, once: Once) -> bytes:
         """The name of a request under an Idempotency-Key, equal in every process and at every repetition. It contains
-        the store's secret name, so that nobody else can compute it and take its ids first."""
+        the store's secret name, so that no client can compute it and take its ids first."""
         return hashlib.sha256(_pack((self._cluster, who.full_name, once.route, once.key))).digest()
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
@@ -227,8 +227,9 @@ class BufferedIngest:
     # ------------------------------------------------------------------------------------------ changes and cancels
 
     async def accept_change(self, who: Principal, job_id: UUID, body: JobBody, text: bytes) -> PendingRequest | None:
-        """Take a change in; `text` is the body as it was sent. Judged by the job as it is, if that can be seen and no
-        other request for it is on its way; else by itself. Raises and answers as `accept`."""
+        """Take a change in; `text` is the body as it was sent. The change is tried on the job as it is, if the
+        store answers and no other request for the job is pending; else the body is checked alone. Raises and answers as
+        `accept`."""
         scene = await self._scene_at_hand(who, (body,))
         if self._is_foreseen(who.namespace, job_id) or not await self._is_judged(who, job_id, body):
             _judge_alone(job_id, body, scene, self._composer.check)
@@ -274,7 +275,8 @@ class BufferedIngest:
         return any(self.pendings.own(namespace, job_id, kind) is not None for kind in ("create", "change"))
 
     async def _must_be_awaited(self, who: Principal, job_id: UUID) -> None:
-        """Raises `NotFound` for a job of an id of ours that would be there by now. Of another id nobody can tell."""
+        """Raise `NotFound` if the id is one of ours and its job would exist by now. With a client's own id, the job may
+        be pending."""
         told = await self.pendings.of_job(who.namespace, job_id, "create")
         if told is None and await self.is_past(job_id):
             raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}")

@@ -1,4 +1,4 @@
-"""Changes of jobs that are there: the fields that were sent, and what that does to the next fires."""
+"""Changes of existing jobs: the fields that were sent, and their effect on the next fires."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMPARED_FIRES: Final = 20
 MAX_AHEAD: Final = 1_000
 """The most occurrences made or skipped ahead of their time that a change of the schedule looks at."""
 MAX_RANGES: Final = 20
-"""And so many of the last records of skips are looked at for one that lasts until after now."""
+"""The most records of past skips that are searched for one that lasts until after now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,11 @@ class ChangeResult:
     after: Sequence[float]
     """… and as they are under the new definition."""
     removed: Sequence[float] = ()
-    """Those of `before` that the new schedule does not name, …"""
+    """The fires of `before` that the new schedule does not have."""
     added: Sequence[float] = ()
-    """… those of `after` that the old one did not, …"""
+    """The fires of `after` that the old schedule did not have."""
     kept: Sequence[float] = ()
-    """… and those of either that both name. So each time of `before` and `after` is in exactly one of the three."""
+    """The fires that both schedules have. Each time of `before` and `after` is in exactly one of the three."""
     warnings: Sequence[str] = ()
     """Effects of the change that may not be meant."""
 
@@ -86,7 +86,8 @@ class JobChanges:
         self._submissions = submissions
         self._links = SequenceLinks(context)
         self._sequencing = asyncio.Lock()
-        """Held from the look at successors until the change that names them is kept: two would not see each other."""
+        """Held from the look at successors until the change that names them is stored: two changes would not see each
+        other."""
 
     async def change(
         self,
@@ -223,7 +224,7 @@ class JobChanges:
         )
         runs = list(await self._context.store.searches.runs(query))
         made = frozenset(round(run.nominal_at, 6) for run in runs if run.state is not RunState.SKIPPED)
-        # One record of many that began before may last until after now.
+        # A record of several skips that began before may last until after now.
         before = replace(query, states=(RunState.SKIPPED,), after=None, before=here, limit=MAX_RANGES)
         runs += await self._context.store.searches.runs(before)
         spans = (
@@ -297,7 +298,7 @@ def _difference(row: JobRow, old: Schedule, changed: Replanned | None, now: floa
 
 
 def _fires(row: JobRow, schedule: Schedule, now: float) -> list[float]:
-    """The next fires of a job as it stands."""
+    """The next fires of a job with its present schedule."""
     if row.status in (JobStatus.CANCELLED, JobStatus.PAUSED):
         return []
     if schedule.type is ScheduleType.ON_DEMAND:

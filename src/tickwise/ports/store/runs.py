@@ -340,8 +340,8 @@ class RunStore(Protocol):
     the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
     is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
     with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot than
-    it said itself, within the same transaction, or by `unblock` later. None does whose queue is on hold; it does when
-    that is over. A woken run loses its reserved slot after 1 s unclaimed, or 5 s claimed but not started. Each call of
+    it said itself, within the same transaction, or by `unblock` later. A run in a queue on hold becomes claimable when
+    the hold is over. A woken run loses its reserved slot after 1 s unclaimed, or 5 s claimed but not started. Each call of
     `unblock` then wakes as many others instead, so that no slot stays empty because of runs that no executor can take.
     A start without a free slot is refused.
 
@@ -361,20 +361,18 @@ class RunStore(Protocol):
     async def add(
         self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
     ) -> bool | Replay:
-        """Make runs of one job that a person asked for, all or none; a due time earlier than the store's now becomes
-        that.
+        """Make runs of one job that a person asked for, all or none. A due time in the past becomes the store's now.
 
-        False: the job is CANCELLED, nothing is made or kept. Raises `NotFound`. A run of an id that exists or ended
-        already is left as it is. The receipt as in `JobStore.add`.
+        False: the job is CANCELLED, nothing is made or kept. Raises `NotFound`. A run whose id is on record already
+        stays as it is. The receipt as in `JobStore.add`.
         """
         ...
 
     async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
-        """Runs that nobody holds and that could be claimed, which have been so for more than `ready_to` and at most
-        `ready_from` seconds of the store's clock; those of higher priority first, within it the earliest ready.
+        """The claimable runs that no executor has claimed for more than `ready_to` and at most `ready_from` seconds of
+        the store's clock; the higher priority first, within a priority the earliest ready.
 
-        For a scheduler that tells executors again of what stayed QUEUED. Costs what the runs of that time cost, however
-        many others there are.
+        A scheduler publishes hints of these runs again. The cost depends on the runs of that time alone.
         """
         ...
 
@@ -389,8 +387,8 @@ class RunStore(Protocol):
         ...
 
     async def unblock(self) -> int:
-        """Make claimable what waits for a run that is no longer there, or for a slot that is free; how many. Any
-        scheduler, at any time. Each job and each key is treated for itself."""
+        """Make the runs claimable that wait for a run that has ended, or for a slot that is free; the number of these
+        runs. Any scheduler may call this at any time. Each job and each key has a transaction of its own."""
         ...
 
     async def get(self, namespace: str, run_id: UUID) -> RunRow | None:

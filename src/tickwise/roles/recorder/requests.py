@@ -1,13 +1,14 @@
 """Brings the requests that an API answered with 202 from the broker to the store.
 
-    batch ──► verified, decoded ──► the applier ──► counted; marks are told to the store
-                 └── not one of ours ──► parked
+    batch ──► verified, decoded ──► the applier ──► counted; marks are written to the store
+                 └── not one of ours ──► dead-letter topic
 
-Invariant: nothing is said done that is not applied or parked. The meaning of a request is the applier's
-(`control.buffered.application`), which the composition root hands in.
+Invariant: a delivery is done only when it is applied, or in the dead-letter topic. The applier
+(`control.buffered.application`), which the composition root hands in, defines the meaning of a request.
 
 A mark is a message without content. Each recorder sends one to every partition each second; when it comes back, all
-that was sent before it is applied, and the store is told so. By that readers tell what is pending from what is absent.
+requests that were sent before it are applied, and the recorder writes the mark's time to the store. By that time a
+reader can tell a pending request from an absent one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Applied(Telemetry, Protocol):
     """The reports of the request recorder to the metrics."""
 
     def applied(self, *, done: int, failed: int) -> None:
-        """Requests that were applied, and such as could not be."""
+        """Count requests that were applied, and requests that failed."""
         ...
 
 
@@ -105,7 +106,7 @@ class RequestsRecorder(Recorder):
         await self._put_marks(batch, busy=bool(requests))
 
     async def _readable(self, batch: Sequence[Delivery]) -> list[Request]:
-        """The requests that an API made; what is none is put aside. Marks are no requests."""
+        """The requests of a batch that pass the check; the others go to the dead-letter topic. A mark is no request."""
         requests: list[Request] = []
         wrongs: list[tuple[Delivery, Exception]] = []
         unsigned = 0

@@ -1,12 +1,12 @@
 """Applies messages of the broker to the store, in batches: the frame of every recorder, and the recorder of results.
 
     take ──► apply ──► done
-      ▲        ├── Unavailable: the same batch again, for as long as it takes; nothing is said done
-      │        └── any other error: one by one; a message that fails alone is parked, and the others go on
+      ▲        ├── Unavailable: the same batch again, without a limit of tries; nothing is confirmed
+      │        └── any other error: one by one; a message that fails alone becomes a dead letter, the others go on
       └── from the last message that was confirmed, by the next member that has the partition
 
-Invariants: no message is confirmed that is not applied or parked; applying twice is applying once, since a recorder
-that stood still for too long, or died, had what it held taken over.
+Invariants: a message is confirmed only after it is applied or written as a dead letter. Applying is idempotent, because
+the messages of a recorder that died, or stood still for too long, are applied again by another one.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from tickwise.roles.shared.signatures import RefusalReason, ResultCheck, Unverif
 TAKE_SECONDS: Final = 1.0
 """The wait for the first message."""
 MAX_RESULTS: Final = 200
-"""Messages with results that are applied at once: each bears what one executor gathered in a few milliseconds."""
+"""Messages with results that are applied at once: each holds the outcomes of one executor in a few milliseconds."""
 VERIFIED_AT_ONCE: Final = 50
 """Messages that are verified in one turn of the loop: some 5 ms."""
 MAX_OUTCOMES: Final = 2_000
-"""Outcomes in one transaction, as executors tell them."""
+"""Outcomes in one transaction, as many as an executor writes at once."""
 MAX_REMEMBERED: Final = 10_000
-"""Executors of which is remembered how far their results are applied; of others the store is asked."""
+"""The executors whose last applied message number is remembered; for any other executor the store is asked."""
 EXECUTORS_AT_ONCE: Final = 4
-"""Of so many executors results are applied at the same time: a transaction each, which waits for the disk."""
+"""The executors whose results are applied at the same time: a transaction each, which waits for the disk."""
 
 logger = structlog.get_logger("tickwise.recorder")
 
 
 class Recorder(Service):
-    """The frame of a recorder. A subclass tells how to apply a batch."""
+    """The frame of a recorder. A subclass applies a batch."""
 
     name = "recorder"
 
@@ -65,12 +65,12 @@ class Recorder(Service):
         self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
         self._batch: Sequence[Delivery] = ()
         self._rejected: list[Delivery] = []
-        """Of the same take: put aside, and not yet said done."""
+        """Dead letters of the present take that are not confirmed yet."""
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
-        """Bring all of these into the store; in their order, as far as that matters. May be asked for the same again.
+        """Apply a batch to the store, in order as far as the order matters. The same batch may be applied again.
 
-        Raises `Unavailable`: later. `UnreadableMessage`, or any other error: one of them cannot be applied.
+        Raises `Unavailable`: try again later. `UnreadableMessage`, or any other error: one message cannot be applied.
         """
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class Recorder(Service):
         await self._consumer.stop()
 
     async def step(self, wait_seconds: float = TAKE_SECONDS) -> float:
-        """Apply what is there, or comes within this time, or could not be applied before."""
+        """Apply the rest of the last take, or the messages that are there or come within this time."""
         if not self._batch and not self._rejected:
             self._batch = await self._consumer.take(self._most, wait_seconds)
         if self._batch:
@@ -114,14 +114,14 @@ class Recorder(Service):
         await self._write_dead_letters([(delivery, wrong)])
 
     async def _write_dead_letters(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
-        """Put these aside in one send: a client that can write the channel can fill it with them."""
+        """Write dead letters in one send: a client that can write to the channel can fill it with unreadable messages."""
         if not wrongs:
             return
         await self._dead_letters.write_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])
         for _, wrong in wrongs:
             if isinstance(wrong, Unverified):
                 self._telemetry.unverified(self._channel.name, wrong.reason)
-        # Once is enough: the rest of its batch may be tried again for long.
+        # Not written twice: the rest of the batch may be tried again for long.
         parked = [delivery for delivery, _ in wrongs]
         self._rejected += parked
         gone = {id(delivery) for delivery in parked}
@@ -137,7 +137,7 @@ def _said(wrong: Exception) -> str:
 
 
 class ResultsRecorder(Recorder):
-    """Applies how attempts ended, and tells their executors so."""
+    """Applies the outcomes of attempts, and confirms them to their executors."""
 
     def __init__(
         self,
@@ -149,12 +149,12 @@ class ResultsRecorder(Recorder):
         telemetry: Telemetry,
         check: ResultCheck | None = None,
     ) -> None:
-        """`check` verifies who made a message; None: nobody does, for tests."""
+        """`check` verifies the maker of a message; None: no check, for tests."""
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=MAX_RESULTS)
         self._marked = store.marks
         self._check = check
         self._applied: dict[int, int] = {}
-        """By executor, the number up to which all is applied or settled; those that were heard of last."""
+        """The number of the last message before which all are applied or settled, by executor; the latest executors."""
         self._writer = OutcomeWriter(store.attempts, telemetry, signals)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
@@ -204,7 +204,7 @@ class ResultsRecorder(Recorder):
             executor = message.executor
             known = marks.get(executor, self._applied.pop(executor, None))
             if known is None or message.number > max(known, message.since - 1) + 1:
-                # What is remembered may be old: another recorder may have had this executor's partition meanwhile.
+                # The remembered number may be old: another recorder may have had this executor's partition meanwhile.
                 marked = await self._marked.get(MarkedChannel.RESULTS, [executor])
                 known = max(known or 0, int(marked.get(executor, 0)))
             known = max(known, message.since - 1)

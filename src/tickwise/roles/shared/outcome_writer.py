@@ -42,13 +42,14 @@ class OutcomeWriter:
         self._signals = signals
 
     async def write(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
-        """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
+        """Write outcomes to the store; the ids of the refused runs. An outcome that cannot be stored does not stop the
+        others of its batch."""
         if not outcomes:
             return []
         begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason in BEGUN_UNTOLD]
         if begun:
-            # Perhaps the store does not know that they had begun: they were stopped while it was away, or it was set
-            # back since. It must, or the next attempt would bear the same number.
+            # The store may not know that these attempts began: they were stopped while it was away, or it was set back
+            # since. Without the start on record the next attempt would have the same number.
             await self._attempts.start(executor, begun)
         try:
             return await self._attempts.finish(executor, outcomes)
@@ -60,8 +61,8 @@ class OutcomeWriter:
         return [*await self.write(executor, outcomes[:half]), *await self.write(executor, outcomes[half:])]
 
     async def _write_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
-        """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong.
-        The completion step reads whether its job names others that go on from a failure."""
+        """End the run of an outcome that cannot be stored as FAILED with the error, for the executor must not hold the
+        run for ever. The completion step reads whether the job starts others after a failure."""
         ended = max(outcome.started, outcome.ended)
         plain = Outcome(
             outcome.run_id, outcome.token, _FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
@@ -72,14 +73,14 @@ class OutcomeWriter:
             return [outcome.run_id]
 
     def count(self, outcomes: Sequence[Outcome], refused: Sequence[UUID]) -> None:
-        """Say what became of a batch."""
+        """Count the results of a batch, and log the refused runs."""
         if refused:
             logger.warning("outcomes_refused", runs=[str(run) for run in refused][:20], count=len(refused))
             self._telemetry.refused(len(refused))
             stale = set(refused)
             outcomes = [outcome for outcome in outcomes if outcome.run_id not in stale]
         states = [outcome.state for outcome in outcomes]
-        # What never began has no start, and took no time.
+        # An attempt that never began has no start, and took no time.
         seconds = [outcome.ended - (outcome.started or outcome.ended) for outcome in outcomes]
         # An id begins with the milliseconds of its nominal time, so nothing more need be carried here.
         all_well = states.count(_SUCCESS) == len(states)
