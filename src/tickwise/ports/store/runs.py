@@ -336,21 +336,21 @@ class RunStore(Protocol):
     ALLOW starts at once and counts as unfinished for all others; so does a fire made with ALLOW before its job was
     changed.
 
-    **Limits.** After its overlap, a start that bears a `Gate` is settled too. With a `limit_key`: if as many runs of
-    the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
-    is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
-    with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot than
-    it said itself, within the same transaction, or by `unblock` later. A run in a queue on hold becomes claimable when
-    the hold is over. A woken run loses its reserved slot after 1 s unclaimed, or 5 s claimed but not started. Each call of
-    `unblock` then wakes as many others instead, so that no slot stays empty because of runs that no executor can take.
-    A start without a free slot is refused.
+    **Limits.** After its overlap, a start with a `Gate` is settled too. With a `limit_key`: if as many runs of the
+    namespace as its `limit` are RUNNING with that key, its start is refused as above, and the run waits: QUEUED,
+    blocked, not claimable. (A run that a lost executor held counts until it is freed: RUNNING runs are looked up, and
+    no counter goes up and down.) When a run with that key is RUNNING no longer, the earliest waiting runs by (ready,
+    run id) become claimable, each while fewer runs have a slot than its own limit, within the same transaction, or by
+    `unblock` later. A run in a queue on hold becomes claimable when the hold is over. A woken run loses its reserved
+    slot after 1 s unclaimed, or 5 s claimed but not started. Each call of `unblock` then wakes as many other runs, so
+    that no slot stays empty because of runs that no executor can take. A start without a free slot is refused.
 
-    With a `rate_key`: each start is given a slot: now, or `rate_gap_seconds` after the last start under that key, or
-    after the last slot that an active run has under it, whichever is latest. So the slot of a run that ends before it
-    begins is free again. If its slot is now, it starts; if not, its start is refused and it waits, QUEUED and claimable
-    from its slot on, which is its own: the start after it does not ask for another one, unless it names another key, or
-    is late by more than `rate_gap_seconds` and another start under that key came less than that ago (that of a further
-    attempt does). Waiting for a slot is no attempt.
+    With a `rate_key`: each start gets a slot in time: the latest of now, `rate_gap_seconds` after the last start under
+    that key, and `rate_gap_seconds` after the last slot of an active run under that key. The slot of a run that ends
+    before its start is thus free again. A run whose slot is now starts. Any other start is refused, and the run waits,
+    QUEUED and claimable from its slot on. The run keeps this slot: its next start gets a new one only if it names
+    another key, or if it is late by more than `rate_gap_seconds` and another start under that key came less than that
+    ago (the start of a further attempt gets a new one, too). Waiting for a slot is no attempt.
 
     **Queues on hold** (`QueueStore.hold`): no run of theirs is claimed, and none starts whose start is recorded first
     (guarded, overlap still open, a gate, an `on_unknown` other than RERUN). Of all others the task is under way.

@@ -114,7 +114,7 @@ class Recorder(Service):
         await self._write_dead_letters([(delivery, wrong)])
 
     async def _write_dead_letters(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
-        """Write dead letters in one send: a client that can write to the channel can fill it with unreadable messages."""
+        """Write dead letters in one send: a client that can write to the channel can fill it with bad messages."""
         if not wrongs:
             return
         await self._dead_letters.write_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])
