@@ -89,6 +89,7 @@ MEANINGS = {
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
     "last_administrator": "The installation would have no administrator any more. Make another one first.",
+    "namespace_closing": "The namespace is closing and takes no new jobs. Open it again, or use another one.",
     "namespace_exists": "There is a namespace of this name with other settings. Change it, or take another name.",
     "namespace_needed": "The namespace `default` is always there.",
     "namespace_not_empty": "The namespace is not closing, or still holds jobs, keys or members. Close it and remove"

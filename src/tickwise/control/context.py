@@ -4,13 +4,15 @@ repeated until their outcome is known."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import UUID
 
 from tickwise.domain.errors import Misconfigured, NotFound, Unavailable
-from tickwise.domain.model import Principal
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.namespaces import NamespaceState, namespace_closing
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import ExecutorRow, JobRow, Receipt, RunRow, Store
 from tickwise.ports.store.searches import Searches
@@ -23,6 +25,9 @@ EXECUTORS_FRESH_SECONDS: Final = 2.0
 TIME_FRESH_SECONDS: Final = 10.0
 """The time for which our own clock carries the store's on before it is read again: a machine's clock drifts by less
 than a millisecond meanwhile."""
+NAMESPACES_FRESH_SECONDS: Final = 4.0
+"""The greatest age of a namespace's known state."""
+NAMESPACES_MAX: Final = 10_000
 DEAD_LETTER_SECONDS: Final = 30 * 86_400.0
 """A dead letter waits so long for a person."""
 
@@ -111,6 +116,33 @@ class ActiveExecutors:
         self._serving = Serving(self._rows)
 
 
+class NamespaceStates:
+    """The states of namespaces, `NAMESPACES_FRESH_SECONDS` old at most. `default` is always open."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._closing: dict[str, tuple[float, bool]] = {}
+        """Until when each answer counts, on the monotonic clock, and the answer."""
+
+    async def check_open(self, name: str) -> None:
+        """Raises `Conflict`, code `namespace_closing`, for a namespace that takes nothing new. While the store is away,
+        the last answer counts."""
+        if name == DEFAULT_NAMESPACE:
+            return
+        until, closing = self._closing.get(name, (0.0, False))
+        now = self._clock.monotonic()
+        if until <= now:
+            with suppress(Unavailable):
+                row = await self._store.namespaces.get(name)
+                closing = row is not None and row.state is NamespaceState.CLOSING
+                if len(self._closing) >= NAMESPACES_MAX:
+                    self._closing.clear()
+                self._closing[name] = (now + NAMESPACES_FRESH_SECONDS, closing)
+        if closing:
+            raise namespace_closing(name)
+
+
 class ControlContext:
     """The ports of every service. The caller of each method, a `Principal`, is an argument of that method."""
 
@@ -141,6 +173,7 @@ class ControlContext:
         self.runs_kept_seconds = runs_kept_seconds
         self.dead_letter_seconds = dead_letter_seconds
         self.time = StoreTime(store, clock)
+        self.namespaces = NamespaceStates(store, clock)
         self.executors = ActiveExecutors(store, clock, self.time)
 
     async def surely(self, write: Callable[[], Awaitable[T]]) -> T:

@@ -84,6 +84,25 @@ async def test_a_namespace_is_changed_closed_and_removed(here: World) -> None:
     assert ["default", "team-b"] == [each["name"] for each in listed]
 
 
+async def test_a_closing_namespace_takes_no_new_jobs(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By any way of creating one; what is there can be changed, and once it is open again all goes on."""
+    monkeypatch.setattr("tickwise.control.context.NAMESPACES_FRESH_SECONDS", 0.0)
+    job = {"name": "a", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}}
+    key = await key_for(here, role="developer", namespaces=["team-a"])
+    job_id = (await ask(here, key, "POST", "/jobs", json=job)).json()["job_id"]
+    for state, status in (("closing", 409), ("active", 201)):
+        changed = await ask(here, ADMIN_KEY, "PATCH", "/namespaces/team-a", json={"state": state})
+        assert 200 == changed.status_code, changed.text
+        made = await ask(here, key, "POST", "/jobs", json=job)
+        assert status == made.status_code, made.text
+        batch = await ask(here, key, "POST", "/jobs:batch", json=[job])
+        put = await ask(here, key, "PUT", f"/jobs/by-key/{state}", json=job)
+        assert ((409, 409) if status == 409 else (200, 201)) == (batch.status_code, put.status_code), batch.text
+        if status == 409:
+            assert "namespace_closing" == made.json()["code"]
+        assert 200 == (await ask(here, key, "PUT", f"/jobs/{job_id}", json={"name": state})).status_code
+
+
 async def test_an_administrator_of_one_namespace_sees_and_names_that_one_alone(here: World) -> None:
     """The state, and other namespaces, are not theirs."""
     key = await key_for(here, role="admin", namespaces=["team-a"])

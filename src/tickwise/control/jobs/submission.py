@@ -104,6 +104,7 @@ class Submissions:
         self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
     ) -> Submitted | Replay:
         """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
+        await self._context.namespaces.check_open(who.namespace)
         composed = await self._composer.compose(who, body)
         job = composed.job
         submitted = Submitted(job.job_id, composed.warnings)
@@ -135,6 +136,7 @@ class Submissions:
         Bodies that could not even be read are handed in as their refusals, so that the answer keeps their places.
         An atomic batch with a refusal in it stores nothing; its answer tells what is wrong with which.
         """
+        await self._context.namespaces.check_open(who.namespace)
         verdicts, jobs = await self._composed(who, bodies)
         if atomic and len(jobs) < len(verdicts):
             return verdicts

@@ -64,6 +64,14 @@ def namespace_not_empty(name: str) -> Conflict:
     )
 
 
+def namespace_closing(name: str) -> Conflict:
+    """The error of a new job in a namespace that is closing."""
+    return Conflict(
+        f"the namespace {name} is closing and takes no new jobs; open it again, or use another one",
+        code="namespace_closing",
+    )
+
+
 def check_closing(row: NamespaceRow) -> None:
     """Raises `Conflict`, code `namespace_needed`, for closing the namespace `default`."""
     if row.name == DEFAULT_NAMESPACE and row.state is NamespaceState.CLOSING:
