@@ -233,7 +233,7 @@ class Connection(HttpToolsProtocol):
                 self._in_body_still(body_bytes)
 
     def shutdown(self) -> None:
-        """As uvicorn does, but wait for nobody who has had a last answer."""
+        """Shut down as uvicorn does, but do not wait for clients that have had their last answer."""
         if self._reading or self._last_words is not None:
             super().shutdown()
         else:
@@ -327,7 +327,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.waiting_for_100_continue = version != "1.0"
 
     def _check(self, version: str) -> None:
-        """Refuse a head that somebody else could read in another way."""
+        """Refuse a head that another HTTP parser could read in another way."""
         if version not in ("1.1", "1.0"):
             raise HttpVersionUnsupported(version)
         headers = dict(self.headers)
@@ -391,7 +391,7 @@ class Connection(HttpToolsProtocol):
             self._lookup.cancel()
 
     def on_response_complete(self) -> None:
-        """As uvicorn does, without a timer for each answer."""
+        """Complete the answer as uvicorn does, without a timer for each answer."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -488,7 +488,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
 
     def _look_at_body(self, passed: float) -> None:
-        """A body has a grace, and after it a least rate; time in which we do not read it counts for nobody."""
+        """A body has a grace, and after it a least rate; the time in which we do not read does not count."""
         rate = self._limits.body_bytes_per_second
         if not rate or self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return

@@ -176,7 +176,7 @@ class Endpoint:
 
     @property
     def is_open(self) -> bool:
-        """Anybody may use it."""
+        """True if the endpoint needs no sign-in."""
         return not self.permissions and not self.signed_in
 
     @property

@@ -25,7 +25,7 @@ from tickwise.ports.store import StoreStats
 
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0
-"""Anybody may ask for readiness, so asking often must not load the store."""
+"""Readiness is open to all clients, so frequent requests must not load the store."""
 MAX_STATS_SECONDS: Final = 5.0
 """A load balancer gives up soon, and a frozen store gives no answer at all."""
 
@@ -72,7 +72,7 @@ class HealthRoutes:
         return answer(200, Health(status="alive"))
 
     async def ready(self, _call: Call) -> Reply:
-        """The store answers, timers fire in time, and due runs have somebody to run them."""
+        """The store answers, timers fire in time, and an executor can run each due run."""
         if self._accepts is not None:
             self._accepts()
         try:

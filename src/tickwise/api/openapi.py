@@ -129,7 +129,7 @@ _SUCCESS: Final = {200: "Done.", 201: "Created.", 202: "Accepted, and not done y
 
 
 def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endpoint:
-    """The endpoint that gives the description; it is made once, when somebody asks for it."""
+    """The endpoint that gives the description; the description is made once, at the first request."""
     made: list[bytes] = []
 
     async def description(_call: Call) -> Reply:

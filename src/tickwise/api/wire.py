@@ -282,7 +282,7 @@ class RunView(msgspec.Struct, kw_only=True):
     paced: bool
     """It has a slot under its rate limit, at `ready_time`, and has not yet begun."""
     cancel: CancelView | None
-    """That it is, or was, asked to stop."""
+    """The request to stop the run, if there was one."""
     occurrences: int
     """Of a SKIPPED one: how many occurrences it stands for."""
     until: Instant | None
@@ -301,9 +301,10 @@ class PayloadSource(StrEnum):
     RUN = "run"
     """Its own: it was made with it, or for it."""
     JOB = "job"
-    """That of its job."""
+    """The payload of its job."""
     JOB_CHANGED = "job_changed"
-    """That of its job as it is now; somebody wrote to the job since the run began, which may have received another."""
+    """The present payload of its job. The job was changed after the run began, so the run may have received another
+    payload."""
 
 
 class RunDetailView(RunView, kw_only=True):
@@ -317,7 +318,7 @@ class RunDetailView(RunView, kw_only=True):
     payload_from: PayloadSource | None
     attempts: list[AttemptView]
     warnings: Sequence[str]
-    """Of a run that waits: what nobody has that it needs."""
+    """Of a waiting run: its needs that no executor meets."""
 
 
 PAYLOAD_BYTES_SHOWN: Final = 65_536

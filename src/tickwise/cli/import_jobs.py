@@ -20,9 +20,9 @@ from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.sdk.client import Client, ProblemError
 
 MAX_JOBS: Final = 10_000
-"""As many as the server takes in one transaction."""
+"""The most jobs that the server takes in one transaction."""
 MAX_BYTES: Final = 32 << 20
-"""And as much."""
+"""The most bytes that the server takes in one transaction."""
 MAX_ROUNDS: Final = 5
 """Others may take or leave keys between two of our requests."""
 REFUSALS_SHOWN: Final = 20

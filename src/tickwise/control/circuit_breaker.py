@@ -1,10 +1,11 @@
-"""An API that buffers requests, without the store: everybody is told quickly that it is away, and what it said counts.
+"""The circuit breaker between a buffering API and the store: while the store is away, calls fail quickly, and the
+store's last answers count.
 
     ask(call) ──┬─ the store answered a moment ago ──► call, for at most `ASK_SECONDS`
                 └─ it did not ──────────────────────► StoreUnavailable at once; every `AWAY_SECONDS` one caller tries
 
-Invariants: no request waits longer than `ASK_SECONDS` for a store that is away. The memory is bounded by number
-and by bytes, and counts for `STALE_SECONDS` after the store last said it.
+Invariants: no request waits longer than `ASK_SECONDS` for a store that is away. The memory is bounded by number and by
+bytes, and an answer counts for `STALE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.clock import Clock
 
 ASK_SECONDS: Final = 5.0
-"""A store that is well answers in a thousandth of it."""
+"""A healthy store answers in a thousandth of this time."""
 AWAY_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 900.0
-"""The store's last answers on keys, tasks, calendars and successors count so long while it is away, and no longer: a
-key that was taken away in the meantime works until then."""
+"""The store's last answers on keys, tasks, calendars and successors count for this time while the store is away: a key
+that is revoked meanwhile works until then."""
 MAX_REMEMBERED: Final = 10_000
 MAX_REMEMBERED_BYTES: Final = 16 << 20
 

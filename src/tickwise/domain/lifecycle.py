@@ -105,7 +105,7 @@ del S, E
 
 FINAL: Final = frozenset(RunState) - {state for state, _ in MOVES}
 HELD: Final = frozenset({RunState.DISPATCHED, RunState.RUNNING})
-"""States in which an executor holds the run; in the others of an active run its holder is nobody."""
+"""States in which an executor holds the run; in every other active state the run has no holder."""
 
 CODES: Final[Mapping[RunState, int]] = MappingProxyType({state: number for number, state in enumerate(RunState, 1)})
 STATES: Final[Mapping[int, RunState]] = MappingProxyType({number: state for state, number in CODES.items()})

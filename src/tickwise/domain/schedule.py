@@ -107,7 +107,7 @@ class Schedule:
     seed: bytes = b""
     """The job's id: from it follow the places of `H` and of jitter."""
     planned_at: float | None = None
-    """Since when it counts: what a clock skipped before is nobody's loss. None: always."""
+    """The begin of the schedule: times that a clock skipped before it are not reported as lost. None: no such begin."""
     _line: cron.Cron | None = field(default=None, init=False, repr=False, compare=False)
     _grid: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
     _simple: bool | None = field(default=None, init=False, repr=False, compare=False)

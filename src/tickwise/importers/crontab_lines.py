@@ -33,7 +33,7 @@ USERS: Final = frozenset(
 """Users that are on many machines, and no programs."""
 
 NEVER_PROGRAMS: Final = frozenset({"root", "www-data", "nobody", "postgres", "ubuntu", "vagrant", "ec2-user", "toor"})
-"""Those of them that no machine has as a command, too: where one stands as such, a user was meant."""
+"""The users that are a command on no machine: in the place of a command, such a word is a user."""
 
 PROGRAMS: Final = frozenset(
     {

@@ -90,7 +90,7 @@ class _Program(NamedTuple):
 
     arguments: Sequence[Words]
     variables: Mappings[str, Words]
-    """Those whose value the manifest says."""
+    """The variables with a value in the manifest."""
     folder: str | None
 
 

@@ -45,11 +45,11 @@ class Passed(NamedTuple):
 
     allowed: bool
     remaining: int
-    """That would be taken now."""
+    """The number of further requests that would be allowed now."""
     reset_seconds: float
-    """Until all of the burst is there again."""
+    """The time until the whole burst is available again."""
     retry_seconds: float
-    """0 if it was allowed; else until the next one will be, if nobody else comes before it."""
+    """0 if the request was allowed; else the time until the next one will be allowed, if no other comes first."""
 
 
 class RateLimits(Protocol):

@@ -56,9 +56,9 @@ class Restored:
     queued: int
     retrying: int
     held: int
-    """Runs that executors hold, by the word of the store."""
+    """Runs that executors hold, as the store has it."""
     executors: int
-    """They have one lease to answer; what they held runs again if they do not, or goes by `on_unknown`."""
+    """The executors that have one lease to answer. The runs of one that does not run again, or go by `on_unknown`."""
     jobs: int
     """With occurrences in the past."""
     runs: int

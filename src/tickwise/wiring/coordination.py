@@ -40,11 +40,11 @@ class Coordination:
     signals: Signals
     shared_state: SharedState
     limits: RateLimits | None
-    """None: nobody is held to a pace."""
+    """None: no rate limit."""
     api_processes: ApiProcessCount
-    """The processes of the API, among whom a limit is shared where it cannot be counted together."""
+    """The processes of the API, which share a limit if they cannot count requests together."""
     are_apart: bool = False
-    """They stay reachable while the store is not, and cost it nothing."""
+    """True if they stay reachable while the store is away, and put no load on the store."""
 
 
 @contextlib.asynccontextmanager

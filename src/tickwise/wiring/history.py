@@ -80,7 +80,7 @@ class _Sum:
     counts: Counter[str] = field(default_factory=Counter)
     ended: bool = False
     jobs: set[UUID] = field(default_factory=set)
-    """Those with a run."""
+    """The jobs with a run."""
     unseen: list[str] = field(default_factory=list)
     """The checks that this period cannot answer."""
 

@@ -22,7 +22,7 @@ class HoldView(msgspec.Struct, kw_only=True):
 
     start: Instant | None = msgspec.field(name="from")
     until: Instant | None
-    """Null: until somebody resumes it."""
+    """Null: until a person resumes the queue."""
     reason: str | None
     by: str
     asked_at: Instant | None

@@ -1,4 +1,4 @@
-"""One page of an operation over many things: what is found is carried out, what cannot be is told.
+"""One page of an operation over many subjects: each is carried out, or listed with its refusal.
 
     OperationRow(kind, request, cursor) ──page──► Page(cursor, done, refused, problems)
                                                     └─► the caller puts it on record (`operations.step`), or does not

@@ -29,7 +29,7 @@ class Because(StrEnum):
     LATE_SCHEDULER_AWAY = "late_scheduler_away"
     LATE_STORE_AWAY = "late_store_away"
     LATE_SCHEDULER_BEHIND = "late_scheduler_behind"
-    """Schedulers were there, as far as anybody noticed, and made its run late."""
+    """Schedulers were active, as far as the record shows, and made its run late."""
     LATE_OVERLAP = "late_overlap"
     """It waited for an earlier run of its job."""
     LATE_NO_EXECUTOR = "late_no_executor"
@@ -38,7 +38,7 @@ class Because(StrEnum):
     LATE_PRIORITY = "late_priority"
     """Runs of higher priority went first."""
     LATE_EXECUTORS_BUSY = "late_executors_busy"
-    """They had no free slot, or its queue was on hold, which is forgotten when it is over."""
+    """The executors had no free slot, or the queue was on hold; a hold that is over leaves no record."""
     LATE_EXECUTORS_LEFT = "late_executors_left"
     """The executors that could take it were stopping, or were lost, before one of them took it."""
     LATE_LIMITED = "late_limited"
@@ -58,7 +58,7 @@ class Because(StrEnum):
     FAILED = "failed"
     """Its last attempt failed, and there is no further one."""
     DEAD_LETTER = "dead_letter"
-    """It failed for good, and what is to become of it is for a person to say, or was said."""
+    """It failed for good, and its dead letter waits for a person, or is settled."""
     LAST_RUN_FAILED = "last_run_failed"
     RETRIED = "retried"
     """It began on time, and an attempt failed."""
@@ -211,13 +211,13 @@ class RunFacts:
     schedule: Schedule | None = None
     rules: ScheduleRules | None = None
     function: str | None = None
-    """That it runs, if it runs one."""
+    """The name of the task's function; None: the task is no function."""
     incidents: Sequence[Incident] = ()
     """Absences that touch the time from its nominal time to its first start, or to now."""
     circuits: Sequence[Incident] = ()
     """Of an http task: when the circuit of its host was open in that time."""
     executors: Sequence[ExecutorRow] = ()
-    """That lived meanwhile."""
+    """The executors that were alive in that time."""
     active: Sequence[ExecutorRow] = ()
     earlier: Sequence[RunRow] = ()
     """Runs of the job with a smaller id, the newest first."""

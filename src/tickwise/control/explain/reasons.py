@@ -573,7 +573,7 @@ def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
 
 
 def _still_paused(facts: RunFacts) -> dict[str, Any]:
-    """The person who paused it, while that pause goes on; afterwards nobody keeps the name."""
+    """The person who paused the job, while that pause lasts; the name is not kept afterwards."""
     job = facts.job
     if job is None or job.paused_at is None or job.paused_at > facts.run.nominal_at:
         return {}

@@ -67,7 +67,7 @@ class SequenceLinks:
         check_sequence(row.job_id, row.name, fields=steps._asdict(), graph=graph)
 
     async def _take_back(self, row: JobRow, old: Steps, new: Steps) -> None:
-        """Make the steps again what they were, unless somebody made other ones of them meanwhile."""
+        """Restore the old steps, unless another change has replaced the new ones meanwhile."""
         for _ in range(RACES_MAX):
             change = with_steps(row, old)
             try:

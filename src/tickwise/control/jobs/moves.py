@@ -71,8 +71,8 @@ class JobMoves:
         plan: Callable[[JobRow, float], JobMove | None],
         if_version: int | None,
     ) -> JobRow:
-        """Carry out what `plan` makes of the job as it is; made anew if somebody changed the job meanwhile, unless
-        only one version will do."""
+        """Carry out the move that `plan` makes for the present job. If the job changed meanwhile, plan again, unless
+        `if_version` names one version."""
         for _ in range(RACES_MAX):
             row = await self._context.job(who, job_id)
             check_version(row, if_version)

@@ -36,13 +36,13 @@ CHANGED: Final = "the schedule was changed before they could run"
 
 
 class Ahead(NamedTuple):
-    """Times to come of which something is on record. A new schedule that names them too leaves that as it is, and its
-    timer begins after them: if it stood before one, the name of a record of several could be taken already."""
+    """Coming times with a record. A new schedule that also names such a time leaves the record as it is, and its timer
+    begins after these times: a timer before one could make a record whose name is in use."""
 
     skipped: Collection[tuple[float, float]] = ()
     """The first and the last of each record."""
     made: Collection[float] = ()
-    """Those that are runs already: a scheduler makes them a moment before."""
+    """The times that are runs already: a scheduler makes a run a moment before its time."""
 
 
 def silence() -> Replan:

@@ -96,7 +96,7 @@ def check_texts(body: JobBody) -> None:
 
 
 def check_calendars(uses: Sequence[CalendarUse], known: Collection[str]) -> None:
-    """Refuse a calendar that is not there: the job would run as if nobody had named it."""
+    """Refuse a missing calendar: the job would run as if without one."""
     for place, use in enumerate(uses):
         if use.name not in known:
             raise Invalid(

@@ -212,7 +212,8 @@ class Submissions:
         return added
 
     def _stored(self, jobs: Sequence[NewJob], added: Sequence[Added]) -> None:
-        """Tell of the jobs that are there now. Asks nobody and cannot fail: it would make a failure of a success."""
+        """Announce stored jobs. Calls no service and cannot fail, because an error here would turn a success into a
+        failure."""
         # One that is repeated may be new, too: the first answer may have been lost.
         wake_for(self._context, [job for job, result in zip(jobs, added, strict=True) if result in _THERE])
         if self._counters is not None:

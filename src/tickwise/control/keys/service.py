@@ -212,7 +212,8 @@ def _permissions(body: KeyBody) -> frozenset[str]:
 
 
 def _check_given(who: Principal, permissions: frozenset[str], namespace: str, body: KeyBody) -> None:
-    """Raises `Forbidden` unless the caller has the permissions in that namespace: nobody makes a stronger key."""
+    """Raises `Forbidden` unless the caller has the permissions in that namespace: no principal makes a key with more
+    permissions than its own."""
     mine = who.scopes if namespace == who.namespace else who.everywhere
     if contains(mine, permissions):
         return

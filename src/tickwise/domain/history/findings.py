@@ -43,7 +43,7 @@ class FindingKind(StrEnum):
     FAILED_SUBMIT = "failed-submit-took-effect"
     """A client was told that nothing was done, and there is a run."""
     PHANTOM_EXECUTION = "phantom-execution"
-    """A task ran that nobody had asked for or claimed."""
+    """A task ran without a request or a claim."""
     SUCCESS_WITHOUT_EXECUTION = "success-without-execution"
     """A success is on record that no execution of that attempt reached."""
     TOO_MANY_ATTEMPTS = "too-many-attempts"
@@ -65,7 +65,7 @@ class FindingKind(StrEnum):
     SUCCESSOR_MISSING = "successor-missing"
     """The successor of a run is missing."""
     STORE_SET_BACK = "store-set-back"
-    """The database lost what it had acknowledged: records of that time are missing, and nobody can say which."""
+    """The database lost acknowledged writes: unknown records of that time are missing."""
     SUCCESSOR_DOUBLED = "successor-doubled"
     """The successor of a run was made twice."""
 
@@ -99,7 +99,7 @@ class HistoryVerdict:
     """`runs`, `operations`, `changes`, `executions`, `targets`, `re_executions`, `re_executions_allowed` (if faults
     were told), `zombie_overlaps`, `stale_refused`; and how many findings of each kind."""
     unseen: tuple[str, ...] = ()
-    """The checks that this history cannot answer, because nobody watched: a sentence each."""
+    """The checks that this history cannot answer, because no observer recorded the facts: a sentence each."""
 
     @property
     def valid(self) -> bool:

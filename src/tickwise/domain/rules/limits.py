@@ -32,7 +32,7 @@ def reservation(*, ready: float, claimed: float | None, on_hold: bool, now: floa
     """Decide whether a woken run reserves a slot. It is claimable since `ready` and held since `claimed` (None: by no
     executor).
 
-    In a queue on hold nobody can start, so that no slot stands empty for it.
+    In a queue on hold no run can start, so that a reserved slot would stay empty.
     """
     if on_hold:
         return Reservation.NONE

@@ -23,7 +23,7 @@ class ReturnVerdict(Enum):
 
 
 def came_back(asked: CancelKind | None, *, begun: bool, paused: bool) -> ReturnVerdict:
-    """Decide on a run that nobody holds any more.
+    """Decide on a run that has lost its holder.
 
     `begun`: the attempt that ends here had begun. `paused`: it was asked back for a pause of its job, which holds.
     """

@@ -39,7 +39,7 @@ class QueueHold:
     begin: float | None
     """None: now."""
     until: float | None
-    """None: until somebody resumes it."""
+    """None: until a person resumes the queue."""
     reason: str | None
     by: str
     asked_at: float | None = None
@@ -52,9 +52,9 @@ class QueueRow:
 
     queue: str
     hold: QueueHold | None
-    """That holds, or will."""
+    """The hold that is in force, or will be."""
     held: bool
-    """It stands still now."""
+    """True if the hold is in force now."""
     queued: int
     """Waiting runs: QUEUED and RETRYING, whether ready or not."""
     dispatched: int
@@ -103,7 +103,7 @@ class Violation(NamedTuple):
     """The subject's; always given with PLANNED, so that the job's plan can be read. None: the subject is an executor,
     or nothing that is left of it says its namespace."""
     lane: Lane | None = None
-    """With CLAIMED_IN_TIME: where the run waits, so that it can be judged whether anybody serves it."""
+    """With CLAIMED_IN_TIME: the lane of the run, so that a caller can check whether an executor serves the lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

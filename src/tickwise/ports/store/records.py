@@ -68,7 +68,7 @@ class RunRow:
     definition: str | None
     """The run's own definition, if it is not the job's."""
     nominal_at: float
-    """The time that the schedule named; `due_at` if nobody gave it another."""
+    """The time that the schedule named; equal to `due_at` unless a person moved the run."""
     blocked: bool = False
     """It waits for an earlier run of its job (see `RunStore`, "Overlap"), or for a slot (`limit_key`)."""
     limit_key: str | None = None
@@ -130,7 +130,7 @@ TALLIES_SECONDS: Final = 400 * 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """A time in which something could not be reached, as somebody noticed it."""
+    """A time in which a service could not be reached, as a process noticed it."""
 
     kind: str
     """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work. `circuit_open`: an
@@ -169,7 +169,7 @@ class StoreStats:
     oldest_ready_seconds: float
     """The wait of the oldest claimable run beyond its ready time; 0 if none waits."""
     timers: int
-    """Those that are held back for good included."""
+    """The number of timers, with those that are held back without an end."""
     timers_late_seconds: float
     """The time by which the earliest timer is late; 0 if none is."""
     executors: int
@@ -212,7 +212,7 @@ class MarkStore(Protocol):
         ...
 
     async def get(self, channel: MarkedChannel, sources: Sequence[int]) -> Mapping[int, float]:
-        """The marks of those of these sources that have one."""
+        """The marks of these sources; a source without a mark is left out."""
         ...
 
 

@@ -152,7 +152,7 @@ class FireRequest:
     horizon_seconds: float
     limit: int
     once: bool = False
-    """Those of one-time jobs too: while a maintenance window may concern them."""
+    """True: timers of one-time jobs too, while a maintenance window may concern them."""
     without: Sequence[UUID] = ()
     """The jobs whose timers are left out, because they wait; they do not count for the limit."""
     other_zone_data_than: str | None = None

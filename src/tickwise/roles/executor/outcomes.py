@@ -167,7 +167,7 @@ def never_answered(claimed: Claimed, now: float) -> Outcome:
 
 
 def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
-    """The end of an attempt of which nobody knows any more how it ended."""
+    """The outcome of an attempt whose own outcome is lost."""
     match on_unknown:
         case OnUnknown.RERUN:
             return _unbegun(claimed, QUEUED, now, END_LOST, f"{ENDED_UNTOLD}; it runs again")

@@ -86,7 +86,7 @@ class Publisher:
         self._kept: deque[Kept] = deque()
         self._size = 0
         self._executor = 0
-        """The executor of these numbers."""
+        """The executor that the message numbers belong to."""
         self._number = 0
         self._expiries = 0
         """Counted by `forget`. Messages that were under way at an expiry count no more."""

@@ -77,7 +77,7 @@ class RequestsRecorder(Recorder):
         telemetry: Applied,
         check: RequestCheck | None = None,
     ) -> None:
-        """`check` verifies who made a message; None: nobody does, for tests."""
+        """`check` verifies the maker of a message; None: no check, for tests."""
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=REQUESTS, most=MAX_REQUESTS)
         self._check = check
         self._applier = applier

@@ -17,7 +17,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import Incident, Store
 
 AWAY_LEAST_SECONDS: Final = 5.0
-"""A shorter outage delays no run that anybody would ask about."""
+"""A shorter outage delays no run noticeably."""
 MAX_KEPT: Final = 100
 """Incidents that wait to be recorded; of more the oldest are dropped."""
 
@@ -55,8 +55,8 @@ class Presence:
         return now
 
     async def look(self) -> None:
-        """To be called before each look for timers. Where one looked lately this costs nothing; at the start, or after
-        this process was stopped for a while, what is overdue tells that nobody else was at work either."""
+        """Look for an outage; to be called before each look for timers. Free of cost after a recent look. At the start,
+        or after this process stood still for a while, overdue timers show that no other scheduler worked either."""
         at, last = self._clock.monotonic(), self._looked_at
         if last is None or at - last > self._gap_seconds:
             late = (await self._store.upkeep.stats()).timers_late_seconds

@@ -93,7 +93,7 @@ class WorkerProcess(asyncio.Protocol):
         self.killed = False
         self.exit_status: int | None = None
         self.sacrificed = False
-        """It was killed because one of its runs did not stop, to the harm of the others that ran in it."""
+        """True: it was killed because one of its runs did not stop, with the other runs in it."""
         self.unkillable = False
         """It was killed and did not end in time."""
         self._patience: asyncio.TimerHandle | None = None
@@ -102,11 +102,11 @@ class WorkerProcess(asyncio.Protocol):
         self.held: dict[int, QueuedRun] = {}
         """Sent and not reported as ended, by number."""
         self.slow: set[int] = set()
-        """Those of `held` that run on its loop for a while, beside others."""
+        """The runs of `held` that have been running on the worker's loop for a while, beside others."""
         self.exclusive = False
         """A run that may hold its main thread for long is there: nothing is sent until it has ended."""
         self.reserved = False
-        """It takes nothing more until it is free for a long run."""
+        """True: it gets no more runs until it is free for a long one."""
         self.idle_since = 0.0
 
     @property
