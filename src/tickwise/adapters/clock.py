@@ -1,4 +1,4 @@
-"""The only reader of the wall clock, of randomness and of new ids; and clocks that stand until somebody moves them.
+"""The only reader of the wall clock, of randomness and of new ids; and clocks that stand until a test moves them.
 
     SystemClock    the machine's own time and dice
     VirtualClock   tests: time passes when `advance` says so, sleepers wake in the order of their time
@@ -85,7 +85,7 @@ class VirtualClock:
         return self._dice.random()
 
     def next_alarm_seconds(self) -> float | None:
-        """The time until the first sleeper wakes; None if nobody sleeps."""
+        """The time until the first sleeper wakes; None if there is no sleeper."""
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)
         return self._sleepers[0][0] - self._elapsed_seconds if self._sleepers else None
@@ -112,8 +112,8 @@ class VirtualClock:
 
 
 class MovedClock(VirtualClock):
-    """A clock with a single driver, which moves it between one call and the next. A pause that somebody takes within a
-    call is over at once: there is nobody to move the clock meanwhile."""
+    """A clock with a single driver, which moves it between one call and the next. A pause within a call is over at
+    once, because the driver cannot move the clock meanwhile."""
 
     def move_to(self, instant: float) -> None:
         """Let it be `instant`, no earlier than now."""

@@ -217,7 +217,7 @@ class Server:
             self._in_flight.discard(place)
 
     async def _kept(self, call: Call, claim: Claim, answer: Reply) -> Reply:
-        """The answer to keep, or the one that somebody kept before."""
+        """The answer to keep, or the one that was kept before."""
         try:
             earlier = await self._control.receipts.keep(claim.who, claim.once, answer.status, answer.body)
         except Unavailable as away:

@@ -90,7 +90,7 @@ class RequestService:
     ) -> Sequence[Verdict] | PendingBatch | Replay:
         """Create all jobs that can be created, in one transaction where they are stored; with `atomic`, all or none.
 
-        The verdict on each job is in its place. Raises as `create`, if nothing was accepted or nobody knows.
+        The verdict on each job is in its place. Raises as `create`, if no job was accepted, or if this is unknown.
         """
         bodies = None
         if self._ingest is not None and not atomic:

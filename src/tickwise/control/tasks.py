@@ -34,7 +34,7 @@ REMEMBERED_TASKS: Final = 1_024
 REMEMBERED_BYTES: Final = 4_096
 """Checked tasks up to this size are remembered: the same few come again and again."""
 MAX_SOURCE_BYTES: Final = 128 << 10
-"""Of a script that stands in a job itself, if nobody says otherwise."""
+"""The default limit of a script that stands in a job itself."""
 
 SOURCE_FIELD: Final = b'"source"'
 """The mark of a task that holds a script."""
@@ -69,10 +69,10 @@ class KindRules(NamedTuple):
 
 
 class TaskCheck:
-    """Asks the kinds, and remembers what they said.
+    """Checks tasks by their kinds, and remembers the answers.
 
-    Scripts are looked at beforehand (`scripts_looked_at`), because that waits for another process; the call itself asks
-    nobody, and takes what was found then.
+    Scripts are checked beforehand (`scripts_looked_at`), because that check waits for another process; the call itself
+    waits for none, and takes the earlier findings.
     """
 
     def __init__(

@@ -20,8 +20,7 @@ _OF_PLANS: Final = (Topic.RUNS, Topic.TIMERS, Topic.CANCELS, Topic.COMPLETIONS, 
 
 def wake_for(context: ControlContext, jobs: Sequence[NewJob]) -> None:
     """Wake the roles that have work from jobs that were just stored: a run concerns executors, a timer schedulers. With
-    a hint publisher, executors are told of each run by its name too. Asks nobody and cannot fail: the jobs are
-    committed.
+    a hint publisher, executors also get a hint of each run. Calls no service and cannot fail: the jobs are committed.
 
     A one-time job that needs no decision and is due within `near_seconds`, the store's horizon, became a run; every
     other one waits as a timer.

@@ -91,7 +91,7 @@ class Hold(StrEnum):
 
 
 NEVER: Final = math.inf
-"""The `due` of a timer that is held back until somebody lets it go."""
+"""The `due` of a timer that is held back without an end."""
 
 
 class TimerState(NamedTuple):

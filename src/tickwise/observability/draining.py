@@ -47,7 +47,8 @@ class Drain:
         self._began = now
 
     def wait_seconds(self, amount: int = 1) -> float:
-        """In how many seconds there is room for so much, if nobody pushes in; the next caller's comes after that."""
+        """The seconds until there is room for so much, if no other caller comes first; the next caller's room comes
+        after that."""
         now = self._clock.monotonic()
         # The lump under way may be slower than all before it, and so may the next.
         seconds = max([now - self._began, *(lump.seconds for lump in self._lumps)])

@@ -11,11 +11,11 @@ from tickwise.ports.clock import Clock
 Value = TypeVar("Value")
 
 METRICS_FRESH_SECONDS: Final = 1.0
-"""A rendering takes some milliseconds in which nobody else is served; Prometheus asks every few seconds."""
+"""A rendering takes some milliseconds in which no other request is served; Prometheus asks every few seconds."""
 
 
 class Fresh(Generic[Value]):
-    """A value that is made when somebody asks for it, at most once in `seconds`, for all that ask."""
+    """A value that is made on demand, at most once in `seconds`, for all callers."""
 
     def __init__(self, make: Callable[[], Awaitable[Value]], clock: Clock, seconds: float) -> None:
         self._make = make

@@ -25,7 +25,7 @@ class Topic(StrEnum):
     TIMERS = "timers"
     """A timer may have come nearer than any scheduler knows."""
     CANCELS = "cancels"
-    """An executor may hold a run that somebody wants stopped."""
+    """A run was asked to stop, and an executor may hold it."""
     COMPLETIONS = "completions"
     """A run may have ended whose job names others that go on from there."""
     QUEUES = "queues"
@@ -50,8 +50,8 @@ class Signals(Protocol):
     def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
         """Ring, without waiting. Many calls within a few milliseconds are one ring. Never raises.
 
-        `about`: what it is about, if that is known. With no ids, or more than `MAX_ABOUT` in one ring, it concerns
-        everybody."""
+        `about`: the ids that the ring concerns, if they are known. Without ids, or with more than `MAX_ABOUT`, a ring
+        concerns every listener."""
         ...
 
     def listen(self, topic: Topic, concerns: Callable[[UUID], bool] | None = None) -> asyncio.Event:

@@ -41,7 +41,7 @@ class ExecutorKeys(Protocol):
     """Makes key pairs, and verifies by their public halves."""
 
     def new(self) -> ExecutorKey:
-        """A pair that nobody else has."""
+        """A new, random pair."""
         ...
 
     def verify(self, public: bytes, text: bytes, signature: bytes) -> bool:

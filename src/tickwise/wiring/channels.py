@@ -1,4 +1,4 @@
-"""The channels of a broker, made ahead by somebody who may: then no role needs the right to make one."""
+"""The channels of a broker, made ahead by an operator with the right to: then no role needs that right."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def _broker(url: str, store: Any) -> DoctorFinding:
 
 
 async def _recorders(url: str, store: Any) -> DoctorFinding:
-    """Recorders put a mark into the store as they go: how old the oldest is says whether somebody applies requests."""
+    """Recorders put a mark into the store as they go: the age of the oldest mark shows whether requests are applied."""
     from tickwise.adapters.broker.kafka import KafkaBroker
     from tickwise.ports.broker import REQUESTS
     from tickwise.ports.store import MarkedChannel, earliest_mark

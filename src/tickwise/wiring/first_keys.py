@@ -80,7 +80,7 @@ async def _local_key(runtime: Runtime) -> tuple[str, FirstKey | None]:
 
 
 async def let_in_api(runtime: Runtime) -> Admitted:
-    """Make sure that somebody can get in."""
+    """Admit the setting's key; without one, make the first key if the store has no key."""
     setting = await _let_in_setting(runtime)
     return Admitted(await _first_key(runtime) if setting is None else None, setting)
 

@@ -81,8 +81,8 @@ async def open_broker(
 
 
 async def _open_beside(broker: Broker, cluster: str, clock: SystemClock, stop: asyncio.Event) -> None:
-    """Until it is open. A fault that an operator has to put right ends the process: hints that reach another cluster's
-    executors, or nobody, are no outage that passes."""
+    """Open the broker, however long that takes. A fault that an operator must repair ends the process: hints that reach
+    another cluster's executors, or none, are no passing outage."""
     told = False
     while True:
         try:

@@ -182,7 +182,7 @@ async def open_runtime(
 
 
 async def _opened(store: Store, url: str) -> None:
-    """Open it. A schema that somebody has yet to make or to upgrade is waited for, like a store that is away."""
+    """Open the store. Wait for a schema that is not yet made or upgraded, as for a store that is away."""
     try:
         await store.open()
     except Misconfigured as wrong:

@@ -82,7 +82,7 @@ def connections_most(wanted: int) -> int:
 async def serving(
     app: Any, sockets: list[socket.socket], limits: ConnectionLimits | None = None
 ) -> AsyncIterator[None]:
-    """The app answers on these sockets while the block lasts. Raises `Misconfigured` if somebody else does."""
+    """The app answers on these sockets while the block lasts. Raises `Misconfigured` if another process does."""
     connections = Connections(limits or ConnectionLimits(), _request_ids())
     config = uvicorn.Config(
         app,

@@ -290,7 +290,7 @@ def _stable_id(text: str) -> UUID:
 
 
 class _Deaf:
-    """Telemetry that nobody reads."""
+    """Telemetry without a reader."""
 
     def __getattr__(self, _name: str) -> Any:
         return self._ignore

@@ -45,7 +45,7 @@ class StartupWait:
     async def until(self, what: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `call`, as soon as it raises no `Unavailable` any more.
 
-        Raises `StoppedEarly` if somebody wants an end meanwhile, `Misconfigured` if it took too long."""
+        Raises `StoppedEarly` if the process is asked to end meanwhile, `Misconfigured` if it took too long."""
         began, told_at = self._clock.monotonic(), float("-inf")
         while True:
             try:

@@ -1,1 +1,1 @@
-"""Named channels between roles that run apart: in memory for tests and worlds, over Kafka for everybody else."""
+"""Named channels between roles that run apart: in memory for tests and worlds, over Kafka in production."""

@@ -91,7 +91,8 @@ class Exchange:
 
     @property
     def away(self) -> bool:
-        """While it is, nobody can reach it: sends fail, throws are lost, nothing is taken, commits wait."""
+        """True while the broker is unreachable: sends fail, messages sent without waiting are lost, none is taken,
+        commits wait."""
         return self._away
 
     @away.setter

@@ -144,7 +144,7 @@ class ServerProcess:
                 self._log.write(line)
 
     def _settle(self, settle: Callable[[], None]) -> None:
-        """Settles a future from a thread; a loop that is closed has nobody left to tell."""
+        """Settles a future from a thread; a closed loop has no waiting task."""
         try:
             self._loop.call_soon_threadsafe(settle)
         except RuntimeError:

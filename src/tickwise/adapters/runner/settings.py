@@ -28,7 +28,7 @@ class RunnerSettings:
     """The user that tasks with a process of their own run as. None: the executor's own; where that is root, a user for
     each namespace."""
     lease_file: int | None = None
-    """The descriptor of a file whose first 8 bytes, a double, say until when tasks may run, on the monotonic clock. It
-    is for the processes that watch over them, also while the executor stands still. None: nobody says."""
+    """The descriptor of a file whose first 8 bytes, a double, say until when tasks may run, on the monotonic clock. For
+    the processes that watch the tasks, also while the executor stands still. None: no lease bounds the tasks."""
     http_allow: tuple[str, ...] = ()
     """Networks and hosts that http tasks may reach although they are not public."""

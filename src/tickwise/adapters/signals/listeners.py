@@ -37,14 +37,14 @@ class Listeners:
         return event
 
     def ring(self, topic: Topic, about: Iterable[UUID] = ()) -> None:
-        """Wake those who are concerned. A ring about nothing, or about too much, concerns everybody."""
+        """Wake the listeners that a ring concerns. A ring without ids, or with too many, concerns all of them."""
         ids = about if isinstance(about, Sequence) else tuple(about)
         for event, concerns in self._by_topic[topic]:
             if not ids or concerns is None or len(ids) > MAX_ABOUT or any(map(concerns, ids)):
                 event.set()
 
     def ring_all(self) -> None:
-        """Wake everybody: rings may have been missed."""
+        """Wake every listener, because rings may have been missed."""
         for topic in Topic:
             self.ring(topic)
 
@@ -85,7 +85,8 @@ def pack(about: Iterable[UUID]) -> bytes:
 
 
 def unpack(text: bytes) -> Sequence[UUID]:
-    """The ids again. A text that holds no ids concerns everybody: a ring too many is harmless, one too few is late."""
+    """The ids again. A text without ids concerns every listener: a ring too many is harmless, a missing one delays
+    work."""
     if len(text) % _ID_BYTES or len(text) > _ID_BYTES * MAX_ABOUT:
         return ()
     return [UUID(bytes=text[at : at + _ID_BYTES]) for at in range(0, len(text), _ID_BYTES)]

@@ -314,8 +314,8 @@ class UserService:
             raise Forbidden("this person has roles elsewhere: an administrator of the installation can do it")
 
     async def _check_weaker(self, who: Principal, row: UserRow) -> None:
-        """Raises `Forbidden` if the person may do more than the caller where the caller administers: nobody takes the
-        place of somebody stronger."""
+        """Raises `Forbidden` if the person may do more than the caller where the caller administers: no administrator
+        changes a person with more permissions."""
         known = await self._known_roles()
         for each in row.roles:
             if each.namespace == who.namespace or _is_everywhere(who):

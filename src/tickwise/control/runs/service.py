@@ -129,7 +129,7 @@ class RunService:
         return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
-        """The reason for which a run that nobody holds waits."""
+        """The reason why a run without a holder waits."""
         if row.blocked:
             return (BLOCKED if row.limit_key is None else f"{NO_SLOT} ({row.limit_key})",)
         job = await self._context.store.jobs.get(row.namespace, row.job_id)

@@ -106,7 +106,7 @@ class StoredRules:
         self._calendar_reader = reader
         self._readings = asyncio.Semaphore(MAX_READINGS)
         self._slots_of = WeakValueDictionary[str, asyncio.Lock]()
-        """By namespace, as long as somebody has or wants one."""
+        """The lock of each namespace, while a caller holds it or waits for it."""
 
     async def find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
         """The calendar or window of this name, or None."""

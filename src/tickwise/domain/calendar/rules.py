@@ -58,7 +58,7 @@ SEARCH_STEPS: Final = 4_000
 """And over how many windows: five years hold 1,830 nights and 260 weekends; a step takes a few microseconds."""
 SEARCH_LOOKS: Final = 40_000
 """A step looks at each part of each calendar and window, so where there are many it is fewer steps: hundreds of them
-must not stop everybody's schedules for seconds. A look takes about a microsecond."""
+must not stop all schedules for seconds. A look takes about a microsecond."""
 STEPS_LEAST: Final = 400
 """A calendar that leaves room for so many steps is simple enough, wherever they lead."""
 _NONE_HOLDS_SECONDS: Final = 86_400.0

@@ -108,7 +108,7 @@ def _counts(history: History, seen: SeenExecutions, findings: list[HistoryFindin
 
 
 def _unseen(history: History) -> tuple[str, ...]:
-    """The inputs that nobody watched."""
+    """The inputs without an observer."""
     sentences = {
         "the clients' answers, so acknowledged requests that were lost": bool(history.operations),
         "each change as it was made, so a write that was overwritten": history.journal is not None,

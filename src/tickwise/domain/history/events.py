@@ -1,4 +1,4 @@
-"""The inputs of the history checker: four witnesses of one and the same time, each filled apart from the others.
+"""The inputs of the history checker: four records of one period, each written apart from the others.
 
     Operation   what clients asked for and what they were told        by the load generator
     Change      each move of each run, in the move's own transaction  by a trigger, or by a wrapper around the store

@@ -60,7 +60,7 @@ class LetterQuery:
 
     namespace: str
     expire_seconds: float
-    """A letter that nobody settled is EXPIRED so long after its run ended."""
+    """An unsettled letter is EXPIRED this long after its run ended."""
     statuses: Sequence[LetterStatus] = ()
     job_id: UUID | None = None
     task_kind: str | None = None
@@ -85,7 +85,7 @@ class Settlement(NamedTuple):
     """With RESOLVED. Either one starts what a sequence would have started (see `CompletionStore`)."""
 
     def refusal(self, *, is_held: bool, is_job_cancelled: bool) -> Settled | None:
-        """The reason why a letter that nobody settled cannot be settled so; None: it can. A job that is gone counts as
+        """The reason why an unsettled letter cannot be settled in this way; None: it can. A job that is gone counts as
         cancelled."""
         if self.status is LetterStatus.RESOLVED and not is_held:
             return Settled.NOT_HELD
@@ -206,7 +206,7 @@ class OperationStore(Protocol):
         ...
 
     async def take(self, hold_seconds: float) -> OperationRow | None:
-        """A RUNNING operation that nobody has in hand, the one that waits longest, for this time; None: there is none.
+        """Take the RUNNING operation without a holder that waits longest, for this time; None: there is none.
 
         Its last taker may be slow or dead; the fence of `step` decides then.
         """

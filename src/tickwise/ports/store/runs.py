@@ -111,7 +111,8 @@ class Handover(NamedTuple):
     claimable: Sequence[Ready] = ()
     """These waited for an earlier run or for a slot, and can be claimed now."""
     stopping: Sequence[UUID] = ()
-    """The holders of these are asked to stop them (`CancelKind.CANCEL`). A holder knows the namespace: `Claimed`."""
+    """The held runs whose holders are asked to stop them (`CancelKind.CANCEL`). A holder knows the namespace:
+    `Claimed`."""
 
 
 class Timer(NamedTuple):
@@ -189,7 +190,7 @@ class FireBatch(NamedTuple):
 
 
 class RunCancel(NamedTuple):
-    """A run that nobody holds ends CANCELLED at once, reason `cancelled`, error `cancelled by {by}`; the holder of a
+    """A run without a holder ends CANCELLED at once, reason `cancelled`, error `cancelled by {by}`; the holder of a
     held one is asked to stop it. Of two requests to one holder, `domain.rules.requests` says which one stands."""
 
     namespace: str
@@ -396,8 +397,8 @@ class RunStore(Protocol):
         ...
 
     async def attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
-        """All attempts of a run on record, first to last, the current or final one included (a run that ended while
-        nobody held it has no final one)."""
+        """All attempts of a run on record, first to last, the current or final one included (a run that ended without a
+        holder has no final one)."""
         ...
 
 

@@ -1,8 +1,7 @@
 """Operations over many things, carried out page by page by any scheduler.
 
-    operations.take ──► carry out a page ──► operations.step ──► taken again, by anybody, until no page is left
-          ▲                   │                    └── somebody else has moved it meanwhile: what we did was done once
-          └── hold over ◄─────┘ we died
+operations.take ──► carry out a page ──► operations.step ──► taken again, by any scheduler, until no page is left ▲ │
+└── somebody else has moved it meanwhile: what we did was done once └── hold over ◄─────┘ we died
 
 Invariant: a page is on record only with the fence of the one before, and carrying one out twice is carrying it out once
 (`control.bulk` sees to that); so an operation goes on after any crash, and counts nothing twice.

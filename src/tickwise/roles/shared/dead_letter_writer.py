@@ -50,7 +50,7 @@ class DeadLetterWriter:
         self._telemetry = telemetry
 
     def expects(self, channels: Iterable[Channel]) -> None:
-        """Messages of these channels may have to be put aside here."""
+        """Declare the channels whose messages may become dead letters here."""
         for channel in channels:
             self._telemetry.expects(channel.name)
 
@@ -62,7 +62,8 @@ class DeadLetterWriter:
         await self.write_many([Rejected(delivery, error)])
 
     async def write_many(self, rejected: Sequence[Rejected]) -> None:
-        """Put each of these aside. After an error some may be put aside, and are put aside again."""
+        """Write each message as a dead letter. After an error some may be written, and the repetition writes them
+        again."""
         begin = size = 0
         messages = [self._message(one) for one in rejected]
         for place, message in enumerate(messages):

@@ -190,7 +190,7 @@ class Gatherer:
                     self.room.give(sum([size_of(job) for job, _ in batch]))
 
     async def _settle(self, batch: Sequence[Waiting]) -> None:
-        """Write a batch and answer everybody in it."""
+        """Write a batch and answer each of its callers."""
         jobs = [job for job, _ in batch]
         try:
             results = await surely(lambda: self._write(jobs), self._clock)

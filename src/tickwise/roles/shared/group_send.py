@@ -66,8 +66,8 @@ class Sender:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, messages: Sequence[Message]) -> list[asyncio.Future[None]]:
-        """For each message when the broker has it; all are taken, or none. A future raises `BrokerUnavailable` if
-        nobody knows whether the broker has it. Raises `Busy` if too many wait already, or too much."""
+        """For each message when the broker has it; all are taken, or none. A future raises `BrokerUnavailable` if it is
+        unknown whether the broker has its message. Raises `Busy` if too many wait already, or too much."""
         if self._closing or self._task is None:
             raise Unavailable("this server is going down; send the same again to another, or a little later")
         waiting = len(self._waiting) + self._sending
@@ -151,7 +151,7 @@ class Sender:
         return batch
 
     async def _settle(self, batch: Sequence[Waiting]) -> None:
-        """Send a batch and answer everybody in it."""
+        """Send a batch and answer each of its callers."""
         failure: Exception | None = None
         try:
             await self._broker.send(self._channel, [message for message, _, _ in batch])

@@ -70,8 +70,8 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of this message, counted up by its executor from 1."""
     outcomes: tuple[Outcome, ...]
     since: int = 1
-    """The lowest number that its executor still waits for, this one at most: all before it are settled, so that nobody
-    waits for a message that was lost."""
+    """The lowest number that its executor still waits for, this one at most: all before it are settled, so that no
+    recorder waits for a lost message."""
     v: int = VERSION
 
 

@@ -13,7 +13,7 @@ MAX_JUDGED: Final = 1_000
 
 
 def not_offered(function: str | None, offered: frozenset[str]) -> str | None:
-    """The warning for a function that nobody can run at the moment."""
+    """The warning for a function that no executor can run at the moment."""
     if function is None or function in offered:
         return None
     return f"no active executor offers the function {function!r}; its runs wait until one does"
@@ -52,8 +52,8 @@ class Serving:
         self._judged: dict[tuple[Lane, str | None], str | None] = {}
 
     def missing(self, lane: Lane, function: str | None) -> str | None:
-        """The warning for a function that nobody offers, or for a lane that nobody serves. Without any executor there
-        is none for a lane: that is no fault of a job."""
+        """The warning for a function that no executor offers, or for a lane that no executor serves. While no executor
+        is active there is no warning for a lane: the job is not at fault."""
         passing = not_offered(function, self.functions)
         if passing is not None or not self._active:
             return passing

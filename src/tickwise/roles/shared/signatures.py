@@ -145,7 +145,7 @@ class RequestCheck:
         return True
 
     def check_age(self, delivery: Delivery, request: Request) -> None:
-        """Refuse a signed request that somebody sends again long after it was applied. Raises `Unverified`."""
+        """Refuse a signed request that is sent again long after it was applied. Raises `Unverified`."""
         age = delivery.sent_at - request.accepted
         if age > self._late_seconds:
             raise Unverified(

@@ -161,7 +161,7 @@ class KafkaBroker:
         self._look.set()
 
     async def _keep(self) -> None:
-        """Look at the channels now and then, and make again what somebody deleted."""
+        """Look at the channels now and then, and make deleted ones again."""
         while True:
             await self._clock.sleep(KEEP_SECONDS_LEAST)
             pause = (KEEP_SECONDS if self._reachable else KEEP_AWAY_SECONDS) * (0.75 + 0.5 * self._clock.chance())

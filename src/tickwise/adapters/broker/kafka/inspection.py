@@ -15,11 +15,11 @@ class Inspection(NamedTuple):
     missing: tuple[str, ...]
     """Topics of ours that are not there."""
     owner: str | None
-    """The name of the store that they belong to; None: nobody has opened them."""
+    """The name of the store that they belong to; None: no store has opened them."""
 
 
 def inspect_topics(url: str) -> Inspection:
-    """Blocks for some seconds if nobody answers. Raises `BrokerUnavailable`, `Misconfigured`."""
+    """Blocks for some seconds if no broker answers. Raises `BrokerUnavailable`, `Misconfigured`."""
     address = read_address(url)
     topics = Topics(address, Complaints())
     try:

@@ -93,7 +93,7 @@ class Complaints:
             self.complain("stop", f"the thread {thread.name!r} did not end within {seconds:g} s, and is left behind")
 
     def failed(self, who: str) -> None:
-        """An error that nobody foresaw is being handled: with its traceback, every time."""
+        """Log an unexpected error under way: with its traceback, every time."""
         logger.exception("kafka_failed", who=who)  # noqa: LOG004 - who calls this handles one
 
     def errors(self, then: Callable[[Any], None]) -> Callable[[Any], None]:

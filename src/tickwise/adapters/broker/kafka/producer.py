@@ -33,7 +33,7 @@ THROWN_SHARE: Final = 0.5
 LINGER_MS: Final = 2
 """The time that a message waits for others to share its batch."""
 POLL_SECONDS: Final = 0.001
-"""While somebody waits for a confirmation."""
+"""The pause between polls while a caller waits for a confirmation."""
 POLL_IDLE_SECONDS: Final = 0.02
 """While only throws are under way."""
 POLL_QUIET_SECONDS: Final = 1.0

@@ -248,7 +248,7 @@ class Topics:
     # ---------------------------------------------------------------------------------------------- whose they are
 
     def owner(self) -> str | None:
-        """The store that they serve, by the first record of the marker; None: nobody's yet.
+        """The store that they serve, by the first record of the marker; None: no store yet.
 
         Raises `BrokerUnavailable`.
         """

@@ -28,7 +28,7 @@ class OrphanReaper:
 
     def __init__(self, marks: Marks, places: Places, *, lease_file: int | None) -> None:
         """The folder of the marks goes with the tasks. `lease_file`: the descriptor of a file whose first 8 bytes say
-        until when tasks may run (`lease_beacon`); None: nobody says."""
+        until when tasks may run (`lease_beacon`); None: no lease bounds the tasks."""
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S", "-E", orphan_reaper_program.__file__),

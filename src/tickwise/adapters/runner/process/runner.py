@@ -396,8 +396,8 @@ class _Pump:
 
 
 def _read(file: Path, most: int, *, uid: int) -> bytes | None:
-    """The beginning of a plain file that a task of this user has written; None if it wrote none. A link to somebody
-    else's file, which we might read and the task might not, is none."""
+    """The beginning of a plain file that a task of this user has written; None if it wrote none. A link to another
+    user's file, which we might read and the task might not, does not count."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -424,7 +424,8 @@ def _unknown_ending(attempt: Attempt, ended: float) -> Ending:
 
 
 def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
-    """Its process lives on. Nobody shall wait for it, and a cancelled run is not begun again."""
+    """End an attempt whose process could not be killed. No caller waits for the process, and a cancelled run is not
+    begun again."""
     cancelled = attempt.trouble.done() and attempt.trouble.result() == "cancelled"
     error = f"its process {pid} does not end although it was killed: it hangs inside the kernel"
     verdict = Verdict.CANCELLED if cancelled else Verdict.FAILED

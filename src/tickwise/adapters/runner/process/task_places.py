@@ -222,7 +222,7 @@ def _moved(folder: Path) -> Path:
 def _take(folder: Path, user: TaskUser) -> int | None:
     """The descriptor of the file USED in the folder, with a lock that is shared by all who use it; made if need be.
 
-    None: an earlier version made the folder. Its executors lock nothing, so nobody may ever remove it.
+    None: an earlier version made the folder. Its executors lock nothing, so no executor may ever remove the folder.
     """
     while True:
         if _never_locked(folder):
@@ -271,7 +271,7 @@ def _is_of(lock: int, folder: Path) -> bool:
 def _make(folder: Path, user: TaskUser) -> int | None:
     """The lock. The folder is made beside its place and then renamed: whole, or not at all.
 
-    None: somebody else made it, or this one was removed before it was locked.
+    None: another executor made the folder, or this one was removed before it was locked.
     """
     partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder.parent))
     lock, is_made = None, False

@@ -31,7 +31,7 @@ STOP_TRIES: Final = 10
 
 
 class StarterLost(OSError):
-    """The process that starts tasks has ended. Nothing was started, or nobody can know."""
+    """The process that starts tasks has ended: the task was not started, or its start is unknown."""
 
     def __init__(self) -> None:
         super().__init__(0, "the process that starts tasks as other users has ended")

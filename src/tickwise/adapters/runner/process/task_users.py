@@ -50,7 +50,7 @@ class TaskUser(NamedTuple):
     gid: int
     groups: tuple[int, ...]
     home: Path | None
-    """None: nobody gave it one; it is made for it."""
+    """None: the operator gave it none; the runner makes one."""
     name: str
 
     def arguments(self) -> UserArguments:
@@ -111,8 +111,8 @@ class TaskUsers:
 def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
     """The users that tasks run as; None: the executor's own user. `said` is the setting `run_tasks_as`.
 
-    Blocking: it tries. Raises `Misconfigured` if tasks cannot be run as the setting says, or if that would be root and
-    nobody said so.
+    Blocking: it tries. Raises `Misconfigured` if tasks cannot be run as the setting says, or if that would be root
+    without the operator's word.
     """
     own = os.geteuid()
     if said is not None and (said == ROOT or _is_own(said, own)):

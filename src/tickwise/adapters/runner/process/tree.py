@@ -283,7 +283,8 @@ async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, 
 
 
 async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:
-    """KILL all of it until a look finds nobody. The leader may be alive or a zombie, but must not be reaped yet.
+    """KILL the whole tree until a look finds no process. The leader may be alive or a zombie, but must not be reaped
+    yet.
 
     A process that does not end in time is given up and logged; the KILL stands, so it does nothing more once the kernel
     lets go."""
@@ -333,7 +334,7 @@ class Survivors:
 
 
 async def exited(process: Process) -> None:
-    """Return when the process has ended; it stays a zombie, whose number nobody else can get, until `reap`."""
+    """Return when the process has ended; it stays a zombie, whose number no other process can get, until `reap`."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     descriptor = os.pidfd_open(process.pid)

@@ -135,7 +135,7 @@ class WorkFolder:
 
 
 def private_folder(folder: Path) -> None:
-    """Make it, or make sure that nobody else can write in it: who can, could run what they like as us.
+    """Make the folder, or make sure that no other user can write in it: such a user could run programs as us.
 
     Raises `Misconfigured`, or `OSError` if it cannot be made.
     """
@@ -156,9 +156,10 @@ def private_folder(folder: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """A lock that the kernel takes back when we die, by its descriptor; None if somebody has it, or it cannot be had.
+    """A lock that the kernel takes back when we die, by its descriptor; None if another process has it, or if locking
+    fails.
 
-    (Who tidies temporary folders may respect it: systemd does.)
+    (A program that tidies temporary folders may respect the lock: systemd does.)
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -179,7 +180,8 @@ def _unlock(descriptor: int | None) -> None:
 
 @contextlib.contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    """Alone among those who make or look for folders below `root`: one that is made and not yet locked seems dead."""
+    """Hold the lock of `root`, under which folders are made and looked for: a folder that is made and not yet locked
+    seems dead."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):  # a disk without locks: then nothing seems dead either
@@ -222,7 +224,7 @@ def orphans(of: Collection[Marks], places: Places) -> set[int]:
 
 
 async def end_orphans(of: Collection[Marks], places: Places, *, threads: Executor, clock: Clock) -> bool:
-    """KILL them until looks find nobody; False if some do not end in ten seconds."""
+    """KILL orphans until a look finds none; False if some do not end in ten seconds."""
     loop = asyncio.get_running_loop()
     ended: set[int] = set()
     quiet = 0
@@ -241,7 +243,7 @@ async def end_orphans(of: Collection[Marks], places: Places, *, threads: Executo
 
 
 def _kill_orphans(of: Collection[Marks], places: Places) -> set[int]:
-    """Kill all that are found, and name them; with nobody left, their control groups go."""
+    """Kill all orphans that a look finds, and return them. Without any, remove their control groups."""
     found = orphans(of, places)
     signal_each(found, signal.SIGKILL)
     if not found:

@@ -14,7 +14,7 @@ MAX_KEPT: Final = 10_000
 
 
 class LocalSharedState:
-    """`ports.shared_state.SharedState` where nobody else could look."""
+    """`ports.shared_state.SharedState` inside one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic

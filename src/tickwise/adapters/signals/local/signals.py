@@ -1,4 +1,4 @@
-"""A bell inside one process: for the memory store, where nobody else could hear it."""
+"""A bell inside one process: for the memory store, which no other process uses."""
 
 from __future__ import annotations
 

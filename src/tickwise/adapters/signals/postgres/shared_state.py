@@ -12,7 +12,7 @@ from tickwise.adapters.signals.postgres.link import AWAY, PostgresLink, statemen
 from tickwise.ports.shared_state import MAX_LOOK, Facts, Note
 
 AGAIN_SECONDS: Final = 1.0
-"""The pause after a database did not answer: nobody waits for it twice in a row."""
+"""The pause after a database did not answer: no caller waits for it twice in a row."""
 TRIM_SECONDS: Final = 60.0
 
 _TELL: Final = statement("board_tell")

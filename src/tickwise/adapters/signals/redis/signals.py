@@ -106,7 +106,7 @@ class RedisSignals:
                     self._carry(topic, said.value)
 
     def _carry(self, topic: Topic, ring: bytes) -> None:
-        """Wake whom a ring of somebody else concerns; our own listeners heard ours when it was sent."""
+        """Wake the listeners that a ring of another process concerns; our own rings woke them when they were sent."""
         mark, about = ring[:_MARK_BYTES], ring[_MARK_BYTES:]
         if mark[:_ORIGIN_BYTES] == self._origin or mark in self._heard_cancels:
             return

@@ -14,7 +14,8 @@ OPEN = Gate()
 
 
 def admit(state: State, run: RunRecord, gate: Gate | None) -> bool:
-    """Let a held run that has not begun through its gate. Returns whether it may start; else nobody holds it."""
+    """Let a held run that has not begun through its gate. Returns whether it may start; if not, it is no
+    longer held."""
     left = state.slots.drop(run)
     admitted = _pass(state, run, gate or OPEN)
     if left is not None:

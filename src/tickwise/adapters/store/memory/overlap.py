@@ -14,7 +14,8 @@ from tickwise.domain.rules.sentences import REPLACED_SENTENCE, overlap_sentence
 
 
 def settle(state: State, run: RunRecord) -> bool:
-    """Carry out the policy of a held run that has not begun. Returns whether it may start; else nobody holds it."""
+    """Carry out the policy of a held run that has not begun. Returns whether it may start; if not, it is no longer
+    held."""
     mine = run.lined
     earlier = [each for each in state.earlier(run) if not (overlap.replaces(mine, each.lined) and _ended(state, each))]
     verdict = overlap.settle(run.overlap, len(earlier), run.asked)

@@ -257,7 +257,7 @@ class OperationRecord:
 
     row: OperationRow
     free_at: float
-    """Since when, or from when on, anybody may take it."""
+    """The time from which any scheduler may take it."""
     last: OperationStep | None = None
 
 

@@ -60,7 +60,7 @@ class Line:
         return None if best is None else heapq.heappop(best)[2]
 
     def on_their_way(self, now: float, on_hold: Callable[[str], bool]) -> tuple[int, int]:
-        """The number of woken runs that are about to take a slot, and the number of those that nobody claims."""
+        """The number of woken runs that are about to take a slot, and the number of those that no executor claims."""
         found = Counter(
             reservation(ready=run.ready, claimed=run.dispatched, on_hold=on_hold(run.lane.queue), now=now)
             for run in self.woken.values()
@@ -80,7 +80,7 @@ class PacedKey:
     started: float | None = None
     """The last start."""
     gap_seconds: float = 0.0
-    """The longest that anybody has asked for."""
+    """The longest gap of all starts so far."""
     given: list[tuple[float, UUID, RunRecord]] = field(default_factory=list)
     """Slots, negated: the last one comes first. Those that are free again are dropped when they come up."""
 
@@ -164,7 +164,7 @@ class Slots:
         return woken
 
     def names(self) -> Iterable[Name]:
-        """The concurrency keys that anybody runs under or waits for."""
+        """The concurrency keys of running and of waiting runs."""
         return list(self._lines)
 
     def names_in(self, namespace: str, queue: str) -> Iterable[Name]:

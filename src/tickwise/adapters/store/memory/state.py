@@ -391,7 +391,7 @@ class State:
             run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
 
     def cancel(self, run: RunRecord, request: StopRequest) -> None:
-        """The store itself ends a run by request: nobody holds it in the end."""
+        """End a run by request, in the store itself: the run has no holder afterwards."""
         asked = cancel_row(request) if run.held else None
         self._unhold(run)
         self.end(
@@ -455,8 +455,8 @@ class State:
     # ------------------------------------------------------------------------------------------- waiting for a slot
 
     def wake(self, name: Name, *, sweeping: bool = False) -> int:
-        """Make claimable who waits for a slot of this key, as far as there are free ones; how many. Sweeping, more, if
-        nobody claims what was woken before."""
+        """Make the runs claimable that wait for a slot of this key, up to the free slots; their number. Sweeping, more,
+        if no executor claims the runs that were woken before."""
         woken = self.slots.wake(name, self.now(), self.on_hold, sweeping=sweeping)
         for run in woken:
             run.ready = claimable_at(now=self.now(), due=run.due)
@@ -525,7 +525,7 @@ class State:
         )
 
     def pause(self, job: JobRecord, *, reason: str | None, until: float | None, by: str | None) -> None:
-        """Pause the job. A job that is paused already is so since the first time; a repetition changes nothing."""
+        """Pause the job. A job that is paused already keeps its first pause time; a repetition changes nothing."""
         if not self.is_paused(job):
             job.paused_at = self.now()
         told = (JobAction.PAUSE, reason, until, by)

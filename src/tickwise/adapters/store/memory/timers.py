@@ -116,7 +116,7 @@ class TimerCommands(Duty):
         return made
 
     def _due(self, request: FireRequest) -> list[TimerRecord]:
-        """Due within the horizon and taken by nobody, the earliest first."""
+        """The timers that are due within the horizon and not taken, the earliest first."""
         state = self._state
         queues = [state.decided, state.one_time] if request.once else [state.decided]
         near = (

@@ -44,7 +44,7 @@ async def upkeep_findings(connection: asyncpg.Connection) -> list[str]:
 
 
 def of_settings(row: Row) -> Iterator[str]:
-    """The role, what a crash would lose, and whether anybody cleans up at all."""
+    """The findings about settings: the role, the losses of a crash, timeouts, and autovacuum."""
     if row["superuser"]:
         yield f"the database role {row['role']} is a superuser: give Tickwise a role that only owns its database"
     if row["fsync"] == "off":
@@ -69,7 +69,7 @@ def of_settings(row: Row) -> Iterator[str]:
 
 
 def of_tables(rows: Sequence[Row]) -> Iterator[str]:
-    """Tables of ours that nobody looks after."""
+    """The findings about our tables: no autovacuum, dead rows, no statistics."""
     if off := [row["name"] for row in rows if not row["enabled"]]:
         yield (
             f"autovacuum is switched off for {_names(off)}: dead rows pile up there and statistics grow old; "

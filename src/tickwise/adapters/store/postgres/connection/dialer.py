@@ -19,7 +19,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Misconfigured
 
 MARK: Final = "1001ms"
-"""A value that nobody else sets: a session with another value did not get this one."""
+"""A value that no other program sets: a session with another value did not get this one."""
 PROBE: Final = {"application_name": "tickwise probe", "idle_in_transaction_session_timeout": MARK}
 """The settings of a session that finds out what lies between."""
 PROBE_SECONDS: Final = 10.0
@@ -106,7 +106,8 @@ async def _is_shared(first: asyncpg.Connection, second: asyncpg.Connection) -> b
 
 
 async def check_sessions(dsn: str) -> None:
-    """Raises `SharedSessions` if sessions at this address are shared with others; nothing if nobody answers there."""
+    """Raises `SharedSessions` if sessions at this address are shared with others; nothing if no server
+    answers there."""
     away = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
     with contextlib.suppress(*away):
         await Dialer().check(dsn)

@@ -42,7 +42,7 @@ POOL_CONNECTIONS: Final = 5
 """More do not write faster: on two cores 16 wrote 58k rows a second where 2 wrote 76k."""
 
 LOCK_TIMEOUT: Final = "4s"
-"""We hold no lock for as long. Somebody who locks a table by hand makes callers hear 503, not wait."""
+"""We hold no lock for as long. While a person locks a table by hand, callers get 503 and do not wait."""
 
 # The tables of the hot path go from empty to full and back within seconds, so a plan that follows their statistics
 # flips (40k runs a second became 1.5k). Hot sessions get the one plan that their statements were written for.
@@ -182,7 +182,7 @@ def translated(*, writes: bool) -> Iterator[None]:
 
 
 def cause_of(wrong: Misconfigured) -> str:
-    """The fault on the way to the database, without names and addresses: anybody may ask whether we are ready."""
+    """The fault on the way to the database, without names and addresses: readiness is open to all clients."""
     error = wrong.__cause__
     for kind, cause in _CAUSES:
         if isinstance(error, kind):
@@ -327,7 +327,7 @@ class Links:
             raise Bug("a store that was opened for searches only was asked to write")
 
     async def adjust(self, connection: asyncpg.Connection) -> None:
-        """Tell a session how far its clock is shifted. Nobody shifts it in production, and then nothing is sent."""
+        """Set the shift of a session's clock. Without a shift, as in production, no statement is sent."""
         if self._shift is not None:
             await connection.execute(statement("shift"), *self._shift)
 
@@ -447,7 +447,7 @@ class Line:
                 yield connection
 
     async def adjust(self) -> None:
-        """Tell the session how far its clock is shifted."""
+        """Set the shift of the session's clock."""
         async with self._turn:
             if self._connection is not None and not self._connection.is_closed():
                 await self._links.adjust(self._connection)

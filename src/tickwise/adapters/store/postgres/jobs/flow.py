@@ -145,5 +145,5 @@ def _queue_row(namespace: str, row: asyncpg.Record) -> QueueRow:
 
 
 def _passed(hold: QueueHold) -> QueueRow:
-    """Of a queue that nobody uses, whose hold is over already."""
+    """The row of an unused queue whose hold is over."""
     return QueueRow(queue=hold.queue, hold=None, held=False, queued=0, dispatched=0, running=0)

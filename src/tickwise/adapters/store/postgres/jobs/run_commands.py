@@ -63,7 +63,7 @@ class RunCommands(Part):
         return await self._end("run_cancel", move, cancelled_sentence(move.by))
 
     async def _end(self, how: str, move: RunCancel | RunSkip, error: str) -> RunState:
-        """End a run if nobody holds it; the state that it is in then."""
+        """End a run that has no holder; its state afterwards."""
         over = Ended()
         async with self._links.pooled(writes=True) as connection:
             row = await connection.fetchrow(statement(how), move.run_id, move.namespace, error)

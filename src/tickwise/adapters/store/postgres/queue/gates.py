@@ -67,7 +67,7 @@ class Passage:
     passed: list[Candidate] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     paces: dict[Key, RateState] = field(default_factory=dict)
-    """Of each rate that somebody asked."""
+    """The state of each rate that a start asked for."""
 
 
 def decide(

@@ -81,7 +81,7 @@ async def wake_or_not(connection: asyncpg.Connection, ended: Ended) -> list[Woke
 
 
 async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID], *, apart: bool = False) -> list[Woken]:
-    """In each of these jobs, make the first run that waits claimable, if nothing is before it any more."""
+    """Make the first waiting run of each job claimable, if no earlier run is before it."""
     return [Woken(*row[:3]) for row in await connection.fetch(statement("unblock"), jobs, apart)] if jobs else []
 
 
@@ -94,7 +94,8 @@ async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str)
 async def _wake_keys(
     connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False, apart: bool = False
 ) -> list[Woken]:
-    """Sweeping, more are woken than there are free slots, if nobody claims what was woken before."""
+    """Wake runs of these keys. Sweeping, wake more than there are free slots, if no executor claims the runs woken
+    before."""
     if not keys:
         return []
     rows = await connection.fetch(statement("limits_wake"), *halves(keys), sweeping, apart)
