@@ -38,7 +38,7 @@ RESERVED: Final = frozenset(
     )
 )  # fmt: skip
 RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
-# What Kubernetes puts into every container for a service that is called tickwise or tickwise-….
+# The variables that Kubernetes sets in every container for a service with the name tickwise or tickwise-….
 _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP)(_\w+)?$|^tcp://")
 
 MASKED: Final = "********"

@@ -147,6 +147,6 @@ async def guarded(
         try:
             return await write(seen)
         except VersionConflict:
-            # Somebody else wrote in between: the preconditions are judged by what is there now.
+            # Another write came in between: judge the preconditions by the present version.
             continue
     raise Busy("others keep changing this; send the same again")

@@ -290,7 +290,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_body:
-            return  # a trailer: nobody has checked it, so it must not look like a header
+            return  # a trailer: it is not checked, so it must not look like a header
         headers = self.headers
         if len(headers) >= HEADERS_MAX:
             raise HeadersTooLarge(self._limits.header_bytes)

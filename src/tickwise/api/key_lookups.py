@@ -140,7 +140,7 @@ class KeyLookups:
         answer = self._lookups.pop(digest).answer
         if isinstance(outcome, Exception):
             answer.set_exception(outcome)
-            answer.exception()  # read: nobody may be waiting any more
+            answer.exception()  # read: there may be no waiting caller any more
         else:
             answer.set_result(outcome)
 

@@ -112,7 +112,7 @@ def _repeated(body: bytes) -> str | None:
         # Numbers are not looked at: one of a million digits would take its time.
         return _place(json.loads(body, object_pairs_hook=_object, parse_int=len, parse_float=len))
     except (ValueError, RecursionError):
-        # A part that nobody has read yet (a task, a payload) is no JSON, or too deep. Its reader says so.
+        # A part that was not read yet (a task, a payload) is no JSON, or too deep. Its reader refuses it.
         return None
 
 

@@ -176,7 +176,7 @@ def report(error: Exception, session: Session) -> Exit:
             session, error.code, {"detail": error.detail}, error.detail, [error.advice] if error.advice else []
         )
     if isinstance(error, UnicodeEncodeError):
-        # What the shell hands over may be any bytes, and JSON may name half a character.
+        # An argument may be any bytes, and JSON may name half a character.
         text = f"{error.object[error.start : error.end]!a} is no text that UTF-8 can say; write whole characters."
         return _show_problem(session, Exit.USAGE, {"code": "usage", "detail": text}, text, [])
     # Only a command that reached the server has loaded the client, and only one that loaded the core its errors.

@@ -163,7 +163,7 @@ class TaskCheck:
         if strategy is None:
             raise Invalid(f"there is no task kind {kind[:50]!r}; {self._nearest(kind)}", pointer="/task/kind")
         try:
-            # A masked secret that nobody put back is refused: a job would send the mask.
+            # A mask in the place of a secret is refused: a job would send the mask.
             normal = restored(strategy.check(said), None)
         except Invalid as refusal:
             refusal.pointer = "/task" + (refusal.pointer or "")

@@ -376,7 +376,7 @@ class _Deciding:
         if mode is MisfireMode.ALL:
             most = schedule.misfire.max_catchup
         else:
-            # What is in time is later than all that was missed, so it is the latest.
+            # An occurrence in time is later than every missed one, so it is the latest.
             most = 1 if mode is MisfireMode.LATEST and in_time is None else 0
         following = next_fire(schedule, newest) if in_time is None else in_time
         # Nothing fires twice within a second, so where nothing follows this holds the newest and no other.

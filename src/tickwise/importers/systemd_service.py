@@ -41,7 +41,8 @@ _HANDLED: Final = frozenset(
     {
         *_STEPS, "Type", "Environment", "EnvironmentFile", "WorkingDirectory", "User", "TimeoutStartSec", "TimeoutSec",
         "RuntimeMaxSec", "Restart", "RestartSec",
-        # What they ask for is so here anyway: output is kept, nothing is left of a run, order comes from the schedule.
+        # Tickwise always does what these ask for: it keeps output, ends all processes of a run, and orders by the
+        # schedule.
         "SyslogIdentifier", "KillMode", "TimeoutStopSec", "SendSIGKILL",
     }
 )  # fmt: skip

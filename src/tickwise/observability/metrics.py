@@ -22,7 +22,7 @@ from tickwise.observability.histogram import BatchHistogram
 from tickwise.ports.broker import BrokerState, Consumer
 from tickwise.ports.store import StoreStats
 
-# The time at which each counter was made doubles the number of series, and nobody asks for it.
+# The creation time of each counter doubles the number of series, and has no use.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -448,7 +448,7 @@ class Metrics:
         for name, count in items.items():
             self._buffer_items.labels(name).set(count)
             self._buffer_limit.labels(name).set(limits[name])
-        # What another process has by now is not ours to tell.
+        # A channel that another process has by now is not reported here.
         self._lag.clear()
         for channel, count in lag.items():
             self._lag.labels(channel).set(count)

@@ -168,8 +168,7 @@ class Client:
     def _address(self, path: str) -> str:
         """A full address for a path of the API, or for one that the server gave (`Link`, `log_url`)."""
         if path.startswith(("http://", "https://")):
-            # What the server gives may name another host than the one through which we reach it; the key must not
-            # travel there.
+            # The server's link may name another host than the one through which we reach it; the key must not go there.
             parts = urlsplit(path)
             path = parts.path + (f"?{parts.query}" if parts.query else "")
         return self.url + (path if path.startswith((API, "/readyz", "/livez")) else API + path)

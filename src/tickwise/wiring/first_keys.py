@@ -104,7 +104,7 @@ async def _first_key(runtime: Runtime) -> FirstKey | None:
     try:
         is_first = await runtime.keys.first(key)
     except BaseException:
-        # It may be good all the same; a key that nobody has would be the only one for ever.
+        # The key may be stored all the same; a lost key would be the only one for ever.
         pending.replace(file)
         raise
     if not is_first:

@@ -93,7 +93,7 @@ async def serving(
         log_level="warning",
         access_log=False,
         server_header=False,
-        # Nothing here asks for the address of a client, so nobody need work out what proxies say of it.
+        # No code here needs the address of a client, so the headers of proxies are not read.
         proxy_headers=False,
         backlog=2048,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -129,7 +129,7 @@ async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]
     if shares == 1 or len(simulation.subjects) * days < SHARED_FROM_JOB_DAYS:
         async for found in simulate_here(simulation):
             yield found
-            await clock.sleep(0.0)  # nothing else here ever waits, and Ctrl-C is heard only where somebody does
+            await clock.sleep(0.0)  # no other code here ever waits, and Ctrl-C is handled only during a wait
         return
     # All processes take the same steps, whichever of them has the busy jobs.
     simulation = replace(simulation, step_seconds=_step_seconds(simulation))
@@ -140,7 +140,7 @@ async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]
 
 def _simulate_shared(simulation: Simulation, shares: int) -> Iterator[Sequence[Happening]]:
     """Simulate in several processes."""
-    # Spawned, not forked: a forked child of a process with threads may inherit a lock that nobody lets go.
+    # Spawned, not forked: a forked child of a process with threads may inherit a lock that no thread releases.
     context = multiprocessing.get_context("spawn")
     children = [_Child(context, replace(simulation, subjects=simulation.subjects[n::shares])) for n in range(shares)]
     try:

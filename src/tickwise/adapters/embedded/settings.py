@@ -12,7 +12,7 @@ from tickwise.domain.errors import Misconfigured
 MB = 1 << 20
 GB = 1 << 30
 
-# What the supervisor itself decides; another value would break how it finds, guards or reaches the server.
+# The supervisor's own settings: with other values it could not find, guard or reach the server.
 RESERVED = frozenset(
     {
         "data_directory",

@@ -41,7 +41,7 @@ READY_POLL_SECONDS = 0.01
 STILL_STARTING_SECONDS = 5.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 
-# What a launch may say that the next one need not: remains of an earlier server, and a port that was just taken.
+# Errors of a launch that the next launch may not have: remains of an earlier server, and a port that was just taken.
 _PASSING = ("pre-existing shared memory block", "Is another postmaster", "Address already in use")
 
 # The signs that a list of folders, a setting's value or an address would read as something else.

@@ -111,7 +111,7 @@ def preview(
         return Exit.OK
     _show_expression(session, read)
     rows = [(fire["utc"], fire["nominal"], fire.get("note", "")) for fire in fires]
-    # What the clock left out comes before what fires at the same instant: sorting keeps that order.
+    # A skipped time comes before a fire of the same instant: sorting keeps that order.
     rows = [(skip["utc"], f"({skip['nominal']})", skip["note"]) for skip in skipped] + rows
     rows.sort(key=lambda row: datetime.fromisoformat(row[0]))
     shown = [(nominal, "–" if nominal.startswith("(") else utc, note) for utc, nominal, note in rows]

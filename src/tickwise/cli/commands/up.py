@@ -146,7 +146,7 @@ def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Loc
             stderr=output,
             start_new_session=True,
             cwd="/",
-            # Not as an option: everybody may read those.
+            # Not as an option: all users of the machine may read options.
             env={**os.environ, **({} if database is None else {"TICKWISE_DATABASE_URL": database})},
         )
     return _await_ready(process, data_dir, begin)

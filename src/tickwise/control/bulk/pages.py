@@ -216,7 +216,7 @@ class OperationPages:
         query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_CANCEL], limit=tally.size)
         rows = await self._context.store.searches.runs(replace(query, before=tally.before))
         last = tally.turn([row.run_id for row in rows])
-        # What this very page ended before it was cut off is not found again, and was done all the same.
+        # A run that an earlier try of this page ended is not found again, and counts as done.
         ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
         since = tally.operation.created_at
         tally.done += sum((row.ended_at or 0.0) >= since for row in await self._context.store.searches.runs(ended))
@@ -228,7 +228,7 @@ class OperationPages:
         query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_RETRY], limit=tally.size)
         rows = await self._context.store.searches.runs(replace(query, before=tally.was_there))
         tally.turn([row.run_id for row in rows])
-        # What goes on, or failed only after the operation was asked for, is not what was meant.
+        # A run that goes on, or ended after the operation was asked for, is not in the snapshot.
         meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
         await self._redrive(tally, [row for row in meant if row.state is RunState.FAILED])
         by_job: dict[UUID, list[RunRow]] = {}

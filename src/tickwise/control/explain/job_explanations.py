@@ -149,7 +149,7 @@ class JobExplanations:
             each for each in await self._records_near(standing, nominal) if round(each.nominal_at - nominal, 6) == 0
         ]
         if here:
-            # What made up for it tells more than that it was skipped.
+            # A run that made up for the time explains more than the record of its skip.
             return sorted(here, key=lambda each: (each.state is RunState.SKIPPED, each.trigger))
         earlier = await self._context.store.searches.runs(
             RunQuery(

@@ -105,7 +105,7 @@ def _ran(facts: RunFacts) -> Explanation:
     how = _punctuality(run, late)
     words = f"{facts.name} began {how}, at {facts.said(began)}"
     if causes and causes[0].code is not Because.FAILED:  # the error of a failure ends the sentence
-        # What came about on the way is no reason for when it began.
+        # An event after the start is no reason for the time of the start: a semicolon, not a colon.
         words += f"{';' if causes[0].code in _ON_THE_WAY else ':'} {causes[0].sentence}"
     if run.state is RunState.RUNNING:
         since = began if run.started_at is None else run.started_at
@@ -173,7 +173,7 @@ def _made_late(facts: RunFacts) -> Cause:
         if (found := _absence(facts.incidents, kind, run.due_at, run.queued_at)) is not None
     ]
     if away:
-        # Where both were noticed, the one that was noticed for longer.
+        # If both absences were noticed, the longer one.
         found, code = max(away, key=lambda each: each[0].end - each[0].begin)
         return _away(facts, found, code)
     return Cause(
@@ -528,7 +528,7 @@ def _skipped(facts: RunFacts) -> Explanation:
     # A record of a person's wish says "skipped by", and by whom, itself.
     words = f"{words.removesuffix(' skipped')} {why}" if why.startswith("skipped by ") else f"{words}: {why}"
     if code is Because.SKIPPED_DST and why.endswith(_SKIPPED_TOO):
-        # The record is named by a time just before the change, which nobody would know.
+        # The record is named by a time just before the change, which means nothing to a person.
         were = "it was" if run.occurrences == 1 else "they were"
         words = f"on {facts.said(run.nominal_at)[:10]}, {why.removesuffix(_SKIPPED_TOO)}, so {were} skipped"
     return Explanation(code=code, sentence=sentence(words), data=data | more, run=run)

@@ -72,7 +72,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
             key=body.key or None,
             digest=hashlib.sha256(_encode(body)).digest() if body.job_id else None,
             labels=body.labels or None,
-            # Nobody else: the store then needs no look for what this job may clash with.
+            # None for the creator: the store then needs no search for clashes.
             owner=None if body.owner == who.name else body.owner or None,
             calendars=tuple(use.name for use in plan.calendars) if plan.calendars else (),
             zone_data=when.zone_data,

@@ -53,7 +53,8 @@ class JobMoves:
             raise Invalid("limit belongs to run_all; leave it out, or send missed: run_all", pointer="/limit")
         row = await self._context.job(who, job_id)
         plan = decode_definition(row.definition)
-        # What was closed is not made up for. Rules may change at any time, so a moment between two looks is no harm.
+        # Occurrences in closed times are not made up for. Rules may change at any time, so a moment between the two
+        # reads does no harm.
         rules = None
         if body.missed is not MissedMode.SKIP and row.status is JobStatus.PAUSED:
             rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)

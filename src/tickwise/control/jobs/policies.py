@@ -59,7 +59,7 @@ def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType
     else:
         pointer = "/payload"
     try:
-        # What a task cannot read later is refused now: numbers out of range, broken text, bottomless nesting.
+        # Refuse values that a task cannot read later: numbers out of range, broken text, bottomless nesting.
         msgspec.json.decode(payload)
     except (ValueError, RecursionError) as failure:
         raise Invalid(f"it cannot be read as JSON: {failure}", pointer=pointer) from None

@@ -94,7 +94,7 @@ class JobService:
         passing = not_offered(function_of(row, definition), await self._context.executors.functions())
         if passing is None and row.status in (JobStatus.SCHEDULED, JobStatus.PAUSED):
             active = await self._context.executors.rows()
-            # That nobody at all is alive is no matter of this job's; its runs say it.
+            # Without any active executor the job is not at fault; the explanation of its runs says so.
             passing = unserved(row.lane, function_of(row, definition), active) if active else None
         return (*definition.warnings, passing) if passing else definition.warnings
 

@@ -204,7 +204,7 @@ class Submissions:
     async def store_accepted(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
         """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if
         one of them cannot be stored in any way, and then no job of its namespace is stored."""
-        await self._context.time.now()  # what follows the commit goes by it, and asks nobody
+        await self._context.time.now()  # the steps after the commit use this time, and send no query
         added = await self._context.surely(lambda: self._context.store.jobs.add(jobs))
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")

@@ -105,7 +105,7 @@ class AuthService:
             raise TokensUnavailable("this process has no key to sign tokens with: set TICKWISE_TOKEN_KEY_FILE")
         if body.grant_type == "password":
             return await self._by_password(body, address)
-        # Each costs a query, and anybody may ask for one.
+        # Each costs a query, and every client may cause one.
         self._pace.begin("", address)
         if body.grant_type == "refresh_token":
             return await self._by_refresh(body)

@@ -93,6 +93,6 @@ class QueueService:
             namespace=who.namespace, queue=queue, begin=begin, until=until, reason=reason, by=who.name
         )  # fmt: skip
         row = await self._context.surely(lambda: self._context.store.queues.hold(hold))
-        # What executors hold of it and have not begun is asked back.
+        # Executors are asked to return the runs of the queue that they hold and have not begun.
         self._context.signals.send(Topic.CANCELS)
         return row

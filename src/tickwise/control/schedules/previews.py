@@ -151,7 +151,7 @@ class Previews:
             refusal.pointer = "/viewer_timezone"
             raise
         after = now if look.start is None else instant_within(look.start, "/from")
-        # What a person moved beyond its own time comes first.
+        # Runs that a person moved beyond their own time come first.
         fires = [
             _fire(schedule, run.nominal_at, viewer, None, run) for run in shown.recorded if run.nominal_at <= after
         ]

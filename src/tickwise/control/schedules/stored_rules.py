@@ -131,7 +131,7 @@ class StoredRules:
                 lambda: self._context.store.rules.delete(who.namespace, kind, name, expected=only)
             )
         except NotFound:
-            pass  # it was there a moment ago: somebody else, or our own first try, has deleted it
+            pass  # it was there a moment ago: another caller, or our own first try, has deleted it
         except Conflict as refusal:
             if refusal.code != "calendar_in_use":
                 raise

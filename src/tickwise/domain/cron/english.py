@@ -14,7 +14,7 @@ _MONTHS: Final = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
-# So many clock times are still easier to read one by one than as minutes and hours apart.
+# Up to this many clock times are easier to read one by one than as separate minutes and hours.
 _CLOCK_TIMES_MAX: Final = 6
 
 

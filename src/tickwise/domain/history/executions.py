@@ -76,7 +76,8 @@ def _claimed(
             text = f"run {run_id} ran under token {token}, which no claim of it gave"
             yield HistoryFinding(FindingKind.PHANTOM_EXECUTION, text, run_id, job_id, token)
         elif run is None and not (claimed and history.faults):
-            # What was taken back unbegun, as its executor said or seemed to say; only a fault could make that untrue.
+            # A claimed run without a record was returned unbegun, by the word of its executor; only a fault could make
+            # that word untrue.
             text = f"run {run_id} ran under token {token} and is not on record"
             yield HistoryFinding(FindingKind.PHANTOM_EXECUTION, text, run_id, job_id, token)
         elif run is not None and run.state is RunState.SKIPPED and not history.faults:

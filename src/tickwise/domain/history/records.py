@@ -49,7 +49,7 @@ def journal_of(run: Run, tried: Sequence[Tried]) -> list[RunChange]:
     for attempt in sorted(tried, key=attrgetter("token")):
         add(RunState.DISPATCHED, attempt, attempt.dispatched)
         if attempt.started is not None and attempt.state is not RunState.SKIPPED:
-            # Who reports that it skips an asked-back run names that time as its start as well.
+            # An executor that skips an asked-back run reports the time of the skip as its start, too.
             add(RunState.RUNNING, attempt, attempt.started)
         add(attempt.state, attempt, attempt.ended)
     if state is not run.state:

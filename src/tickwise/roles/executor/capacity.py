@@ -90,7 +90,8 @@ class RunnerCapacity:
     def room(self) -> int:
         """The number of further runs that may be taken now."""
         if self._spare is not None:
-            # What is not due yet only waits in memory: while claims bring nothing else, the window does not bound them.
+            # Runs that are not due yet only wait in memory: while claims bring no others, the window does not bound
+            # them.
             window = max(int(self._window), AHEAD_BATCH) if self.ahead_only else int(self._window)
             room = max(window - self.launched - self.unrecorded, min(self._slots, self._spare()) - self.held)
             return min(room, self._held_max - self.held)

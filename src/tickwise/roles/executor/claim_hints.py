@@ -120,7 +120,7 @@ class HintBuffer:
                 runs += [UUID(bytes=text[at : at + ID_BYTES]) for at in range(0, min(len(text), end), ID_BYTES)]
                 taken = Pack(text[:end], pack.came, pack.delivery)
                 if len(text) > end:
-                    # What is left goes on waiting, and is what the message waits for.
+                    # The rest of the pack waits on, and the message is done with the rest.
                     waiting.appendleft(Pack(text[end:], pack.came, pack.delivery))
                     taken.delivery = None
                 self._count(priority, -(len(taken.runs) // ID_BYTES))

@@ -107,7 +107,7 @@ def _sequel(held: HeldRun, ending: Ending, chance: float) -> Sequel:
 
 
 def _failed(held: HeldRun, ending: Ending, chance: float) -> Sequel:
-    # What it was to do is done, only not told in full: a job that must not run twice does not for that.
+    # The task itself is done, only its output is lost: a job that must not run twice is not repeated for it.
     done = ending.reason == OUTPUT_LOST and held.work.on_unknown is not OnUnknown.RERUN
     failure = AttemptFailure(
         held.claimed.failures + 1,

@@ -111,7 +111,7 @@ class RunStarter:
         if not heap:
             return IDLE_SECONDS
         if not self._lease.stands():
-            # Somebody else may have these by now. The next heartbeat tells.
+            # Another executor may have these runs by now. The next heartbeat shows it.
             await self._clock.sleep(LEASE_LOOK_SECONDS)
             return 0.0
         now = self._time.now()
@@ -184,8 +184,8 @@ class RunStarter:
             await self._clock.sleep(LEASE_LOOK_SECONDS)
         for held in self._ours(batch):
             if held.claimed.run_id in refused:
-                # Somebody else's by now, or it waits for another run, a slot or its rate, or is skipped for one:
-                # nothing is wrong, and nothing is left to report.
+                # The run has another holder by now, or waits for another run, a slot or its rate, or is skipped: no
+                # error, and no outcome to report.
                 self._held_runs.forget(held)
                 self._held_runs.idle.set()
             elif held.cancelling:

@@ -102,7 +102,7 @@ class FireLoop:
             raise
         if look.filled:
             return 0.0
-        # So that a ring for each submit does not become a look for each submit.
+        # A pause, so that a ring for each submit does not become a look for each submit.
         await self._clock.sleep(FIRE_GAP_SECONDS)
         return until_next_look(look.now + FIRE_GAP_SECONDS, self._horizon_seconds / LOOKS_PER_HORIZON)
 
@@ -159,7 +159,7 @@ class FireLoop:
                         return 0, _Look(0, now=taken.now, filled=True)
                     filled = len(taken.timers) >= most or seen < len(taken.timers)
                     return made, _Look(len(decided), now=taken.now, filled=filled)
-            # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
+            # A calendar or a window was changed: decide the taken timers by the present rules.
             await self._rulebook.load()
 
     async def _record(self, taken: FireBatch, decided: Sequence[Decided]) -> int:

@@ -292,7 +292,7 @@ class Healing:
     async def _timer_of(self, job: JobRow) -> TimerState | None:
         """The position of a job's schedule by its record; None: it is over."""
         reading = read_plan(job.definition, job.job_id)
-        # What was made up for after a pause is on record too, by a trigger of its own.
+        # Runs that were made up for after a pause are on record too, with their own trigger.
         by_schedule = (Trigger.SCHEDULE, Trigger.MISSED)
         # One record of many that were skipped may reach further than a later one that a schedule before it left.
         query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=MAX_RANGES)
@@ -312,7 +312,7 @@ def timer_after(schedule: Schedule, last: float | None, since: float) -> TimerSt
     """
     if not schedule.recurs or schedule.max_runs is not None:
         return None
-    # What it was planned at is no occurrence of it, as when it was planned: an interval would begin with one too many.
+    # The time of planning is no occurrence, here as at the planning: an interval would begin with one run too many.
     start = schedules.just_after(since if last is None else max(since, last))
     due = schedules.first_fire(schedule, start)
     return None if due is None else TimerState(due)

@@ -157,7 +157,7 @@ class Simulator:
         )
         for begin, end in _steps(world):
             self._clock.move_to(begin)
-            # What is due at the end belongs to the next step: an outage may begin with it.
+            # A timer that is due at the end belongs to the next step: an outage may begin with that step.
             scheduler = self._scheduler(just_before(end) - begin)
             while await scheduler.fire_due():
                 pass

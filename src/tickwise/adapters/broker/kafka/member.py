@@ -123,7 +123,7 @@ class Member:
                 self._step(consumer)
         finally:
             if self._anew.is_set():
-                # What is done was done of topics that are no more: a commit would speak of the new ones.
+                # The done messages are of deleted topics: a commit would count for the new ones.
                 self.buffers.revoke(self.buffers.places())
             self._finish(consumer)
 

@@ -128,7 +128,7 @@ class Topics:
         config = {
             "cleanup.policy": "delete",
             "retention.ms": str(retention_ms),
-            # As shipped by some clusters: a number of bytes, beyond which requests are dropped that nobody has applied.
+            # Some clusters ship with a limit in bytes, beyond which the broker drops requests that were not applied.
             "retention.bytes": "-1",
             # Times of messages are compared with each other, so one clock says them: the broker's.
             "message.timestamp.type": "LogAppendTime",
@@ -227,7 +227,7 @@ class Topics:
         error, kinds = failure.args[0], self._library.KafkaError
         detail = f"could not {doing} the topic {name}: {error.str()}"
         if error.code() in (kinds.TOPIC_AUTHORIZATION_FAILED, kinds.CLUSTER_AUTHORIZATION_FAILED):
-            # Somebody else makes the topics and gives the rights, and may yet do so.
+            # An operator makes the topics and gives the rights, and may do so later.
             return BrokerUnavailable(f"{detail} Run `tickwise broker prepare` with the address of a user who may.")
         if error.code() in (
             kinds.INVALID_REPLICATION_FACTOR,

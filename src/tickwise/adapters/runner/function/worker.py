@@ -52,7 +52,7 @@ YIELD_SECONDS = 0.005
 """The longest turn of synchronous functions before asynchronous ones get theirs."""
 ENTRY_POINTS = "tickwise.functions"
 
-_monotonic = time.monotonic  # noqa: TID251  # nobody can hand this process a clock: it is its own root
+_monotonic = time.monotonic  # noqa: TID251  # no caller can pass a clock to this process: it is its own root
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _TASK = "tickwise-run"  # a name that need not be made for each

@@ -53,7 +53,7 @@ class HttpClient:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),  # attempts share nothing
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            trust_env=False,  # a proxy would connect to addresses that nobody has judged
+            trust_env=False,  # a proxy would connect to addresses that were not checked
         )
 
     async def close(self) -> None:

@@ -197,7 +197,7 @@ def _uncounted(limits: TaskLimits, group: Group | None) -> frozenset[Resource]:
 
 def _wall(pid: int, which: int, soft: int, hard: int) -> None:
     """Lower the limits of a process, never raise them."""
-    with contextlib.suppress(OSError, ValueError):  # it has ended, or runs as somebody else
+    with contextlib.suppress(OSError, ValueError):  # it has ended, or runs as another user
         old_soft, old_hard = resource.prlimit(pid, which)
         resource.prlimit(pid, which, (_lower(soft, old_soft), _lower(hard, old_hard)))
 

@@ -180,7 +180,7 @@ def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree
     _mark(process, start)
     tree = start.tree_of(process, older, group=_joined(group, process.pid))
     set_walls(tree, start.limits, os.getuid() if start.user is None else start.user.uid)
-    with contextlib.suppress(BrokenPipeError):  # somebody has killed it
+    with contextlib.suppress(BrokenPipeError):  # another process has killed it
         os.write(ours, b"go\n")
     os.close(ours)
     return tree

@@ -302,7 +302,7 @@ def _link_interpreter(partial: Path, user: TaskUser) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     library = partial / "lib" / version
     for place in (partial / "bin", library.parent, library):
-        place.mkdir()  # and not the folders above it: if they are gone, this is made for nobody
+        place.mkdir()  # and not the folders above it: without them, no task can use this one
     _link(Path(sys.executable).resolve(), partial / "bin" / version)
     for shared in (Path(sys.base_prefix) / "lib").glob("libpython*.so*"):
         _link(shared, partial / "lib" / shared.name)

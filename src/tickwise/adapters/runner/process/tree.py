@@ -133,12 +133,12 @@ def give_number(pid: int, number: int) -> None:
         for child in (_PROC / str(pid) / "task" / str(pid) / "children").read_bytes().split():
             give_number(int(child), number)
     except (OSError, ValueError):
-        return  # it has ended, runs as somebody else, or lives under a lower limit: the other ways remain
+        return  # it has ended, runs as another user, or has a lower limit: the other ways remain
 
 
 def offer_first(pid: int) -> None:
     """Let the kernel end this process, and what it will start, before us when the machine has no memory left."""
-    with contextlib.suppress(OSError):  # it has ended, or runs as somebody else
+    with contextlib.suppress(OSError):  # it has ended, or runs as another user
         (_PROC / str(pid) / "oom_score_adj").write_text(OOM_SCORE)
 
 
@@ -188,7 +188,7 @@ def _is_marked(pid: int, tree: Tree) -> bool:
     with contextlib.suppress(OSError):
         if tree.number and (number := number_of(name)):
             return number == tree.number
-    with contextlib.suppress(OSError):  # somebody else's, by now
+    with contextlib.suppress(OSError):  # another user's process, by now
         return tree.mark in (_PROC / name / "environ").read_bytes()
     return False
 
@@ -366,7 +366,7 @@ def reap(process: Process) -> Reaped | None:
         return process.reap()
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except ChildProcessError:  # somebody else in this program waits for everyone
+    except ChildProcessError:  # other code in this program waits for all children
         return Reaped(process.wait(), 0.0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return Reaped(process.returncode, usage.ru_utime + usage.ru_stime)

@@ -56,7 +56,7 @@ class WorkFolder:
 
     def __init__(self, root: Path, lease_file: int | None = None) -> None:
         if "\n" in str(root):
-            # Each line of its environment would pass for a mark of its own, and one of them may be anybody's.
+            # Each line of the variable would count as a mark, and such a line may be the mark of another executor.
             raise Misconfigured(f"the folder for running tasks, {root}, has a line break in its name; choose another")
         self._root = root
         private_folder(root)
@@ -142,7 +142,7 @@ def private_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=False, mode=0o700)
     except FileExistsError:
-        found = folder.lstat()  # not what a link leads to: somebody may turn it
+        found = folder.lstat()  # not the target of a link: another user may redirect the link
         if not stat.S_ISDIR(found.st_mode):
             raise Misconfigured(f"the folder for running tasks, {folder}, is no folder; remove it") from None
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -213,7 +213,7 @@ def orphans(of: Collection[Marks], places: Places) -> set[int]:
     environment = [begin.encode(errors="surrogateescape") for marks in of for begin in marks.environment]
     found = {pid for marks in of for group in left_behind(places, marks.name) for pid in group.members()}
     for name in present():
-        with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
+        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
             if number_of(name) // ATTEMPTS in numbers or credentials_of(name).groups & groups:
                 found.add(int(name))
             else:

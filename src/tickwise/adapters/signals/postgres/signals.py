@@ -72,7 +72,7 @@ class PostgresSignals:
             for channel in _TOPICS:
                 await connection.add_listener(channel, self._heard)
             self._own_pid = connection.get_server_pid()
-            self._listeners.ring_all()  # what rang while nobody heard it
+            self._listeners.ring_all()  # the rings that were missed meanwhile
             back()
             while True:
                 await wait_within(self._wanted, CHECK_SECONDS)
@@ -100,4 +100,4 @@ def _ids(payload: str) -> Sequence[UUID]:
     try:
         return unpack(bytes.fromhex(payload))
     except ValueError:
-        return ()  # written by somebody else: it concerns everybody
+        return ()  # from another program: it concerns every listener

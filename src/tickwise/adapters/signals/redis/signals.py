@@ -101,7 +101,7 @@ class RedisSignals:
                     continue
                 if said.value is None:
                     back()
-                    self._listeners.ring(topic)  # what rang while nobody heard it
+                    self._listeners.ring(topic)  # the rings that were missed meanwhile
                 else:
                     self._carry(topic, said.value)
 

@@ -76,7 +76,7 @@ class Maintenance(Part):
                     return Maintained()
                 return await _maintain(connection, retention)
         finally:
-            # The lock goes with the session; and nobody needs the connection until the next round.
+            # The lock ends with the session, and the connection is not needed until the next round.
             await line.close()
 
 

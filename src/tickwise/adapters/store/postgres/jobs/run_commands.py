@@ -102,7 +102,7 @@ class RunCommands(Part):
 
     async def waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
         """See the port."""
-        # A hot line: this is asked twice a second, of a table of which nobody knows the statistics.
+        # A hot connection: this query runs twice a second, on a table without useful statistics.
         async with self._links.line("waiting").use(writes=False) as connection:
             rows = await connection.fetch(statement("runs_waiting"), ready_from, ready_to, limit)
         lanes = await self._lanes.places({lane for _, _, lane in rows})

@@ -159,7 +159,7 @@ async def _settle(
     }
     jobs = {failed[one.run_id]["job_id"] for one in settlements if one.run is not None and one.run_id in failed}
     standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}
-    # What was settled before is answered so, whatever came after it.
+    # An earlier settlement is answered as such, also if the job was cancelled or deleted since.
     before = {row["run_id"] for row in await connection.fetch(statement("letters_settled"), list(failed))}
     refusals = [
         None if one.run_id in before else _refusal(one, failed.get(one.run_id), standing) for one in settlements
