@@ -1,1 +1,2 @@
-"""With what the ports are filled: one package per technology. None knows another; only `wiring` names them."""
+"""The implementations of the ports: one package per technology. No adapter imports another; only `wiring`
+names them."""

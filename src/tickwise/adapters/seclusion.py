@@ -1,4 +1,4 @@
-"""Keeps what is in the memory of a process from other processes of the same user.
+"""Keeps other processes of the same user from the memory of a process.
 
 `/proc/PID/environ`, `mem`, `maps`, `fd` and a debugger are open to every process of one's own user, unless the process
 says that it is not to be dumped. Then they are root's alone, and no core dump with keys in it is ever written.

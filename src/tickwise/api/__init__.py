@@ -1,1 +1,1 @@
-"""REST in: bytes of a request become calls of control, and what it answers becomes JSON. One error shape for all."""
+"""REST in: the bytes of a request become calls of control, and its results become JSON. One error shape for all."""

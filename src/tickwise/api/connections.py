@@ -1,4 +1,4 @@
-"""Connections of clients that are not known yet: what is read of them, how long, and in one way only.
+"""Connections of clients that are not known yet: bounds on the bytes and the time of a request, and one way to read it.
 
     bytes ─► Connection (llhttp by uvicorn) ─► Front ─► …
                 │ a refusal before the route: a problem, then the end of the connection

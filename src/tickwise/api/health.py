@@ -1,4 +1,4 @@
-"""`/livez`, `/readyz`, `/metrics`: is it there, can it serve, how is it doing.
+"""`/livez`, `/readyz`, `/metrics`: liveness, readiness and figures of the process.
 
 Ready means that the store answers (with buffered ingest: that the broker does, which takes what is submitted), that
 schedulers keep up, and that somebody is there to run what is due. A run that waits although executors are active makes

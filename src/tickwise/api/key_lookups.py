@@ -1,4 +1,4 @@
-"""Look-ups of keys that nobody has shown here before: few at once, wrong ones at a bounded rate, few waiting.
+"""Look-ups of keys that are new to this process: few at once, wrong ones at a bounded rate, few waiting.
 
     distinct wrong keys ──► a queue for each address ──► in turn, a few at once ──► the store
 

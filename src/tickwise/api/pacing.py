@@ -1,4 +1,4 @@
-"""Requests of one key are let through at a pace; who comes too fast is told when to come again.
+"""Requests of one key are let through at a pace; a caller above the pace is told when to come again.
 
     RateLimit-Policy: "key";q=200;w=2        200 at once, all of it there again after 2 seconds
     RateLimit: "key";r=17;t=2                17 would be taken now

@@ -1,4 +1,4 @@
-"""One line in the log for each request; of very many, the failures and how many there were.
+"""One line in the log for each request; of very many, the failures and the total.
 
     answered ──► request            method, route, status, time, key and address of the caller
     flush    ──► requests_unlogged  how many lines the bound left out

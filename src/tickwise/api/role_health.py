@@ -1,4 +1,4 @@
-"""The small port of a role without an API: is it alive, can it work, and its metrics."""
+"""The small port of a role without an API: liveness, readiness and metrics."""
 
 from __future__ import annotations
 

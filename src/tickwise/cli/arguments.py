@@ -1,4 +1,5 @@
-"""Secrets on the command line: everybody on a machine may read the arguments of every process, so they are blotted out.
+"""Secrets on the command line: every user of a machine can read the arguments of every process, so secrets in them are
+overwritten.
 
 The kernel shows the arguments as they are in the memory of the process; what is written over there is shown no more.
 There is a moment before, as long as the start of Python takes: an address in the environment has none.

@@ -1,4 +1,4 @@
-"""Many things at once: what a filter's options say, asking before anything is done, and watching how far it comes.
+"""Bulk commands: the options of a filter, the question before the first change, and the progress.
 
 options ──► filter ──► dry run: how many, and which ──► asked? ──► operation ──► its progress on stderr
 """

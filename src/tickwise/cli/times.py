@@ -1,4 +1,4 @@
-"""From what a person wrote on the command line to the body of a calendar, remembering what said what.
+"""From what a person wrote on the command line to the body of a calendar, with the source of each field.
 
     --dates 2027-12-24..2027-12-26         ──► dates
     --weekly 'mon-fri 09:00-17:00'         ──► weekly

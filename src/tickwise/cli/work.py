@@ -1,4 +1,4 @@
-"""From what a person wrote on the command line to the body of a job, remembering what said what.
+"""From what a person wrote on the command line to the body of a job, with the source of each field.
 
 FILE · --shell · --http · --function   ──► task, name
 --now · --at · --in · --cron · --every ──► the schedule  (--on-demand: none)

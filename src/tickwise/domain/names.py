@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # letters that look alike are what this is about
-"""Names of people and namespaces: which are taken, and which two are one to the eye.
+"""Names of people and namespaces: which names are accepted, and which two look alike.
 
     "Ada " ──clean──► "Ada" ──likeness──► "ada"      Unicode TR 39: what looks the same is the same
 

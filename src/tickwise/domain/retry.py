@@ -1,4 +1,4 @@
-"""After a failure: when again, or never, and why.
+"""The decision after a failure: the time of the next attempt, or none, with the reason.
 
 A failure is counted per run in the store; losing an executor is a crash, counted apart and capped by `CRASHES_MAX`. The
 delay before retry n (n = 1 for the first) is

@@ -1,4 +1,4 @@
-"""Calendars that others keep, read with libraries of the extra `calendars`.
+"""Public calendars, read with libraries of the extra `calendars`.
 
 files.py       the port: which library, what is installed, holidays
 events.py      an iCalendar file as days and periods

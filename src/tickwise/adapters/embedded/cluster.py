@@ -1,4 +1,4 @@
-"""The data directory: who holds it, where its cluster is, which version made it; and the making of a new one.
+"""The data directory: its holder, the place and the version of its cluster; and the making of a new one.
 
 Everything here is done before the server starts, by one process at a time: the holder of `DirectoryLock`.
 """

@@ -1,4 +1,4 @@
-"""The server as a child process, its log, and what may be left of an earlier one.
+"""The server as a child process, its log, and the remains of an earlier one.
 
 watcher thread   starts the server and waits for its end: the kernel ties the parent-death signal to the thread
                  that started the child, so that thread lives as long as the child does

@@ -1,4 +1,4 @@
-"""Small judgements of what tasks say, in their fields and at their ends, with one way to say them."""
+"""Small checks of tasks, of their fields and of their ends, with one form for refusals."""
 
 from __future__ import annotations
 

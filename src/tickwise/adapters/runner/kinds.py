@@ -1,4 +1,4 @@
-"""The built-in task kinds: what a task of each may say. Light: the API loads them without any runner."""
+"""The built-in task kinds: the fields that a task of each may have. Light: the API loads them without any runner."""
 
 from __future__ import annotations
 

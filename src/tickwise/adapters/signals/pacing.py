@@ -1,4 +1,4 @@
-"""The measure of `ports.limits`, and how requests that come together are counted together.
+"""The measure of `ports.limits`, and one count for requests that come together.
 
     hit ──► gathered by caller while a count is under way ──► one count for all of them ──► each its answer
 

@@ -1,4 +1,4 @@
-"""Every route, by what it is about."""
+"""Every route, a module for each resource."""
 
 from __future__ import annotations
 

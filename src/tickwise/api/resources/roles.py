@@ -1,4 +1,4 @@
-"""`/roles`: which processes are alive, as they say themselves."""
+"""`/roles`: the active processes, by their own reports."""
 
 from __future__ import annotations
 

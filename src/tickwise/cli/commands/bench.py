@@ -1,4 +1,4 @@
-"""`tickwise bench`: how fast is the server that runs here, with jobs that do nothing.
+"""`tickwise bench`: the speed of the server that runs here, with jobs that do nothing.
 
 A quick look at one set-up, over its own API; the project's measured figures come from `make bench`.
 """

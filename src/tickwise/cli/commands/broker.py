@@ -1,4 +1,4 @@
-"""`tickwise broker …`: the topics of a broker, and who may use them."""
+"""`tickwise broker …`: the topics of a broker, and the rights on them."""
 
 from __future__ import annotations
 

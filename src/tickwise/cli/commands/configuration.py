@@ -1,4 +1,4 @@
-"""`tickwise config`: the settings in force, and who said them."""
+"""`tickwise config`: the settings in force, and the source of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tickwise operations …`: what is done to many things at once, and how far it has come."""
+"""`tickwise operations …`: operations over many subjects, and their progress."""
 
 from __future__ import annotations
 

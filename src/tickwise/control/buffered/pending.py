@@ -1,4 +1,5 @@
-"""Requests that were accepted and are perhaps not applied yet: what this process remembers, and what others told.
+"""Requests that were accepted and are perhaps not applied yet: those of this process, and those that other processes
+announced.
 
     accepted ──► memory (`STALE_SECONDS`, the newest `MAX_REMEMBERED`) ──► the shared state, if there is one
                                           read of something absent ──► memory, shared state, else the time inside its id

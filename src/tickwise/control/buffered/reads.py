@@ -1,4 +1,4 @@
-"""Reads of what was accepted and is not applied yet: told apart from what is not there, and from what was refused.
+"""Reads of accepted requests that are not applied yet: distinct from missing jobs, and from refused requests.
 
     absent from the store ──┬─ its operation is on record as failed ──────────────► NotFound, and why
                             ├─ this process took it in, or another one said so ───► pending

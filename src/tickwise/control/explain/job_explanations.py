@@ -1,4 +1,4 @@
-"""Explains jobs at a time: finds the occurrence that is meant, and what became or becomes of it.
+"""Explains jobs at a time: finds the occurrence of that time, and its fate.
 
         at ──► the occurrence that is meant ──┬─ on record ──────► its run, judged
                                               ├─ open ───────────► held back, overdue, or to come

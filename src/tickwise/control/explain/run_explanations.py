@@ -1,4 +1,4 @@
-"""Explains runs: looks up all that a run may have had to do with, at a bounded cost, and has it judged."""
+"""Explains runs: looks up the facts around a run, at a bounded cost, and has them judged."""
 
 from __future__ import annotations
 

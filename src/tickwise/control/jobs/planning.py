@@ -1,4 +1,4 @@
-"""From what was said to when it fires: short forms, inference, contradictions, and the plan of a job.
+"""From the fields of a schedule to its fires: short forms, inference, contradictions, and the plan of a job.
 
     Said ──┬─ words ──► long form, one type ──┐
            └─ policies ───────────────────────┴──► Plan ── check ──► Timing (the plan, its first due time, warnings)

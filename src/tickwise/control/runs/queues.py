@@ -1,4 +1,4 @@
-"""Queues: what waits and runs in each, and holding them still for a while.
+"""Queues: the waiting and the running runs of each, and holds on a queue.
 
 Invariant: a hold stops nothing that has begun; what waits keeps its place.
 """

@@ -1,4 +1,4 @@
-"""Schedules: what they will do, what became of their occurrences, and what closes their times.
+"""Schedules: their next fires, the fates of their occurrences, and the calendars that close times.
 
 - `previews` shows the next fires of a saved or unsaved schedule; `occurrences` is the time line of a job.
 - `fires` skips or moves the next occurrence alone; `backfills` runs occurrences of the past.

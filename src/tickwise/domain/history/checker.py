@@ -1,4 +1,4 @@
-"""Judges a history: was every promise kept, by what clients, the journal, the tasks and the records say?
+"""Judges a history: checks every promise against the records of clients, the journal, the tasks and the store.
 
     operations ─┐
     journal ────┤

@@ -1,4 +1,4 @@
-"""May a run start while earlier runs of its job are unfinished?
+"""The rules of overlap: a run may start or not while earlier runs of its job are unfinished.
 
     run with an open overlap ── earlier runs ──┬── none       START
                                                ├── SKIP, or QUEUE_ONE behind two ──► SKIP

@@ -1,4 +1,5 @@
-"""The event loop's side of a member of a group: takes what the member's thread has put, says what is done."""
+"""The event loop's side of a member of a group: takes the messages that the member's thread has fetched, and marks
+messages as done."""
 
 from __future__ import annotations
 

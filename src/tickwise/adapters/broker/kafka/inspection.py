@@ -1,4 +1,4 @@
-"""A look at what is in Kafka under a prefix, without making or changing anything: for `tickwise doctor`."""
+"""A read-only look at the topics of a prefix in Kafka: for `tickwise doctor`."""
 
 from __future__ import annotations
 

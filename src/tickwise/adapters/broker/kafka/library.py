@@ -1,4 +1,4 @@
-"""The client library, only when it is needed; and what it has to say, said once.
+"""The client library, loaded only when it is needed; and its complaints, each logged once.
 
 librdkafka repeats what troubles it every second from each of its threads. Here each kind of trouble is logged once,
 until the broker was heard again.

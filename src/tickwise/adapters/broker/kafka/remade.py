@@ -1,4 +1,4 @@
-"""The partitions that are read from where they begin, because their topics were deleted and made again.
+"""The partitions that are read from their first message, because their topics were deleted and made again.
 
 An offset that was committed for the old topic says nothing of the new one, and may be told to the broker after the new
 one was made: by this member, or by another that hears of it later. If the new topic has grown past it, a member that

@@ -1,4 +1,4 @@
-"""The topics of one prefix: made where they are not there, checked where they are, marked with whose they are.
+"""The topics of one prefix: made if they are missing, checked if they exist, marked with the store that owns them.
 
     {prefix}.cluster      one record, the first, for ever: the name of the store that all of this serves
     {prefix}.requests     by job, kept for days          {prefix}.results    by executor, kept for days

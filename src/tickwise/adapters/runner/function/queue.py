@@ -1,4 +1,4 @@
-"""The runs of one function, where they wait, and how long they take."""
+"""The waiting runs of one function, and the measured time that a run takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells the processes that watch over an executor's tasks until when they may run, without a word being sent."""
+"""Shows the end of the lease to the processes that watch an executor's tasks: in shared memory, without a message."""
 
 from __future__ import annotations
 

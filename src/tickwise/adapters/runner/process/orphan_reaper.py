@@ -1,4 +1,4 @@
-"""Ends what an executor leaves running when it is killed, and what it still runs when its lease is over.
+"""Ends the tasks of an executor that was killed, and those that still run when its lease is over.
 
     executor ──pipe──► reaper: reads ──"farewell"──► ends                          (an orderly end: nothing is left)
         ├ killed: the pipe closes ──────► kills all that carry a mark, until looks find none; removes the folder

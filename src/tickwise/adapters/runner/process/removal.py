@@ -1,4 +1,4 @@
-"""Removes what a task left behind, however it was made: a task may nest folders deeper than Python can follow."""
+"""Removes the files that a task left behind, of any form: a task may nest folders deeper than Python can follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As which user tasks run, so that a task owns its own folder and nothing of the installation.
+"""The users that tasks run as, so that a task owns its own folder and no file of the installation.
 
     executor is root    run_tasks_as unset   each namespace is a user of its own, of a range that nothing else uses
                         run_tasks_as NAME    all tasks are that user

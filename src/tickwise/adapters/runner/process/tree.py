@@ -1,4 +1,4 @@
-"""Ends processes with everything that they started, also what ran away from its session.
+"""Ends processes with all their descendants, also those that left the session.
 
 A task's processes are found in six ways. No single one is enough, and no ordinary program sheds them all:
 

@@ -1,4 +1,4 @@
-"""Compiles scripts for the API and says what is wrong with each: `compiler_program.py CPU_SECONDS MEMORY_BYTES`.
+"""Compiles scripts for the API and reports the errors of each: `compiler_program.py CPU_SECONDS MEMORY_BYTES`.
 
     in   length (4 bytes), the source
     out  length (4 bytes), why it does not compile; nothing if it does

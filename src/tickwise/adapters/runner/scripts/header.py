@@ -1,4 +1,5 @@
-"""Reads the header of a script that asks for an environment of its own (PEP 723), and refuses what is not there yet.
+"""Reads the header of a script that asks for an environment of its own (PEP 723), and refuses a script that needs one:
+environments are not supported yet.
 
     # /// script
     # requires-python = ">=3.12"

@@ -1,4 +1,4 @@
-"""One process's way to the database for what is not kept: a connection that hears, and one that asks now and then.
+"""One process's way to the database for signals and notes: a connection that listens, and one for queries now and then.
 
 Both are beside the pool of the store: a connection that hears must stay, and a note must not wait behind claims.
 """

@@ -1,4 +1,4 @@
-"""One process's way to Redis: the address as it is set, the commands, and connections that only hear.
+"""One process's way to Redis: the address as it is set, the commands, and connections that only listen.
 
     redis://[user:password@]host[:port][/db][?prefix=tickwise]      rediss:// the same over TLS, with ca=, cert=, key=
 

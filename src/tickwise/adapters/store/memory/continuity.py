@@ -1,4 +1,5 @@
-"""Epochs, what an executor holds by the store's word, and the loss of acknowledged writes, for the simulated world."""
+"""Epochs, the runs that an executor holds on the store's record, and the loss of acknowledged writes, for the simulated
+world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs and stored tasks: what people said, and what follows from it for timers and runs."""
+"""Jobs and stored tasks: definitions, and their effects on timers and runs."""
 
 from __future__ import annotations
 

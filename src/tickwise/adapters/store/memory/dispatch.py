@@ -1,4 +1,4 @@
-"""Runs and those who hold them: claims, starts, finishes, each fenced by (executor, run, token)."""
+"""Runs and their holders: claims, starts, finishes, each fenced by (executor, run, token)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences and queues on hold: what starts what, and what stands still."""
+"""Sequences of runs, and queues on hold."""
 
 from __future__ import annotations
 

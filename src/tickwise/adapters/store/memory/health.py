@@ -1,4 +1,4 @@
-"""Check the store's invariants: each over one page of its subjects, and what the store can repair.
+"""Checks of the store's invariants, a page of subjects at a time, and the repairs that the store can make.
 
 Most of them hold here by the way in which the state changes; they are checked all the same, because the reader of the
 answer must be able to rely on it in the simulation as on a server.

@@ -1,4 +1,4 @@
-"""Runs that failed for good, and what was done about them. A letter is an ended run; only its settlement is kept."""
+"""Runs that failed for good, and their settlements. A letter is an ended run; only its settlement is kept."""
 
 from __future__ import annotations
 

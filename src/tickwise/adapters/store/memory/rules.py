@@ -1,4 +1,4 @@
-"""Calendars and maintenance windows: kept as they were said, and what a change of them wakes."""
+"""Calendars and maintenance windows, stored as sent; a change wakes the timers that it concerns."""
 
 from __future__ import annotations
 

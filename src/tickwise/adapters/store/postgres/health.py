@@ -1,4 +1,4 @@
-"""The invariants, looked at page by page, and what the store can put right by itself.
+"""Checks of the invariants, page by page, and the repairs that the store can make.
 
 Each check is a statement of its own, `check_<name>`: it looks at up to `limit` subjects after an id, by a
 primary key, and answers one row for each that is wrong, and the last one that it looked at. Invariant: what heals looks

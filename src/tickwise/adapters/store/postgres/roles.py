@@ -1,4 +1,4 @@
-"""The rights of an executor's own role in the database: what it needs to run tasks, and no keys."""
+"""The rights of an executor's own role in the database: the tables for running tasks, and no keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database's schema: which one is there, and bringing it to the one that this program needs.
+"""The database's schema: its version, and the upgrade to the version that this program needs.
 
 Migrations only add, and take away one release later: so programs of two releases work on one database while one takes
 the place of the other (docs/decisions/0021). Invariant: a program works on its own schema, and on a newer one that says

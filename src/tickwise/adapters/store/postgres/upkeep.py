@@ -1,4 +1,4 @@
-"""Upkeep: partitions made ahead, what is past its time dropped.
+"""Upkeep: partitions made ahead, and old ones dropped.
 
 history_20261121        runs whose time id lies in that day (UTC); dropped when all have been over for long enough
 history_20261121_kept   what outlived it: failed runs, and runs that ended late

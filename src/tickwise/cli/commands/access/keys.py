@@ -1,4 +1,4 @@
-"""`tickwise keys …`: who may talk to the server, and until when."""
+"""`tickwise keys …`: the keys of the server: their permissions, and their expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Epochs, and what an executor holds by the store's word. An epoch begins in `migrations/sql/0003_continuity.sql`."""
+"""Epochs, and the runs that an executor holds on the store's record. An epoch begins in
+`migrations/sql/0003_continuity.sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executors: registered, beating, leaving in order, or expired; and what they held, set free."""
+"""Executors: registered, beating, leaving in order, or expired; and the release of their runs."""
 
 from __future__ import annotations
 

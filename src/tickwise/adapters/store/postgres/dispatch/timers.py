@@ -1,4 +1,4 @@
-"""From timers to runs: one-time jobs in one statement; what needs a decision goes to the scheduler in between."""
+"""From timers to runs: one-time jobs in one statement; timers that need a decision go to the scheduler in between."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Jobs and what changes them: submits, edits, commands, tasks, rules, keys and sequences."""
+"""Jobs and their changes: submits, edits, commands, tasks, rules, keys and sequences."""

@@ -1,4 +1,4 @@
-"""Changes of jobs and what they do to timers and runs.
+"""Changes of jobs, and their effects on timers and runs.
 
 Locks are taken in one order, job, timer, runs (by id); a scheduler that holds the timer reads the job without a lock.
 """

@@ -1,4 +1,4 @@
-"""Runs that people ask for, want ended, skipped or put off; and those that wait for others."""
+"""Requests of people for runs: made, ended, skipped or postponed; and the waking of waiting runs."""
 
 from __future__ import annotations
 

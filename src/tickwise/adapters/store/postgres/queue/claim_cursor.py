@@ -1,4 +1,4 @@
-"""From where in the queue a claim reads, so that it passes over neither what it holds already nor what died.
+"""The place in the queue from which a claim reads, so that it scans neither held runs nor dead rows.
 
     mark ──► │ gone or held │ free, near ……………… │ free, ahead ……………………… │
              ▲              ▲ now                 ▲ now + near            ▲ now + ahead

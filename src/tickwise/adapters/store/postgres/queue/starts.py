@@ -1,4 +1,4 @@
-"""Decides on runs that are about to start while something may stand against it.
+"""Decides on runs that are about to start and may have to wait: for an earlier run, a limit or a rate.
 
     claimed ── its queue on hold? ──► back to QUEUED
         └── overlap open? ── settle ──┬── start   RUNNING, settled for good ── gate? ──► `gates`

@@ -1,4 +1,5 @@
-"""Runs that wait are claimable once what they wait for is over: an earlier run of their job, or who has their slot.
+"""Waiting runs become claimable after the end of the run that they wait for: an earlier run of their job, or the holder
+of their slot.
 
     a run ends ──► finish ──(only if somebody may wait for it)──► wake ──► claimable ──► told to who listens (`base`)
                                                                    ▲
