@@ -106,7 +106,7 @@ class VirtualClock:
         self._elapsed_seconds = max(self._elapsed_seconds, end)
 
     async def settle(self) -> None:
-        """Let everyone who can go on without time passing do so."""
+        """Let every task run that can go on without a move of the clock."""
         for _ in range(SETTLE_TURNS):
             await asyncio.sleep(0)
 

@@ -466,7 +466,7 @@ class Connection(HttpToolsProtocol):
     # ------------------------------------------------------------------ deadlines
 
     def look(self, now: float, passed: float) -> None:
-        """End what has taken too long. `passed`: seconds since the last look."""
+        """End the connections that have taken too long. `passed`: seconds since the last look."""
         if self._stalled(now):
             self._all.count("answer_unread")
             self.transport.abort()

@@ -108,7 +108,7 @@ class KeyLookups:
             del self._queues[network]
 
     async def _work(self) -> None:
-        """Look up what waits, until nothing does."""
+        """Look up the waiting keys, until there is none."""
         while self._queues:
             now = self._clock.monotonic()
             early = self._paid_until - now - BURST_SECONDS

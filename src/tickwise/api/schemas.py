@@ -103,7 +103,8 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 
 def _complete(schema: Schema, struct: type[msgspec.Struct], *, is_answer: bool) -> None:
-    """Add what msgspec does not say of a struct: notes on fields, what must be sent, what is always answered."""
+    """Add the facts of a struct that msgspec leaves out: notes on fields, and the required fields of bodies and
+    answers."""
     notes = _field_notes(struct)
     properties = schema.get("properties", {})
     by_name = {field.encode_name: field for field in msgspec.structs.fields(struct)}

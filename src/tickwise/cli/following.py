@@ -120,7 +120,7 @@ class Follower:
             self._session.note(f"The server is away, waiting for it ({error}) …")
 
     def _read_log(self, run: dict[str, Any]) -> bool:
-        """Write what is new; whether there was anything."""
+        """Write the new part of the log; False if there was none."""
         wrote = False
         latest = int(run.get("attempt_number") or 0)
         for attempt in range(max(1, self._attempt), latest + 1):

@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(error: Exception, session: Session) -> Exit:
-    """Say what happened, and with which exit code the program ends."""
+    """Report an error; the exit code of the program."""
     if isinstance(error, click.ClickException):
         error.show()
         if session.as_json:

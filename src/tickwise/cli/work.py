@@ -160,7 +160,7 @@ def _split(text: str, separator: str, option: str, form: str) -> tuple[str, str]
 
 
 def blame(session: Session, pointer: str, option: str, text: Any = "") -> None:
-    """Remember what said a field, so that a refusal can point at it."""
+    """Remember the source of a field, so that a refusal can point at it."""
     session.blame[pointer] = FieldSource(option, str(text))
 
 

@@ -137,7 +137,7 @@ class Control:
         return buffers if self._ingest is None else {**buffers, **self._ingest.buffers()}
 
     async def drain(self) -> None:
-        """Write what waits."""
+        """Write the waiting requests."""
         try:
             if self._ingest is not None:
                 await self._ingest.stop()
@@ -146,7 +146,7 @@ class Control:
             await self.credentials.stop()
 
     async def stop(self) -> None:
-        """Write what waits, take nothing more."""
+        """Write the waiting requests, and take no more."""
         try:
             await self.drain()
         finally:

@@ -243,7 +243,7 @@ def _payload(entry: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
 
 
 def _check_json(value: Any, depth: int) -> None:
-    """Refuse what JSON cannot say."""
+    """Refuse values that JSON cannot hold."""
     if depth > _MAX_NESTING:
         raise Untranslatable(f"an argument is nested in more than {_MAX_NESTING} levels; flatten it")
     if isinstance(value, dict):

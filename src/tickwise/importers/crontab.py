@@ -272,7 +272,7 @@ def _command(file: _File, raw: str, changes: list[str]) -> Command:
 
 
 def _check_text(text: str) -> None:
-    """Refuse what no job can hold, in words that fit a file."""
+    """Refuse text that no job can hold, with a message about the file."""
     if any("\ud800" <= sign <= "\udfff" for sign in text) and not text.isascii():
         raise Untranslatable("it is not UTF-8; convert the file, such as with iconv -f LATIN1 -t UTF-8")
     if "\0" in text:

@@ -99,7 +99,7 @@ def decoded(text: str | bytes) -> str:
 
 
 def _check_texts(value: Any) -> None:
-    """Refuse what no store keeps and no program is given."""
+    """Refuse text that no store keeps and no program can be given."""
     if isinstance(value, str):
         if "\0" in value:
             raise Untranslatable("it contains the character U+0000, which no program can be given; leave it out")

@@ -187,7 +187,7 @@ class Broker(Protocol):
         ...
 
     async def close(self) -> None:
-        """Send what waits, for some seconds, and free everything."""
+        """Send the waiting messages, for some seconds, and free all resources."""
         ...
 
     async def send(self, channel: Channel, messages: Sequence[Message]) -> None:

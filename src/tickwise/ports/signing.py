@@ -1,4 +1,4 @@
-"""Signatures of what goes through a broker: who made a message is proved by a key, not by the right to write a topic.
+"""Signatures of messages through a broker: a key proves the maker of a message, and not the right to write to a topic.
 
     requests    API ──shared secret──► recorder               one secret of the installation, two during its rotation
     results     executor ──its private key──► recorder        a key pair for each life of an executor; the public half

@@ -126,7 +126,7 @@ async def _let_in_setting(runtime: Runtime) -> bool | None:
 
 
 def banner(address: str, admitted: Admitted) -> None:
-    """Say what a person wants to know, once, on standard error beside the log; a secret to a terminal alone."""
+    """Print the facts for a person, once, on standard error beside the log; a secret only to a terminal."""
     lines = [f"Tickwise is up: {address}"]
     first = admitted.first
     if first is not None:

@@ -57,7 +57,7 @@ class Log:
         return self.first + len(self.kept)
 
     def trim(self, first: int) -> None:
-        """Drop what is before this offset."""
+        """Drop the messages before this offset."""
         while self.kept and self.first < first:
             self.kept.popleft()
             self.first += 1

@@ -18,7 +18,7 @@ _SUBDIVISION: Final = "/holidays/subdivision"
 
 
 class CalendarFiles:
-    """Reads what others keep; stateless, for any number of threads."""
+    """Reads public calendars; stateless, for any number of threads."""
 
     def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:
         """See the port."""

@@ -129,7 +129,7 @@ class SlotRunner:
         raise NotImplementedError
 
     async def release_resources(self) -> None:
-        """Free what belongs to the runner; no attempt is left."""
+        """Free the runner's own resources; no attempt is left."""
 
     def launch(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:

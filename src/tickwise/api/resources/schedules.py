@@ -179,7 +179,7 @@ def _backfilled(done: Backfill) -> Reply:
 
 
 async def backfill_cancel(call: Call) -> Reply:
-    """End what is left of a backfill."""
+    """End the unfinished runs of a backfill."""
     cancelled = await call.control.schedules.cancel_backfill(
         call.principal, call.uuid("job_id", "job"), call.uuid("backfill_id", "backfill")
     )

@@ -15,7 +15,7 @@ from tickwise.ports.store import JobRow, OperationRow
 
 
 class BufferedService:
-    """Looks up what is still on its way to the store."""
+    """Looks up requests that are on their way to the store."""
 
     def __init__(self, context: ControlContext, reads: PendingReads | None = None) -> None:
         """Without `reads`, each request waits for the store and nothing is pending."""

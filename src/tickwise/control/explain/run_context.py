@@ -1,5 +1,5 @@
-"""The runs and queues around one run, for its explanation: what has its slots, what started it, what
-its end started. The number of look-ups is bounded.
+"""The runs and queues around one run, for its explanation: the holders of its slots, the run that started it, and the
+runs that its end started. The number of look-ups is bounded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RunContext:
         self._context = context
 
     async def facts(self, run: RunRow, job: tuple[JobRow, Definition] | None) -> dict[str, Any]:
-        """Look up what it waits for beside an executor, what started it, and what it started."""
+        """Look up the limits and queues that a run waits for, the run that started it, and the runs that it started."""
         found: dict[str, Any] = {}
         namespace = run.namespace
         if run.trigger == Trigger.SEQUENCE and run.origin is not None:

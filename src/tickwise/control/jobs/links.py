@@ -62,7 +62,7 @@ class SequenceLinks:
             raise
 
     async def _check_no_circle(self, row: JobRow, steps: Steps) -> None:
-        """Walk what follows the job, as it is stored by now. Raises `Invalid` if that leads back, or on and on."""
+        """Walk the stored sequence after the job. Raises `Invalid` if it leads back to the job, or is too long."""
         graph = await look(self._context.store.jobs, row.namespace, [str(job_id) for ids in steps for job_id in ids])
         check_sequence(row.job_id, row.name, fields=steps._asdict(), graph=graph)
 

@@ -93,7 +93,7 @@ class Submissions:
         await self._gatherer.start()
 
     async def stop(self) -> None:
-        """Write what waits, take nothing more."""
+        """Write the waiting jobs, and take no more."""
         await self._gatherer.stop()
 
     def buffers(self) -> Mapping[str, Buffer]:
@@ -202,8 +202,8 @@ class Submissions:
         raise Busy("others took the keys or ids of this batch while it was written; send it again")
 
     async def store_accepted(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
-        """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if
-        one of them cannot be stored in any way, and then no job of its namespace is stored."""
+        """Store jobs that were composed and accepted before, as far as possible. Raises `Unavailable` kinds; `Conflict`
+        if one of them cannot be stored in any way, and then no job of its namespace is stored."""
         await self._context.time.now()  # the steps after the commit use this time, and send no query
         added = await self._context.surely(lambda: self._context.store.jobs.add(jobs))
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
@@ -234,7 +234,7 @@ def size_of(body: JobBody | Refused) -> int:
 
 
 def _enter_refusals(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tuple[int, Added]]) -> None:
-    """Write what the store refused into the answer."""
+    """Write the store's refusals into the answer."""
     for place, added in results:
         refused = refusal_of(added, jobs[place])
         if refused is not None:

@@ -147,7 +147,8 @@ def _is_own(name: str, own: UUID) -> bool:
 
 
 def check_sequence(own: UUID, name: str, *, fields: Mapping[str, Sequence[UUID]], graph: Graph) -> None:
-    """Refuse what leads back to the job itself, or on and on. `fields` are those that were sent."""
+    """Refuse successors that lead back to the job itself, or a sequence that is too long. `fields` are those that were
+    sent."""
     pointer = next((f"/{field}" for field, ids in fields.items() if ids), "")
     nodes = {**graph.nodes, own: SequenceNode(name, False, tuple(job_id for ids in fields.values() for job_id in ids))}
     depths: dict[UUID, int] = {}

@@ -60,7 +60,7 @@ class KeyUses:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, found: FoundKey | None) -> FoundKey | None:
-        """This key was asked for by a request."""
+        """Note the use of a key by a request."""
         if found is not None and found.caller.key_id is not None:
             self._used[found.caller.key_id] = self._clock.monotonic()
             if self._task is None:
@@ -68,7 +68,7 @@ class KeyUses:
         return found
 
     async def stop(self) -> None:
-        """Write what waits."""
+        """Write the waiting uses."""
         if self._task is not None:
             await end_tasks([self._task])
         await self._write()

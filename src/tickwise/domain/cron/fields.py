@@ -137,7 +137,7 @@ def _refuse_length(text: str) -> None:
 
 
 def _refuse_characters(text: str) -> None:
-    """Refuse what no cron line holds: beyond ASCII, or a control character other than a tab."""
+    """Refuse characters that no cron line holds: beyond ASCII, or a control character other than a tab."""
     for position, character in enumerate(text):
         if character != "\t" and not (character.isascii() and character.isprintable()):
             raise CronInvalid(
@@ -293,7 +293,7 @@ def _read_hashed(given: FieldText, item: str, masks: FieldMasks, seed: bytes) ->
 
 
 def _read_day_item(given: FieldText, item: str, masks: FieldMasks) -> bool:
-    """Read what only the two day fields know: `?`, `L`, `5L`, `5#2`. False if the item is none of them."""
+    """Read an item that only the two day fields know: `?`, `L`, `5L`, `5#2`. False if the item is none of them."""
     if item == "?":
         if given.text != "?":
             given.refuse("'?' stands alone", advice="write ? or * alone, or the days")

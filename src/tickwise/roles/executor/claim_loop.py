@@ -102,7 +102,7 @@ class ClaimLoop:
         return self._until_look()
 
     async def _claim(self) -> bool:
-        """Take what there is room for; whether there may be more."""
+        """Claim as many runs as there is room for; True if there may be more."""
         if self._in_doubt or self._recall_at <= self._clock.monotonic() < self._recall_until:
             await self._recover()
         ready = [capacity for capacity in self._capacities if capacity.runner.labels() and capacity.ready()]

@@ -1,4 +1,4 @@
-"""Compares what this executor holds with what the store says that it holds, both ways, after each heartbeat.
+"""Compares the runs that this executor holds with those on the store's record, both ways, after each heartbeat.
 
     digests alike? ── yes ──► done
         └── no: the list, twice
@@ -246,7 +246,8 @@ class Reconciliation:
                 self._held_runs.idle.set()
 
     async def _report_again(self, number: int, lost: Sequence[Pair]) -> None:
-        """Let what the store believes to be held here go on."""
+        """Let runs go on that only the store believes to be held here: report their remembered outcomes again, and
+        return the others."""
         remembered = self._outbox.remembered(lost)
         for outcome in remembered.values():
             self._outbox.add_unheld(outcome)

@@ -174,7 +174,7 @@ class Publisher:
         self._expiries += 1
 
     async def ask(self, executor: int) -> float:
-        """Look what was applied; how long until the next look."""
+        """Look up the applied messages; the time to the next look."""
         if not self._kept:
             return IDLE_SECONDS
         expiries, marks = self._expiries, await self._marks.get(MarkedChannel.RESULTS, [executor])

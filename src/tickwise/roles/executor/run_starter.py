@@ -80,7 +80,7 @@ class RunStarter:
         self._heap.clear()
 
     def stop(self) -> None:
-        """End what waits for the store's word."""
+        """Cancel the starts that wait for the store."""
         for task in [*self._starting]:
             task.cancel()
 
@@ -106,7 +106,7 @@ class RunStarter:
         heapq.heappush(self._heap, (start_at, next(self._order), held))
 
     async def launch_due(self) -> float:
-        """Start what has become due; return the time to the next."""
+        """Start the runs that are due; return the time to the next."""
         heap = self._heap
         if not heap:
             return IDLE_SECONDS

@@ -136,7 +136,7 @@ class FireLoop:
         return fired.timers
 
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
-        """Decide what is near; how many runs came of which look."""
+        """Decide the near timers; the number of new runs, and the look."""
         most = 1 if self._singly else self._batch
         request = FireRequest(
             horizon_seconds=self._horizon_seconds,
@@ -239,7 +239,7 @@ class FireLoop:
         return Decided(timer, reading.schedule, fire_of(timer, reading, decision))
 
     def _count_decided(self, decided: Sequence[Decided]) -> None:
-        """Say what did not run."""
+        """Count the skips, and log the parked jobs."""
         skipped: Counter[str] = Counter()
         parked = 0
         for each in decided:

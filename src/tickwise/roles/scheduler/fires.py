@@ -122,8 +122,8 @@ class NamespaceFuse:
         self._most = most
 
     async def hold_down(self, decided: Sequence[Decided], now: float) -> None:
-        """Count what was decided. Of a namespace that is over the limit, the jobs that fire most often are parked until
-        the others fit; what they would have run now is skipped. Jobs that fire once are never parked."""
+        """Count the decided fires. Of a namespace that is over the limit, the jobs that fire most often are parked
+        until the others fit; what they would have run now is skipped. Jobs that fire once are never parked."""
         if not self._most:
             return
         counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
@@ -138,7 +138,7 @@ class NamespaceFuse:
             await self._timers.count(freed)
 
     async def forget(self, decided: Sequence[Decided]) -> None:
-        """Take back what was counted: the store refused to record it."""
+        """Take counted fires back, because the store refused to record them."""
         counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
         if self._most and counts:
             await self._timers.count({namespace: -count for namespace, count in counts.items()})

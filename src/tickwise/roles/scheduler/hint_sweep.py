@@ -27,7 +27,7 @@ class HintSweep:
         self._hint_publisher = hint_publisher
 
     async def step(self) -> float:
-        """Tell executors again of what has stayed queued for about one of some lengths of time."""
+        """Publish hints again for runs that have been queued for about one of several lengths of time."""
         room, first = MAX_SWEPT, SWEPT_FIRST_SECONDS
         if not await self._store.runs.waiting(2 * SWEPT_LAST_SECONDS, first, 1):
             return SWEEP_SECONDS  # as nearly always: one look instead of one for each length of time

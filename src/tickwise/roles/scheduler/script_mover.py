@@ -39,7 +39,7 @@ class ScriptMover:
         """Scripts that are where they belong, and stay in the old place for a while."""
 
     async def step(self) -> float:
-        """Move what is there; when to look again."""
+        """Move the shared scripts to the namespaces that own them; the time to the next look."""
         shared = [info for info in await self._blobs.list(SCRIPTS) if _SHARED.fullmatch(info.key)]
         if shared:
             owners = defaultdict(list)

@@ -118,7 +118,7 @@ class Sequences:
         return 0.0 if len(follows) >= limit else LOOK_SECONDS
 
     async def _commit(self, page: SequencePage) -> None:
-        """Store what was gathered: the ends of each namespace in one transaction."""
+        """Store the gathered completions: the ends of each namespace in one transaction."""
         for namespace, ends in page.take().items():
             try:
                 self._notify_made(await self._store.completions.commit(namespace, ends), ends, page.jobs)

@@ -176,7 +176,7 @@ class Simulator:
         return found
 
     async def _run_until(self, end: float) -> None:
-        """Start what is due before `end`, and end what has run its time."""
+        """Start the runs that are due before `end`, and end those whose time has passed."""
         await self._claim(end)
         while True:
             next_end = self._running[0][0] if self._running else end
@@ -230,7 +230,7 @@ class Simulator:
             await self._obey(at)
 
     async def _obey(self, at: float) -> None:
-        """End what the store wants stopped."""
+        """End the runs that the store asks to stop."""
         beat = await self._store.executors.beat(self._executor, self._lease_seconds)
         stopped = {request.run_id for request in beat.cancels if request.kind is CancelKind.CANCEL}
         if not stopped:

@@ -32,7 +32,7 @@ class ZoneUpdate:
         self._batch = batch
 
     async def step(self) -> float:
-        """Compute anew what was computed with other zone data than this process has now."""
+        """Compute the timers anew that were computed with zone data of another version."""
         before = zones.data_version()
         zones.forget()
         version = zones.data_version()

@@ -162,7 +162,7 @@ class Gatherer:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Write what waits, then end."""
+        """Write the waiting requests, then end."""
         self._closing = True
         self._wake.set()
         task, self._task = self._task, None

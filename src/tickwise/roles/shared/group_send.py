@@ -96,7 +96,7 @@ class Sender:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Send what waits, for some seconds, then end."""
+        """Send the waiting messages, for some seconds, then end."""
         self._closing = True
         self._wake.set()
         task, self._task = self._task, None

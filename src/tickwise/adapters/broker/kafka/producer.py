@@ -42,7 +42,7 @@ CLOSE_SECONDS: Final = 5.0
 
 
 class Sent:
-    """The messages of one call of `send`, and who waits for them."""
+    """The messages of one call of `send`, and the caller's future."""
 
     __slots__ = ("_failure", "_left", "done")
 

@@ -135,7 +135,7 @@ class ShareMember:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give back what is not done, and wait until the thread has ended, or for `STOP_SECONDS`. Blocks."""
+        """Return the messages that are not done, and wait until the thread has ended, or for `STOP_SECONDS`. Blocks."""
         self._stopped.set()
         if self._thread is not None:
             self._complaints.joined(self._thread, STOP_SECONDS)

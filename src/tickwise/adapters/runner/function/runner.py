@@ -440,7 +440,7 @@ class FunctionRunner:
         run.sink.write_or_drop(content)
 
     def _take_results(self, held: dict[int, QueuedRun], results: Sequence[Result]) -> None:
-        """Report what ended. Most runs end well, silently and without a limit: those take as few steps as can be."""
+        """Report the ends of runs. Most runs end well, silently and without a limit: those take few steps."""
         runs = self._runs
         endings: list[tuple[UUID, Ending]] = []
         for result in results:

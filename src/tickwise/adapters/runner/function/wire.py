@@ -109,7 +109,7 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, content: bytes) -> Iterator[bytes]:
-        """Add what was read, and yield every body that is now complete."""
+        """Add bytes that were read, and yield every body that is now complete."""
         buffer = self._buffer
         buffer += content
         start = 0

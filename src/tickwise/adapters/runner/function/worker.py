@@ -275,7 +275,7 @@ class Worker:
             raise Stopped
 
     def _print(self, number: int, text: str) -> bool:
-        """Keep what a run wrote; False if there is no such run any more."""
+        """Keep the output of a run; False if there is no such run any more."""
         item = self._items.get(number)
         if item is None:
             return False
@@ -375,7 +375,7 @@ class Worker:
             self._flush()
 
     def _return_queued(self) -> None:
-        """Give back what has not begun; the next look tells the executor."""
+        """Return the runs that have not begun; the next look reports them to the executor."""
         while self._queue:
             try:
                 _, item = self._queue.pop()

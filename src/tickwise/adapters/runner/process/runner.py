@@ -385,7 +385,7 @@ class _Pump:
         self._loop.add_reader(self._descriptor, self._read)
 
     async def finish(self) -> None:
-        """Take what is left in the pipe, at most what a pipe can hold, and close it."""
+        """Take the rest of the pipe, at most the capacity of a pipe, and close it."""
         for _ in range(64):
             if not self._read():
                 break

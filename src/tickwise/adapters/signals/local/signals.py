@@ -20,7 +20,7 @@ class LocalSignals:
         """There is nothing to begin."""
 
     async def stop(self) -> None:
-        """Forget who listens."""
+        """Forget the listeners."""
         self._listeners.clear()
 
     def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:

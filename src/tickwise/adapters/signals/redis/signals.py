@@ -119,7 +119,7 @@ class RedisSignals:
     # ------------------------------------------------------------------ ringing
 
     async def _ring(self, back: Back) -> None:
-        """Send what is pending, and look at what was kept."""
+        """Send the pending rings, and look at the kept ones."""
         await wait_within(self._wanted, CHECK_SECONDS)
         self._wanted.clear()
         rings = self._pending.take()

@@ -69,7 +69,7 @@ def set_back(state: State, snapshot: State) -> None:
 
 
 def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
-    """Lift what is handed out once above all that was handed out in `lost` too."""
+    """Begin an epoch whose tokens and versions are above all values that were handed out in `lost`."""
     last = max(next(state.tokens), next(lost.tokens))
     number = max(state.epoch.epoch, lost.epoch.epoch, epoch_of(last)) + 1
     state.epochs_before.append(state.epoch)

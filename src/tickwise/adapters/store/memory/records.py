@@ -253,7 +253,7 @@ class LetterRecord(NamedTuple):
 
 @dataclass(slots=True)
 class OperationRecord:
-    """An operation over many things, and who has it in hand."""
+    """An operation over many subjects, and its holder."""
 
     row: OperationRow
     free_at: float

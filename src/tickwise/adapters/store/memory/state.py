@@ -440,7 +440,7 @@ class State:
         return [each for each in run.job.runs.values() if is_earlier(each.lined, mine)]
 
     def unblock(self, job: JobRecord) -> int:
-        """Make claimable what waits for a run that is no longer there; how many."""
+        """Make the runs claimable that wait for a run that is no longer there; their number."""
         waiting = [run for run in job.runs.values() if run.blocked and run.limit_key is None]
         lines = ([run for run in waiting if run.in_backfill == backfill] for backfill in (False, True))
         asking = [self.runs[next_in_line([run.lined for run in line]).run_id] for line in lines if line]

@@ -134,7 +134,7 @@ class Steps:
             return None
 
     async def trim(self, name: str, *arguments: object) -> int:
-        """Delete what is past its time, a bounded number of rows a transaction and a round; how many."""
+        """Delete expired rows, a bounded number for each transaction and each round; their number."""
         count = 0
         for _ in range(MAX_TRIMS):
             trimmed = await self.run(name, *arguments, ROWS_A_TRIM)

@@ -66,7 +66,8 @@ class Dialer:
         return connection
 
     async def check(self, dsn: str, **options: Any) -> None:
-        """Find out what lies between. Raises `Misconfigured` if sessions are shared, and the driver's errors."""
+        """Check the connection for a pool in between. Raises `Misconfigured` if sessions are shared, and the driver's
+        errors."""
         async with self._session(dsn, **options) as first:
             try:
                 pid, mark = await first.fetchrow(statement("session_probe"))

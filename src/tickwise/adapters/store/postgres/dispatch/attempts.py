@@ -218,7 +218,8 @@ class Attempts(Part):
             raise Bug(f"outcomes of executor {executor} cannot be stored") from error
 
     async def _drop_ended(self, executor: int, outcomes: Sequence[Outcome]) -> None:
-        """Drop what this executor holds although it ended long ago: it must neither run again nor hold up a batch."""
+        """Drop the runs that this executor holds although they ended long ago: such a run must neither run again nor
+        hold up a batch."""
         async with self._links.line("finish").use(writes=True) as connection:
             rows = await connection.fetch(statement("finish_ended"), executor, [outcome.run_id for outcome in outcomes])
         # A slot that one of them had is found free by the sweep.

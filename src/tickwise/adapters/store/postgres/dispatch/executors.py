@@ -135,8 +135,8 @@ class Executors(Part):
         crashes_max: int = CRASHES_MAX,
         in_order: bool = False,
     ) -> tuple[list[Freed], list[Woken]]:
-        """Free what these executors held, and mark those as settled that hold nothing any more. Also, what waited for
-        one of them and is claimable by it."""
+        """Free the runs of these executors, and mark the executors as settled that hold none any more. Also, what
+        waited for one of them and is claimable by it."""
         rows = await connection.fetch(statement("runs_held"), gone, MAX_HELD)
         terms = FreeTerms(crashes_max, in_order)
         freed, woken = await free_runs(

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 async def _commit(connection: asyncpg.Connection, fires: Sequence[Fire]) -> int:
-    """Record what was decided and end the transaction; the number of runs made."""
+    """Record the decisions and end the transaction; the number of runs made."""
     try:
         with translated(writes=True):
             fires = await _pause_by_fuse(connection, fires)

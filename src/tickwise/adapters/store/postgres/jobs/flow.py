@@ -95,7 +95,7 @@ class Queues(Part):
 
 
 async def ask_back(connection: asyncpg.Connection) -> None:
-    """Ask for what is held of queues whose hold has just begun."""
+    """Ask executors to return the runs of queues whose hold has just begun."""
     async with connection.transaction():
         await connection.execute(statement("holds_brief"))
         await connection.execute(statement("holds_wait"))

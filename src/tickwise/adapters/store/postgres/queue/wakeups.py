@@ -65,8 +65,8 @@ class Ended:
 
 
 async def wake(connection: asyncpg.Connection, ended: Ended, *, apart: bool = False) -> list[Woken]:
-    """Make claimable what waited for this. `apart`: nothing else is written in the transactions in which that is done,
-    so that they need not be durable when they are told of."""
+    """Make the runs claimable that waited for these ends. `apart`: the transactions write nothing else, so they need
+    not be durable before the runs are announced."""
     woken = await unblock(connection, ended.jobs, apart=apart)
     return woken + await _wake_keys(connection, sorted(ended.keys), apart=apart)
 
@@ -87,7 +87,7 @@ async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID], *, apart
 
 
 async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str) -> list[Woken]:
-    """Make claimable who waited for a slot in a queue that was on hold, as far as there are free ones."""
+    """Make the runs claimable that waited for a slot in a queue that was on hold, up to the free slots."""
     rows = await connection.fetch(statement("limits_of_queue"), namespace, queue)
     return await _wake_keys(connection, sorted((row["namespace"], row["limit_key"]) for row in rows), apart=True)
 
