@@ -29,6 +29,7 @@ POINTS: Final = {
     7: "addresses that http tasks may reach",
     8: "stored scripts and calendars",
     9: "deployments and messages",
+    10: "people, roles and tokens",
 }
 """The headings of the table."""
 

@@ -20,7 +20,9 @@ Schema = dict[str, Any]
 
 NO_ROUTE: Final = frozenset({401, 404, 405, 429})
 """The statuses of answers to requests that no operation takes."""
-_FRAMED: Final = frozenset({"content-type", "content-length", "x-content-type-options", "allow"})
+_FRAMED: Final = frozenset(
+    {"content-type", "content-length", "x-content-type-options", "allow", "content-security-policy", "referrer-policy"}
+)
 """The headers that any answer may have without a description."""
 
 

@@ -197,7 +197,6 @@ async def run_log(call: Call) -> Reply:
     if prefers_json(call.headers.get(b"accept"), "text/plain"):
         return answer(200, log_view(run_id, chunk), headers=headers)
     # A task's output is sent as text in any case: no browser may treat it as a page.
-    headers.append((b"x-content-type-options", b"nosniff"))
     return Reply(200, chunk.content, headers, b"text/plain; charset=utf-8")
 
 

@@ -99,7 +99,7 @@ async def script_get(call: Call) -> Reply:
         raise NotFound(f"no task {task_id[:200]!r} is stored in version {said[:100]!r}; versions are 1, 2, 3, …")
     content = await call.control.tasks.script(call.principal, task_id, int(said))
     # A stored script is text: no browser may take it for a page.
-    return Reply(200, content, [(b"x-content-type-options", b"nosniff")], SCRIPT_ANSWER)
+    return Reply(200, content, [], SCRIPT_ANSWER)
 
 
 async def task_versions(call: Call) -> Reply:
