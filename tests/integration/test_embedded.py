@@ -411,7 +411,9 @@ async def test_a_second_start_on_the_directory_is_refused_with_the_holders_numbe
     """It says who uses it and how to stop that one; the first goes on undisturbed."""
     first = make(api_port=8471)
     dsn = await first.start()
-    with pytest.raises(Misconfigured, match=rf"in use by process {os.getpid()} \(tickwise up, port 8471\).*kill "):
+    with pytest.raises(
+        Misconfigured, match=rf"in use by process {os.getpid()} \(tickwise up, port 8471\).*tickwise down"
+    ):
         await make().start()
     assert 1 == await ask(dsn, "SELECT 1")
 
