@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import asyncpg
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.support import databases
 from tests.support.local_up import environment, run_command
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, schema_status, upgrade
+from tickwise.adapters.store.postgres import PostgresStore, grant, schema_status, upgrade
 from tickwise.adapters.store.postgres.schema import WANTED
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 
@@ -39,6 +40,14 @@ async def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty_url: str) 
     assert await upgrade(empty_url) == WANTED
     assert await store.keys.count() == 0
     await store.close()
+
+
+async def test_a_new_schema_is_seen_with_the_rights_of_the_executors_role(empty_url: str) -> None:
+    """Both are one transaction: an executor that waits for the schema is never refused in between."""
+    with pytest.raises(Misconfigured, match="createuser --pwprompt no_such_role"):
+        await upgrade(empty_url, partial(grant, role="no_such_role"))
+    assert (None, WANTED) == await schema_status(empty_url)
+    assert WANTED == await upgrade(empty_url)
 
 
 async def test_a_newer_schema_that_serves_this_program_is_as_good_as_its_own(empty_url: str) -> None:

@@ -196,6 +196,8 @@ MEANINGS = {
     "sign_in_failed": "A name or a password was wrong. `account` is the name as it is compared, `address` that of the "
     "client.",
     "signed_in": "A person signed in with a password.",
+    "role_dropped": "A caller removed a custom role.",
+    "role_put": "A caller made a custom role, or replaced its permissions.",
     "user_added": "A caller added a person.",
     "user_changed": "A caller changed name, e-mail, roles or `active` of a person.",
     "user_chose_password": "A person chose a password with the link of an invitation or a reset.",

@@ -98,7 +98,7 @@ class Control:
         self.keys = KeyService(context, keys, self.directory)
         people = People(context, keys, self.directory, registration or SelfRegistration())
         self._people = people
-        self.users = people.users
+        self.users, self.access_roles = people.users, people.roles
         self.auth = people.auth
         self.bearers = people.bearers
         self.credentials = Credentials(context, keys, breaker)

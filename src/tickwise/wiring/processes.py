@@ -78,11 +78,15 @@ def run_recorder(settings: Settings) -> int:
     return _run(settings, _recorder)
 
 
-def db_upgrade(settings: Settings) -> str:
-    """Bring the schema of the given database to what this program needs; the version that it has then."""
-    from tickwise.adapters.store.postgres import upgrade
+def db_upgrade(settings: Settings, executor_role: str | None = None) -> str:
+    """Bring the schema of the given database to what this program needs; the version that it has then. A role of an
+    executor has its rights as soon as the schema is there: an executor that waits for it starts at that moment."""
+    from tickwise.adapters.store.postgres import grant, upgrade
 
-    return asyncio.run(upgrade(given_database(settings)))
+    database = given_database(settings)
+    if executor_role is None:
+        return asyncio.run(upgrade(database))
+    return asyncio.run(upgrade(database, partial(grant, role=executor_role)))
 
 
 def db_restored(settings: Settings) -> Restored:

@@ -231,6 +231,6 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         answer = await here.client.request(method, API + path, json=BODIES[name])
         assert answer.status_code < 300, (name, answer.text)
     # What is left is about one run, or one time, that is not there, or about a person (`test_people.py`).
-    people = {"UserChangeBody", "RegisterBody", "LinkUseBody", "PasswordBody", "TokenBody"}
+    people = {"UserChangeBody", "RegisterBody", "LinkUseBody", "PasswordBody", "TokenBody", "RolePermissionsBody"}
     others = {"SnoozeBody", "RunRetryBody", "RedriveBody", "DiscardBody", "DecideBody"}
     assert people | others == BODIES.keys() - routes.keys()

@@ -12,6 +12,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
+from tickwise.control.people.roles import KnownRole, RolePermissionsBody, RoleService
 from tickwise.control.people.users import (
     LinkUseBody,
     PasswordBody,
@@ -26,6 +27,7 @@ _user: Final = msgspec.json.Decoder(UserBody)
 _register: Final = msgspec.json.Decoder(RegisterBody)
 _change: Final = msgspec.json.Decoder(UserChangeBody)
 _link: Final = msgspec.json.Decoder(LinkUseBody)
+_role: Final = msgspec.json.Decoder(RolePermissionsBody)
 _password: Final = msgspec.json.Decoder(PasswordBody)
 
 
@@ -65,6 +67,14 @@ class AddedUserView(UserView, kw_only=True):
 
     link: str | None
     """The secret of a link, told this once: with it the person chooses a password. Null: the person has one."""
+
+
+class AccessRoleView(msgspec.Struct, kw_only=True):
+    """A role that can be given in the namespace."""
+
+    name: str
+    permissions: list[str]
+    built_in: bool
 
 
 class LinkView(msgspec.Struct, kw_only=True):
@@ -128,6 +138,30 @@ async def user_reset(call: Call) -> Reply:
     return answer(201, LinkView(link=secret), headers=[(b"cache-control", b"no-store")])
 
 
+async def roles_list(call: Call) -> Reply:
+    """The roles."""
+    found = await call.control.access_roles.all(call.principal, call.path_values["namespace"])
+    return answer(200, [_role_view(each) for each in found])
+
+
+async def role_put(call: Call) -> Reply:
+    """Make or replace a custom role."""
+    body = decode(_role, call.body, field_names(RolePermissionsBody))
+    namespace, name = call.path_values["namespace"], call.path_values["name"]
+    role = await call.control.access_roles.put(call.principal, namespace, name, body)
+    return answer(201 if role.is_new else 200, _role_view(role))
+
+
+async def role_drop(call: Call) -> Reply:
+    """Remove a custom role."""
+    namespace, name = call.path_values["namespace"], call.path_values["name"]
+    return answer(200, _role_view(await call.control.access_roles.drop(call.principal, namespace, name)))
+
+
+def _role_view(role: KnownRole) -> AccessRoleView:
+    return AccessRoleView(name=role.name, permissions=sorted(role.permissions), built_in=role.is_built_in)
+
+
 async def link_use(call: Call) -> Reply:
     """Choose a password by a link."""
     body = decode(_link, call.body, field_names(LinkUseBody))
@@ -139,6 +173,8 @@ async def password_change(call: Call) -> Reply:
     body = decode(_password, call.body, field_names(PasswordBody))
     return answer(200, user_view(await call.control.users.change_password(call.principal, body)))
 
+
+_ROLES: Final = f"{API}/namespaces/{{namespace}}/roles"
 
 USERS: Final = (
     Endpoint(
@@ -165,6 +201,24 @@ USERS: Final = (
         method="POST", path=f"{API}/users/password", name="changePassword", tag="users", signed_in=True,
         summary="Choose another password for oneself. All sessions end.",
         handler=password_change, body=PasswordBody, answers=(UserView,), secret=True,
+    ),
+    Endpoint(
+        method="GET", path=_ROLES, control=RoleService.all, name="listAccessRoles", tag="users",
+        summary="The roles that can be given in the namespace: the built-in ones, then its own by name.",
+        handler=roles_list, answers=(list[AccessRoleView],), refuses=(404,),
+    ),
+    Endpoint(
+        method="PUT", path=f"{_ROLES}/{{name}}", control=RoleService.put, name="putAccessRole", tag="users",
+        summary="Make a custom role of the namespace, or replace its permissions.",
+        description="`*` in place of the namespace is the whole installation. Nobody makes or changes a role that "
+        "holds more than their own permissions. A change ends the tokens of the people who have the role, within 4 "
+        "seconds.",
+        handler=role_put, body=RolePermissionsBody, answers=(AccessRoleView,), further=(201,), refuses=(404,),
+    ),
+    Endpoint(
+        method="DELETE", path=f"{_ROLES}/{{name}}", control=RoleService.drop, name="removeAccessRole",
+        tag="users", summary="Remove a custom role that no person has; its last state is answered.",
+        handler=role_drop, answers=(AccessRoleView,), refuses=(404, 409),
     ),
     Endpoint(
         method="GET", path=f"{API}/users", control=UserService.page, name="listUsers", tag="users",

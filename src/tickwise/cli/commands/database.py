@@ -36,7 +36,7 @@ def upgrade(session: Session, executor_role: str | None, database_url: str | Non
     from tickwise.wiring import processes
 
     settings = config.load(session.environ, {"database_url": database_url})
-    revision = processes.db_upgrade(settings)
+    revision = processes.db_upgrade(settings, executor_role)
     if executor_role is not None:
         processes.db_grant_executor(settings, executor_role)
     if session.as_json:

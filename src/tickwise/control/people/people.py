@@ -8,6 +8,7 @@ from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
+from tickwise.control.people.roles import RoleService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
@@ -23,6 +24,7 @@ class People:
         self._passwords = Passwords()
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
         self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration)
+        self.roles = RoleService(context, store.roles, directory)
         self.bearers = TokenBearers(
             tokens, users=store.users, roles=store.roles, sessions=store.sessions, keys=keys, clock=clock
         )

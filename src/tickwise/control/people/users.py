@@ -298,7 +298,7 @@ class UserService:
             permissions = known.permissions(each.namespace, each.role)
             if permissions is None:
                 raise Invalid(
-                    f"there is no role {each.role!r}: take viewer, operator, developer or admin",
+                    f"there is no role {each.role!r}: take viewer, operator, developer, admin or one of the namespace",
                     pointer=f"{pointer}/role",
                 )
             if not contains(_permissions_in(who, each.namespace), permissions):

@@ -19,14 +19,21 @@ async def grant_executor(dsn: str, role: str) -> None:
             found = await current(connection)
             if found is None or not found.fits:
                 raise Misconfigured("the schema of this database is older than this program; run `tickwise db upgrade`")
-            await connection.execute(statement("grant_executor"), role)
-        except asyncpg.UndefinedObjectError:
-            raise Misconfigured(
-                f"the database has no role {role}; make it first, as its administrator: createuser --pwprompt {role}"
-            ) from None
-        except asyncpg.InsufficientPrivilegeError as error:
-            raise Misconfigured(
-                f"rights can be given by the owner of the schema alone ({error}); connect as the role that made it"
-            ) from None
+            await grant(connection, role)
         finally:
             await connection.close()
+
+
+async def grant(connection: asyncpg.Connection, role: str) -> None:
+    """Give the role what an executor needs, in the caller's transaction. Raises `Misconfigured` if there is no such
+    role, or the caller does not own the schema."""
+    try:
+        await connection.execute(statement("grant_executor"), role)
+    except asyncpg.UndefinedObjectError:
+        raise Misconfigured(
+            f"the database has no role {role}; make it first, as its administrator: createuser --pwprompt {role}"
+        ) from None
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Misconfigured(
+            f"rights can be given by the owner of the schema alone ({error}); connect as the role that made it"
+        ) from None

@@ -8,6 +8,7 @@ that it serves programs as old as this.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -77,9 +78,10 @@ class SchemaVersion(NamedTuple):
         return self.version == WANTED or (self.is_newer and self.serves <= WANTED)
 
 
-async def upgrade(dsn: str) -> str:
+async def upgrade(dsn: str, then: Callable[[asyncpg.Connection], Awaitable[None]] | None = None) -> str:
     """Bring the schema to `WANTED`, or leave a newer one as it is; the version that it has then. Any number of starters
-    may call it: one works, the others wait."""
+    may call it: one works, the others wait. `then` runs in the transaction of the migrations: no one sees the schema
+    without its effect."""
     with translated(writes=False):
         await Dialer().check(dsn)
     with translated(writes=True):
@@ -90,7 +92,7 @@ async def upgrade(dsn: str) -> str:
             found = await current(connection)
             if found is not None and found.is_newer:
                 return found.version
-            await _migrate(connection, found)
+            await _migrate(connection, found, then)
             await _index(connection)
         finally:
             await connection.close()
@@ -125,7 +127,11 @@ async def current(connection: asyncpg.Connection) -> SchemaVersion | None:
     return None
 
 
-async def _migrate(connection: asyncpg.Connection, found: SchemaVersion | None) -> None:
+async def _migrate(
+    connection: asyncpg.Connection,
+    found: SchemaVersion | None,
+    then: Callable[[asyncpg.Connection], Awaitable[None]] | None,
+) -> None:
     """Run the migrations that are missing: all of them in one transaction, or none."""
     missing = [each for each in MIGRATIONS if found is None or each.version > found.version]
     async with asyncio.timeout(MIGRATION_SECONDS_MAX), connection.transaction():
@@ -135,3 +141,5 @@ async def _migrate(connection: asyncpg.Connection, found: SchemaVersion | None) 
                 await connection.execute(statement("migration_limits"))
                 await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
+        if then is not None:
+            await then(connection)
