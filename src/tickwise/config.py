@@ -360,7 +360,9 @@ class Settings:
         most=0.1,
     )
     group_commit_limit: int = _setting(500, "Most submits that share one commit.", least=1, most=5_000)
-    body_limit_bytes: int = _setting(1 << 20, "Largest body of one job (1 MB).", least=1 << 10, most=1 << 26)
+    body_limit_bytes: int = _setting(
+        1 << 20, "Largest body of one job, also within a batch (1 MB).", least=1 << 10, most=1 << 26
+    )
     batch_body_limit_bytes: int = _setting(
         32 << 20, "Largest body of a batch (32 MB). At least `body_limit_bytes`.", least=1 << 10, most=1 << 28
     )

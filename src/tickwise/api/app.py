@@ -29,7 +29,17 @@ from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
 from tickwise.api.conditions import conditions_of
-from tickwise.api.endpoint import NAMESPACE_CHARACTERS_MAX, ApiService, Call, Claim, Endpoint, Reply, replayed, tagged
+from tickwise.api.endpoint import (
+    BODY_BYTES_MAX,
+    NAMESPACE_CHARACTERS_MAX,
+    ApiService,
+    Call,
+    Claim,
+    Endpoint,
+    Reply,
+    replayed,
+    tagged,
+)
 from tickwise.api.health import HealthRoutes
 from tickwise.api.negotiation import COMPRESSED_BYTES_MIN, check_accept, encoded, without_suffix
 from tickwise.api.openapi import describe
@@ -45,7 +55,16 @@ from tickwise.api.problems import (
     RateLimited,
     problem_of,
 )
-from tickwise.api.reading import ClientGone, Receive, check_media, decode, decode_query, read_body
+from tickwise.api.reading import (
+    LARGE_BYTES,
+    ClientGone,
+    LargeBodies,
+    Receive,
+    check_media,
+    decode,
+    decode_query,
+    read_body,
+)
 from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
@@ -123,15 +142,22 @@ class Server:
     """Serves endpoints: the same steps for each of them, by any router."""
 
     def __init__(
-        self, control: Control, clock: Clock, limits: Mapping[str, int], elsewhere: Mapping[str, ApiService]
+        self,
+        control: Control,
+        clock: Clock,
+        limits: Mapping[str, int],
+        elsewhere: Mapping[str, ApiService],
+        job_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
         """`limits`: body bytes by operation, where they differ from what the endpoint says. `elsewhere`: the operations
-        that other processes serve, and as what."""
+        that other processes serve, and as what. `job_bytes_max`: of one job, also within a batch."""
+        self._job_bytes_max = job_bytes_max
         self._control = control
         self._clock = clock
         self._limits = limits
         self._elsewhere = elsewhere
         self._in_flight: set[tuple[str, str, str]] = set()
+        self._large = LargeBodies()
 
     async def serve(
         self, endpoint: Endpoint, exchange: Exchange, scope: Scope, receive: Receive, values: Mapping[str, str]
@@ -155,6 +181,7 @@ class Server:
             headers=headers,
             path=scope["path"],
             address=_address(scope),
+            job_bytes_max=self._job_bytes_max,
             path_values=values,
         )
         text = scope["query_string"]
@@ -167,17 +194,26 @@ class Server:
                 return tagged(call, await self._answer(endpoint, call))
         if endpoint.method in WITH_BODY:
             limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
+            if limit > LARGE_BYTES:
+                with self._large.share() as share:
+                    call.body = await read_body(receive, headers, limit, share.take)
+                    async with share.turn():
+                        return await self._answer_to_body(endpoint, call)
             call.body = await read_body(receive, headers, limit)
-            self._check_body(endpoint, call)
-            try:
-                if endpoint.method == "POST" and b"idempotency-key" in headers and not endpoint.secret:
-                    return await self._once(endpoint, call)
-                return await self._answer(endpoint, call)
-            except Refused as refusal:
-                if refusal.pointer and endpoint.body is not None:
-                    refusal.pointer = as_spelled(endpoint.body, call.body, refusal.pointer)
-                raise
+            return await self._answer_to_body(endpoint, call)
         return await self._answer(endpoint, call)
+
+    async def _answer_to_body(self, endpoint: Endpoint, call: Call) -> Reply:
+        """The answer to a request whose body was read."""
+        self._check_body(endpoint, call)
+        try:
+            if endpoint.method == "POST" and b"idempotency-key" in call.headers and not endpoint.secret:
+                return await self._once(endpoint, call)
+            return await self._answer(endpoint, call)
+        except Refused as refusal:
+            if refusal.pointer and endpoint.body is not None:
+                refusal.pointer = as_spelled(endpoint.body, call.body, refusal.pointer)
+            raise
 
     async def _answer(self, endpoint: Endpoint, call: Call) -> Reply:
         """The answer of its handler. What it does not find may be a job that is still on its way to the store."""
@@ -446,7 +482,7 @@ def create_app(
     endpoints = [*served, describe(served, control.task_kinds)]
     sizes = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
     elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}
-    server = Server(control, clock, sizes, elsewhere)
+    server = Server(control, clock, sizes, elsewhere, body_limit_bytes)
     framework = _framework(server, endpoints, lifespan)
     return Front(
         framework,

@@ -87,6 +87,8 @@ class Call:
     path: str
     address: str = ""
     """The client's; empty if it is unknown."""
+    job_bytes_max: int = BODY_BYTES_MAX
+    """Of one job, also within a batch."""
     path_values: Mapping[str, str] = field(default_factory=dict)
     query: Any = None
     query_text: bytes = b""

@@ -5,9 +5,11 @@ Invariant: for any bytes, the outcome is a value or a `Refused`; limits hold whi
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from enum import Enum
 from functools import cache, lru_cache
@@ -20,7 +22,7 @@ from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
 from tickwise.api.repeats import refuse_repeated
 from tickwise.api.spelling import other_spellings, respelled
 from tickwise.control.bodies import NOT_BUILT
-from tickwise.domain.errors import Invalid, TooLarge
+from tickwise.domain.errors import Busy, Invalid, TooLarge
 
 T = TypeVar("T")
 Message = MutableMapping[str, Any]
@@ -29,6 +31,9 @@ Receive = Callable[[], Awaitable[Message]]
 JSON_TYPES: Final = frozenset({b"application/json"})
 SCRIPT_TYPES: Final = frozenset({b"text/x-python", b"text/x-script.python", b"text/plain"})
 PARAMETERS_MAX: Final = 50
+LARGE_BYTES: Final = 1 << 20
+ROOM_BYTES: Final = 256 << 20
+"""Of all large bodies that arrive, wait or are worked on. Eight of the largest batches as shipped."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `(\$.*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*?)`(?: - at `(\$.*)`)?", re.DOTALL)
@@ -42,8 +47,11 @@ class ClientGone(Exception):
     """The client no longer waits for the answer."""
 
 
-async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> bytes:
-    """The whole body. Raises `TooLarge` as soon as that is known, whether the length was announced or not."""
+async def read_body(
+    receive: Receive, headers: Mapping[bytes, bytes], limit: int, took: Callable[[int], None] | None = None
+) -> bytes:
+    """The whole body. Raises `TooLarge` as soon as that is known, whether the length was announced or not. `took` is
+    called with the bytes of each part that came, and may refuse it."""
     announced = headers.get(b"content-length")
     if announced is not None and announced.isdigit() and int(announced[:20]) > limit:
         raise _too_large(limit)
@@ -51,6 +59,8 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int
     if message["type"] == "http.disconnect":
         raise ClientGone
     body: bytes = message.get("body", b"")
+    if took is not None:
+        took(len(body))
     if message.get("more_body"):
         parts = [body]
         size = len(body)
@@ -61,6 +71,8 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int
             if message["type"] == "http.disconnect":
                 raise ClientGone
             part = message.get("body", b"")
+            if took is not None:
+                took(len(part))
             parts.append(part)
             size += len(part)
         body = b"".join(parts)
@@ -74,6 +86,69 @@ def _too_large(limit: int) -> TooLarge:
         f"the body has more than {limit} bytes; send less at once. Put a script that is larger into a file on the "
         "executors and call that by a command, or let an operator raise the limit"
     )
+
+
+class LargeBodies:
+    """The room that bodies larger than a job share, and their turns.
+
+    A batch of 32 MB takes seconds of work, in turns of up to a tenth of a second. Of several at once each would have
+    its turn before anyone else is served, so the next one begins only when the one before it is answered.
+    """
+
+    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
+        self._room_bytes = room_bytes
+        self._taken_bytes = 0
+        self._turn = asyncio.Lock()
+
+    @contextmanager
+    def share(self) -> Iterator[Share]:
+        """The share of one request, until it is answered."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            self._taken_bytes -= share.counted_bytes
+
+    def take(self, size: int) -> None:
+        """Raises `Busy` if so many bytes do not fit."""
+        if self._taken_bytes + size > self._room_bytes:
+            raise Busy(
+                "too many large bodies arrive at once; send the same later, or in smaller batches",
+                retry_after_seconds=5.0,
+            )
+        self._taken_bytes += size
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for those before."""
+        async with self._turn:
+            yield
+
+
+class Share:
+    """The part of one request. A body that is no larger than a job takes none, and waits for nobody."""
+
+    def __init__(self, bodies: LargeBodies) -> None:
+        self._bodies = bodies
+        self._size = 0
+        self.counted_bytes = 0
+
+    def take(self, size: int) -> None:
+        """Count a part that arrived. Raises `Busy`."""
+        self._size += size
+        if self._size > LARGE_BYTES:
+            more = self._size - self.counted_bytes
+            self._bodies.take(more)
+            self.counted_bytes += more
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """The time in which the body is worked on."""
+        if not self.counted_bytes:
+            yield
+            return
+        async with self._bodies.turn():
+            yield
 
 
 def check_media(headers: Mapping[bytes, bytes], accepted: frozenset[bytes] = JSON_TYPES) -> bytes:

@@ -85,6 +85,10 @@ COSTLY = {
     "headers": job(task={"kind": "http", "url": "http://a/", "headers": {"A": "\u00e9" * (LONG // 6)}}),
     "statuses": job(task={"kind": "http", "url": "http://a/", "expect": ["2xx"] * 140_000}),
     "arguments": job(task={"kind": "shell", "argv": ["a"] * 200_000}),
+    "members with a blank before the colon": HEAD + b',"payload":[' + b'{"a" :1},' * 110_000 + b"1]}",
+    "empty objects and one blank": HEAD + b',"payload":[' + b"{}," * 330_000 + b'{"a" :1}]}',
+    "objects and one member twice": HEAD + b',"payload":[' + b'{"":{}},' * 125_000 + b'{"a":1,"a":1}]}',
+    "empty objects and one member twice": HEAD + b',"payload":[' + b"{}," * 330_000 + b'{"a":1,"a":1}]}',
     "rules of retrying": job(retry={"on": {"include": ["a.b"] * 100_000}}),
 }  # fmt: skip
 

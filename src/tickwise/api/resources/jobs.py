@@ -161,7 +161,7 @@ async def jobs_batch(call: Call) -> Reply:
     claim = call.claim
     done = await call.control.requests.create_many(
         call.principal,
-        lambda: job_bodies(call.body, call.media, call.control.clock),
+        lambda: job_bodies(call.body, call.media, call.control.clock, call.job_bytes_max),
         atomic=query.atomic,
         once=None if claim is None else claim.once,
         receipt_for=None if claim is None else lambda verdicts: claim.receipt(_batch(verdicts)),
