@@ -70,6 +70,20 @@ async def test_a_key_without_the_scope_of_a_route_is_refused(here: World) -> Non
             assert (await _ask(here, method, path, only)).status_code not in (401, 403), (method, path, scope)
 
 
+async def test_each_scope_of_a_route_is_enough_for_a_job_that_is_there(here: World) -> None:
+    """Of an id that is not there, the edge alone is asked. What a route does for a job, and what it shows of it
+    afterwards, asks for no scope that the route does not name."""
+    job = {"name": "a", "task": {"kind": "shell", "command": "date"}, "schedule_type": "CRON", "cron": "0 3 * * *"}
+    routes = [(each.method, each.path, list[str](each.permissions)) for each in RESOURCES if "{job_id}" in each.path]
+    assert len(routes) > 10
+    for method, path, enough in routes:
+        for scope in enough:
+            job_id = (await here.client.post(f"{API}/jobs", json=job)).json()["job_id"]
+            only = await here.key(f"only-{method}-{path}-{scope}", scope)
+            answer = await _ask(here, method, path.replace("{job_id}", job_id), only)
+            assert answer.status_code not in (401, 403, 500), (method, path, scope, answer.text)
+
+
 async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     """A route that somebody adds beside the declarations would have no scope: there is none."""
     declared = {(endpoint.method, endpoint.path) for endpoint in RESOURCES}

@@ -85,7 +85,7 @@ class JobService:
         check_namespace(who, query.namespace)
         return await self._context.searches.jobs(query)
 
-    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
         """The warnings about its definition and its present situation."""
         definition = decode_definition(row.definition)
