@@ -38,8 +38,9 @@ COMMAS_MAX: Final = 200_000
 LINES_MAX: Final = 10 * JOBS_MAX
 """With empty lines, each of which takes memory while a body is split."""
 WINDOW_BYTES: Final = 4 << 10
+"""Most jobs are smaller, so one look finds their end."""
 REST_BYTES_MAX: Final = 64 << 10
-"""Blanks may follow the array of a batch object."""
+"""Blanks and a brace that may follow the array of a batch object."""
 _BLANKS: Final = re.compile(rb"[ \n\r\t]*+")
 QUOTES_OF_ONE_NAME: Final = 2
 """The members of a batch object beside its jobs."""

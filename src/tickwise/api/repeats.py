@@ -6,8 +6,8 @@ twice, a text holds these characters too, or a blank stands between them; and it
 colons outside of texts, unless one of them is written twice. Only where the second count differs too, which means that
 a member is repeated, is the body read with care for its place.
 
-A caller may write a body so that each step takes its longest, so each is bounded: counting takes up to 0.12 s for a
-megabyte, and in a body of more than `POINTED_BYTES_MAX` only the name of the member is looked for, not its place.
+A caller may write a body so that each step takes its longest, so each is bounded: counting takes up to 0.15 s for a
+megabyte. To find the place of a member takes several times as long, so that is done for small bodies only.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _APART: Final = re.compile(rb'"[ \n\r\t]+:')
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TASK_BYTES_REMEMBERED: Final = 4_096
 POINTED_BYTES_MAX: Final = 64 << 10
+"""In a larger body the member is named, and not pointed at."""
 
 _read = msgspec.json.Decoder().decode
 _fields_of = msgspec.structs.astuple
@@ -135,21 +136,21 @@ def _repeated(body: bytes) -> str | None:
         return None
 
 
-class _Found(Exception):
-    """A member is written twice; its name is the argument."""
+class _WrittenTwice(Exception):
+    """Ends the reading. Its argument is the member's name."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> None:
     if len(pairs) > 1 and len(dict(pairs)) != len(pairs):
         times = Counter(name for name, _ in pairs)
-        raise _Found(next(name for name in times if times[name] > 1))
+        raise _WrittenTwice(next(name for name in times if times[name] > 1))
 
 
 def _name_repeated(body: bytes) -> str | None:
     """The name of the first member that is written twice."""
     try:
-        json.loads(body, object_pairs_hook=_once, parse_int=len, parse_float=len)
-    except _Found as found:
+        json.loads(body, object_pairs_hook=_refuse_twice, parse_int=len, parse_float=len)
+    except _WrittenTwice as found:
         return str(found)
     except (ValueError, RecursionError):
         return None  # as in `_repeated`

@@ -23,8 +23,6 @@ _LOW: Final = re.compile(r"_([a-z0-9])")
 MAX_VALUES: Final = 10_000
 """After so many values of one body the others stay as they are: no request that is meant well has so many that are
 described, and each costs some 10 microseconds, in which nobody else is served."""
-MAX_BYTES: Final = 2 << 20
-"""A larger body stays as it is. Only batches are larger, and they have no name with another spelling."""
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -60,10 +58,8 @@ def other_spellings(names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def respelled(kind: Any, body: bytes) -> Respelled | None:
-    """The body with all names as they are described; None if they were, or if it is very large. Raises `Invalid` for a
-    field that is there in two spellings with two values."""
-    if len(body) > MAX_BYTES:
-        return None
+    """The body with all names as they are described; None if they were. Raises `Invalid` for a field that is there in
+    two spellings with two values."""
     pointers = _Pointers()
     try:
         value = _respelled(kind, msgspec.Raw(body), _Place("", ""), pointers)

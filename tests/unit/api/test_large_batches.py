@@ -155,9 +155,35 @@ async def test_large_bodies_share_a_bounded_room() -> None:
         one.take(2 * LARGE_BYTES)
         with pytest.raises(Busy):
             two.take(2 * LARGE_BYTES)
-        async with one.turn(), small.turn():
-            waiting = asyncio.ensure_future(two.turn().__aenter__())
-            await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, not a time
-            assert waiting.done(), "it counts no byte, so it waits for nobody"
     with bodies.share() as three:
         three.take(3 * LARGE_BYTES)
+
+
+async def test_large_bodies_wait_for_their_turn_and_small_ones_for_nobody() -> None:
+    """The third large one begins when one of the first two is answered."""
+    bodies = LargeBodies()
+    working: list[str] = []
+    done = {name: asyncio.Event() for name in ("one", "two", "three", "small")}
+
+    async def request(name: str, size: int) -> None:
+        with bodies.share() as share:
+            share.take(size)
+            async with share.turn():
+                working.append(name)
+                await done[name].wait()
+
+    async def all_that_can() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, not a time
+
+    async with asyncio.TaskGroup() as group:
+        for name in ("one", "two", "three"):
+            group.create_task(request(name, 2 * LARGE_BYTES))
+        group.create_task(request("small", LARGE_BYTES))
+        await all_that_can()
+        assert working == ["one", "two", "small"]
+        done["two"].set()
+        await all_that_can()
+        assert working == ["one", "two", "small", "three"]
+        for each in done.values():
+            each.set()
