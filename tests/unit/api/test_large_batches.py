@@ -59,7 +59,10 @@ async def longest_turn(here: World, body: bytes, media: str = "application/json"
     gc.disable()
     beside = asyncio.create_task(others())
     try:
-        return await here.client.post(f"{API}/jobs:batch", content=body, headers={"Content-Type": media}), longest
+        answer = await here.client.post(f"{API}/jobs:batch", content=body, headers={"Content-Type": media})
+        # The time before the answer is known at the next turn.
+        await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, not a time
+        return answer, longest
     finally:
         beside.cancel()
         gc.enable()
