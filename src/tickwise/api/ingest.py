@@ -31,8 +31,6 @@ ITEMS: Final = 500
 
 REFUSALS: Final = 4
 """After so many refused jobs others get a turn: to say what is wrong with one takes up to 2 ms."""
-REFUSED_BYTES: Final = 16 << 10
-"""After a refused job of so many bytes others get a turn at once: to find its fault takes longer than to read it."""
 COMMAS_MAX: Final = 200_000
 """Ten thousand jobs of twenty members. An array with so many commas is split at once: it takes up to 20 ms."""
 LINES_MAX: Final = 10 * JOBS_MAX
@@ -205,6 +203,6 @@ async def job_bodies(body: bytes, media: bytes, clock: Clock, job_bytes_max: int
         except Refused as refusal:
             found.append(refusal)
             refused += 1
-            if refused % REFUSALS == 0 or size > REFUSED_BYTES:
+            if refused % REFUSALS == 0:
                 await turns.give()
     return found

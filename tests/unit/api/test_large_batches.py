@@ -7,6 +7,7 @@ import gc
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -190,3 +191,23 @@ async def test_large_bodies_wait_for_their_turn_and_small_ones_for_nobody() -> N
         assert working == ["one", "two", "small", "three"]
         for each in done.values():
             each.set()
+
+
+async def test_a_large_batch_takes_its_turn_and_a_small_one_none(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And holds it until its answer."""
+    turns = 0
+
+    class Counted(LargeBodies):
+        @asynccontextmanager
+        async def turn(self) -> AsyncIterator[None]:
+            nonlocal turns
+            turns += 1
+            async with super().turn():
+                yield
+
+    monkeypatch.setattr(here.app._server, "_large", Counted())
+    one = job("x" * 600_000)
+    for number, expected in ((1, 0), (2, 1)):
+        answer, _ = await longest_turn(here, b"\n".join([one] * number), "application/x-ndjson")
+        assert 200 == answer.status_code
+        assert expected == turns

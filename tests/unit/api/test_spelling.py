@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.app import API, World, world
 from tests.unit.api.rig import SHELL, create, get, put
-from tickwise.api.repeats import refuse_repeated, refuse_repeated_in_job
+from tickwise.api.repeats import POINTED_BYTES_MAX, refuse_repeated, refuse_repeated_in_job
 from tickwise.api.spelling import as_spelled, respelled, spellings
 from tickwise.control.bodies import JobBody
 from tickwise.domain.errors import Invalid
@@ -221,6 +221,24 @@ def test_counting_finds_what_reading_finds(value: Any, blank: str) -> None:
     except Invalid:
         found = True
     assert repeats(value) == found
+
+
+@pytest.mark.parametrize("body", [b'{"a" :1,"b" :{"a" :2}}', b'{"a":"\\"b\\":1"}', b'[{"a":":"},{"a":"\\\\"}]'])
+def test_a_body_without_a_repeated_member_is_cleared_by_counting(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks before a colon, and JSON within a text, are usual: they cost no careful reading."""
+    monkeypatch.setattr("tickwise.api.repeats._repeated", None)
+    refuse_repeated(body)
+    with pytest.raises(TypeError):
+        refuse_repeated(b'{"a":1,"a":2}')
+
+
+@pytest.mark.parametrize(("size", "pointer"), [(10, "/1/a~1b"), (POINTED_BYTES_MAX, "")])
+def test_a_repeated_member_is_named_in_any_body_and_pointed_at_in_a_small_one(size: int, pointer: str) -> None:
+    """To find the place in a large one would take too long."""
+    body = b'["' + b"x" * size + b'",{"a/b":1,"a/b":2}]'
+    with pytest.raises(Invalid, match="'a/b' is written twice") as refused:
+        refuse_repeated(body)
+    assert pointer == refused.value.pointer
 
 
 @given(payload=VALUES, labels=st.lists(st.tuples(NAMES, st.just("x")), max_size=2), twice=st.booleans(), blank=BLANKS)
