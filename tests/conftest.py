@@ -30,6 +30,8 @@ from tests.support.alarm import more_time
 from tests.support.order import longest_first
 from tickwise.adapters.runner.process import task_places
 
+pytest_plugins = ["tests.support.skips"]
+
 # The gate draws the same examples each time, so it is red or green for the change and not for the day.
 # `pytest --hypothesis-profile explore` looks for new ones; a find prints the line that replays it.
 hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, database=None, print_blob=True)

@@ -1,18 +1,17 @@
 """Crontabs that people wrote: each line that cron would run, or stumble over, has a verdict.
 
-The small corpus below is our own: one line for each oddity that was found in public crontabs. The large one, of public
-crontabs as they are, stands beside the repository on some machines.
+The lines below have one oddity each that was found in public crontabs. The files are whole crontabs: see `corpora`.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.support.kinds import builtin_kinds
+from tests.unit.importers.corpora import crontabs
 from tickwise.adapters.runner.kinds import ShellKind
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.composing import compose
@@ -119,13 +118,7 @@ def test_whatever_is_not_refused_is_a_job_that_the_product_takes() -> None:
             assert composed.job.key == job["key"]
 
 
-def _shared_data() -> Path:
-    named = os.environ.get("TICKWISE_SHARED_DATA")
-    return Path(named) if named else Path(__file__).resolve().parents[4] / "shared" / "data"
-
-
-FILES = sorted((_shared_data() / "crontabs" / "raw").glob("*.txt"))
-needs_corpus = pytest.mark.skipif(not FILES, reason="the corpus of public crontabs is not on this machine")
+FILES = crontabs()
 
 
 def _said(content: bytes) -> list[int]:
@@ -148,9 +141,8 @@ def _check(report: ImportReport) -> None:
             assert "cron_expression" not in entry.job or cron.parse(entry.job["cron_expression"]).explain()
 
 
-@needs_corpus
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_line_of_a_public_crontab_has_a_verdict(file: Path) -> None:
+def test_every_line_of_a_crontab_has_a_verdict(file: Path) -> None:
     """Whichever kind of crontab it is taken for."""
     content = file.read_bytes()
     for system in (None, False, True):
@@ -159,8 +151,7 @@ def test_every_line_of_a_public_crontab_has_a_verdict(file: Path) -> None:
         _check(report)
 
 
-@needs_corpus
-def test_public_crontabs_are_hardly_ever_refused() -> None:
+def test_crontabs_are_hardly_ever_refused() -> None:
     """Of the lines that begin as an entry does, at most one of twenty."""
     entries = [entry for file in FILES for entry in read_crontab(file.read_bytes(), source=file.name).entries]
     entries = [entry for entry in entries if entry.text[0] in "*@0123456789"]
@@ -175,9 +166,8 @@ def _meanings(report: ImportReport) -> list[tuple[str, int | None]]:
     )
 
 
-@needs_corpus
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_public_crontab_comes_back_from_an_export(file: Path) -> None:
+def test_a_crontab_comes_back_from_an_export(file: Path) -> None:
     """All of its jobs, with their commands and times."""
     report = read_crontab(file.read_bytes(), source=file.name, timezone="America/New_York")
     again = read_crontab(write_crontab(report.jobs), source="export", system=False)

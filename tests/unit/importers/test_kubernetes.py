@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.crons import fire_after
 from tests.unit.importers.acceptance import accepted, check_report
+from tests.unit.importers.corpora import cron_jobs
 from tickwise.domain.cron import expression as cron
 from tickwise.importers.kubernetes import read_kubernetes
 from tickwise.importers.report import ImportEntry, ImportVerdict
@@ -412,19 +412,13 @@ def test_a_line_names_the_days_that_kubernetes_takes(day: str, weekday: str) -> 
     assert expected == found
 
 
-# --------------------------------------------------------------------------------------------------- public CronJobs
+# --------------------------------------------------------------------------------------------------- whole files
 
 
-def _public() -> list[Path]:
-    root = Path(os.environ.get("TICKWISE_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
-    return sorted((root / "k8s_cronjobs").glob("*.yaml"))
-
-
-@pytest.mark.skipif(not _public(), reason="the corpus of public CronJobs is not on this machine")
-def test_every_public_cron_job_has_a_verdict() -> None:
+@pytest.mark.parametrize("path", cron_jobs(), ids=lambda path: path.stem)
+def test_every_cron_job_has_a_verdict(path: Path) -> None:
     """Each file has at least one entry, and what is not refused is accepted by the product."""
-    for path in _public():
-        report = read_kubernetes(path.read_bytes(), source=path.name)
-        check_report(report)
-        assert report.entries, path.name
-        assert all(entry.line > 0 for entry in report.entries)
+    report = read_kubernetes(path.read_bytes(), source=path.name)
+    check_report(report)
+    assert report.entries
+    assert all(entry.line > 0 for entry in report.entries)
