@@ -11,8 +11,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,11 @@ from tests.support.runners import gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.process import task_starter, task_starter_program
 from tickwise.adapters.runner.process.orphan_reaper_program import EXECUTOR_GROUPS
-from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.runner import STARTERS, ProcessRunner
 from tickwise.adapters.runner.process.task_users import RANGE, task_users
+from tickwise.adapters.runner.process.tree import Tree, active_members, kill_tree
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
@@ -387,23 +391,167 @@ def starters() -> list[psutil.Process]:
 
 
 @needs_root
-async def test_a_starter_that_is_killed_is_replaced(shop: Shop, open_folder: Path) -> None:
-    """How its tasks end is lost with it, and told so; the next ones start."""
+async def test_the_outcome_of_a_task_is_unknown_if_its_starter_was_killed(shop: Shop, open_folder: Path) -> None:
+    """Its exit status is lost with the starter. The task runs to its end before its executor says so; the next ones
+    start."""
     await shop.open()
-    given = shop.launch({"kind": "shell", "command": f"until [ -e {open_folder}/go ]; do sleep 0.01; done"})
+    command = f"until [ -e {open_folder}/go ]; do sleep 0.01; done; sleep 0.3; touch {open_folder}/done"
+    given = shop.launch({"kind": "shell", "command": command})
     await shop.listener.until_begun(given)
     [starter] = starters()
     starter.kill()
     (open_folder / "go").touch()
     ending = await shop.listener.ending_of(given)
-    assert (Verdict.FAILED, "crashed") == (ending.verdict, ending.reason)
+    assert (open_folder / "done").exists()
+    assert (Verdict.UNKNOWN, "outcome_lost") == (ending.verdict, ending.reason)
     for _ in range(2):
         ending = await shop.ending({"kind": "shell", "command": "true"})
-    assert Verdict.OK is ending.verdict
+        assert Verdict.OK is ending.verdict
     assert [starter.pid] != [process.pid for process in starters()]
     await shop.runner.close()
     assert [] == starters()
     await shop.open()
+
+
+@needs_root
+async def test_a_task_whose_starter_was_killed_keeps_its_limits_and_can_be_stopped(shop: Shop) -> None:
+    """The cause of such an end is known: the executor brought it about."""
+    await shop.open()
+    task = {"kind": "shell", "command": "sleep 600 & sleep 600"}
+    free = TaskLimits(1 << 20)
+    stopped, late = shop.launch(task), shop.launch(task, timeout_seconds=1.0)
+    greedy = shop.launch(
+        {"kind": "shell", "command": "sleep 0.5; while :; do :; done"}, limits=free._replace(cpu_seconds=0.2)
+    )
+    for given in (stopped, late, greedy):
+        await shop.listener.until_begun(given)
+    for starter in starters():
+        starter.kill()
+    shop.runner.stop(stopped.run_id, grace_seconds=0.0)
+    assert Verdict.CANCELLED is (await shop.listener.ending_of(stopped)).verdict
+    assert "timeout" == (await shop.listener.ending_of(late)).reason
+    assert "cpu_limit" == (await shop.listener.ending_of(greedy)).reason
+
+
+class Reused:
+    """A task that its starter's end left to the init process: its number is another process's by now."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def watch(self) -> int:
+        return os.pidfd_open(self.pid)
+
+    def holds_number(self) -> bool:
+        return False
+
+    def reap(self) -> None:
+        return None
+
+
+async def test_no_other_process_is_ended_that_got_the_number_of_a_task(tmp_path: Path) -> None:
+    """After the loss of a starter, nothing keeps the number of an ended task from being given out again."""
+    other = subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True)
+    try:
+        await eventually(lambda: psutil.Process(other.pid).children(), what="it has a child")
+        tree = Tree(process=Reused(other.pid), mark=b"TICKWISE_NO_SUCH_MARK=", number=1)
+        assert set() == active_members(tree)
+        with ThreadPoolExecutor(1) as threads:
+            await kill_tree(tree, threads=threads, clock=SystemClock())
+        assert other.poll() is None
+        assert [False] == [gone(child.pid) for child in psutil.Process(other.pid).children()]
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+
+
+@needs_root
+async def test_a_task_starts_although_its_starter_was_killed_while_it_had_nothing_to_do(shop: Shop) -> None:
+    """The first task after it, too: no attempt is lost."""
+    await shop.open()
+    for _ in range(2 * STARTERS):
+        assert Verdict.OK is (await shop.ending({"kind": "shell", "command": "true"})).verdict
+    for starter in starters():
+        starter.kill()
+    for _ in range(2 * STARTERS):
+        assert Verdict.OK is (await shop.ending({"kind": "shell", "command": "true"})).verdict
+
+
+@needs_root
+async def test_a_task_starts_once_although_its_starter_is_killed_with_the_request(
+    shop: Shop, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The starter has the request, and ends before it did anything."""
+    await shop.open()
+    await shop.ending({"kind": "shell", "command": "true"})
+    real = task_starter._Program.ask
+
+    def stopped(program: Any, request: tuple[Any, ...], descriptors: Sequence[int] = ()) -> tuple[Any, ...]:
+        if request[0] == "start" and not killed:
+            killed.append(program)
+            program._process.send_signal(signal.SIGSTOP)
+            threading.Timer(0.2, program._process.kill).start()
+        return real(program, request, descriptors)
+
+    killed: list[Any] = []
+    monkeypatch.setattr(task_starter._Program, "ask", stopped)
+    ending = await shop.ending({"kind": "shell", "command": f"echo begun >> {open_folder}/starts"})
+    assert (Verdict.OK, 1) == (ending.verdict, len(killed))
+    assert "begun\n" == (open_folder / "starts").read_text()
+
+
+@needs_root
+@pytest.mark.parametrize("seconds", [None, 60.0], ids=["free", "limited"])
+async def test_a_task_starts_once_although_its_starter_is_killed_before_its_answer(
+    shop: Shop, open_folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    """The task runs, so another start would be its second one. Its end is unknown."""
+    await shop.open()
+    real = task_starter._Program.ask
+
+    def unanswered(program: Any, request: tuple[Any, ...], descriptors: Sequence[int] = ()) -> tuple[Any, ...]:
+        answer = real(program, request, descriptors)
+        if request[0] == "start" and len(asked) < 1:
+            asked.append(request)
+            program._process.kill()
+            program._process.wait()
+            return real(program, ("reap", 0))
+        return answer
+
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(task_starter._Program, "ask", unanswered)
+    limits = TaskLimits(1 << 20, cpu_seconds=seconds)
+    ending = await shop.ending({"kind": "shell", "command": f"echo begun >> {open_folder}/starts"}, limits=limits)
+    assert Verdict.UNKNOWN is ending.verdict
+    assert "begun\n" == (open_folder / "starts").read_text()
+    assert Verdict.OK is (await shop.ending({"kind": "shell", "command": "true"})).verdict
+
+
+@needs_root
+async def test_starters_that_keep_ending_are_started_more_and_more_seldom(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs go back uncounted, and none is claimed meanwhile; when it is over, tasks start again."""
+    program = task_starter_program.__file__
+    count = tmp_path / "count"
+    broken = tmp_path / "task_starter_program.py"
+    broken.write_text(f"open({str(count)!r}, 'a').write('x')\n")
+    monkeypatch.setattr(task_starter_program, "__file__", str(broken))
+    monkeypatch.setattr(task_starter, "PAUSES_SECONDS", (0.3, 600.0))
+    await shop.open()
+    labels = shop.runner.labels()
+    given = [shop.launch({"kind": "shell", "command": "true"}) for _ in range(100)]
+    endings = [await shop.listener.ending_of(each) for each in given]
+    assert {(Verdict.UNOFFERED, "starter_lost")} == {(ending.verdict, ending.reason) for ending in endings}
+    assert all(0.0 < (ending.retry_after_seconds or 0.0) <= 0.3 for ending in endings)
+    assert [] == list(shop.runner.labels())
+    await eventually(lambda: shop.runner.labels() == labels, what="it may start again")
+    assert Verdict.UNOFFERED is (await shop.ending({"kind": "shell", "command": "true"})).verdict
+    assert [] == list(shop.runner.labels())
+    assert len(count.read_text()) <= 100
+    monkeypatch.setattr(task_starter_program, "__file__", program)
+    shop.runner._starts.succeeded()
+    assert Verdict.OK is (await shop.ending({"kind": "shell", "command": "true"})).verdict
 
 
 @needs_root

@@ -182,6 +182,12 @@ MEANINGS = {
     "once per outage and loop.",
     "store_set_back": "The store is in another `epoch` than `before`: a standby took over, or a backup was restored. "
     "It may have lost its last acknowledged writes, so this executor compares every run that it holds.",
+    "task_starter_failing": "No task could be started as another user, because one starter after the other ended. This "
+    "executor claims no `python` and `shell` tasks for `pause_seconds`, and gives back those that it holds. Look at "
+    "`detail`, at the memory of the machine and at its limit of processes.",
+    "task_starter_lost": "The process that starts tasks as other users ended (`status`; negative: the signal). The "
+    "next start makes a new one. Tasks that it had started go on; their exit status is lost, so their jobs' "
+    "`on_unknown` decides.",
     "timer_unmoved": "A job's next time by the new zone data could not be computed. The old one stays.",
     "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",

@@ -68,7 +68,8 @@ REASONS = {
     "no executor holds a copy. It runs again.",
     "error": "The function raised an exception; or the executor could not carry the task out.",
     "executor_left": "Of an attempt: its executor was told to end, and stopped it after its drain. It runs again.",
-    "executor_lost": "It was lost with its executor after it had begun, and its job says `on_unknown: fail`.",
+    "executor_lost": "Its outcome was lost after it had begun, with its executor or with the process that had started "
+    "it, and its job says `on_unknown: fail`.",
     "exit_code": "The process ended with a status that is not 0.",
     "http_error": "No answer: no connection, a broken one, no such host.",
     "http_status": "The answer's status was not expected.",
@@ -77,6 +78,8 @@ REASONS = {
     "lease_over": "Of an attempt: its executor could not reach the store, and stopped it in time. It runs again.",
     "memory_limit": "It needed more memory than its `limits.memory_bytes`.",
     "not_started": "The program could not be started.",
+    "outcome_lost": "Of an attempt: the process that had started the task was killed, and the task's exit status is "
+    "lost with it. It runs again.",
     "output_limit": "It wrote more than the job allows (`limits`).",
     "output_lost": "It ended well, but its output could not be stored.",
     "poison": f"It was lost with its executor {CRASHES_MAX} times, so it is not tried again.",
@@ -85,8 +88,10 @@ REASONS = {
     "retry_deadline": "It waited for its next attempt until after its `retry.deadline_seconds`.",
     "revoked": "Its executor was asked to let go of it before it began. It leaves no record.",
     "signal": "The process was ended by a signal.",
+    "starter_lost": "The processes that start tasks as other users keep ending; the run went back unstarted.",
     "timeout": "It ran for longer than its `timeout_seconds`.",
-    "unknown_outcome": "It was lost with its executor after it had begun, and its job says `on_unknown: hold`.",
+    "unknown_outcome": "Its outcome was lost after it had begun, with its executor or with the process that had "
+    "started it, and its job says `on_unknown: hold`.",
     "unkillable": "Its process hangs inside the kernel and does not end although it was killed.",
     "unknown_function": "This executor does not have the function; the run went back for another one.",
 }

@@ -45,7 +45,7 @@ STATUSES: Final = (100, 599)
 _NO_FAILURES: Final = frozenset(
     (
         "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "lease_lost", "lease_over",
-        "poison", "retry_deadline", "revoked", "unknown_function", "unknown_outcome",
+        "outcome_lost", "poison", "retry_deadline", "revoked", "starter_lost", "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
@@ -98,10 +98,15 @@ store."""
 END_LOST: Final = "end_lost"
 """The reason of a repeated attempt whose end the store acknowledged and then lost, when a standby took over or a backup
 was restored."""
-BEGUN_UNTOLD: Final = frozenset({LEASE_OVER, END_LOST})
+OUTCOME_LOST: Final = "outcome_lost"
+"""The reason of an attempt whose task ended without its executor learning how: the process that had started it was
+killed."""
+BEGUN_UNTOLD: Final = frozenset({LEASE_OVER, END_LOST, OUTCOME_LOST})
 """Reasons with which a run is given back that had begun, perhaps without the store knowing it."""
 OUTPUT_LOST: Final = "output_lost"
 """The reason of an attempt that ended well and counts as failed: its output could not be stored."""
+STARTER_LOST: Final = "starter_lost"
+"""The reason of a run that was given back before it began: the processes that start tasks keep ending."""
 RETRY_DEADLINE: Final = "retry_deadline"
 """The reason of a run that ended because its next attempt would have begun after its deadline: it waited too long for
 its turn."""

@@ -80,6 +80,9 @@ class Verdict(StrEnum):
     """It never began, through no fault of the task: give it back."""
     UNOFFERED = "unoffered"
     """It never began, and cannot here, for now: give it back for a while, so that another executor may take it."""
+    UNKNOWN = "unknown"
+    """It began and nothing of it lives any more, but its outcome is lost through no fault of the task: the job's
+    `on_unknown` decides. `error` says how it was lost."""
 
 
 class Ending(NamedTuple):

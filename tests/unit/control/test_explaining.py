@@ -130,6 +130,18 @@ def test_a_run_that_took_its_executors_down_says_so() -> None:
     assert "3 executors were lost while they ran it (1, 2, 3), so it was given up" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("executor_lost", Because.FAILED_EXECUTOR_LOST), ("unknown_outcome", Because.UNKNOWN_OUTCOME)],
+)
+def test_an_outcome_that_was_lost_without_its_executor_says_how(reason: str, code: Because) -> None:
+    """No executor is called lost that was not."""
+    row = run(RunState.FAILED, reason=reason, error="its exit status is lost: a process was killed; its job says no")
+    found = judged(facts(row))
+    assert code is found.code
+    assert "its outcome was lost after it had begun (its exit status is lost: a process was killed)" in found.sentence
+
+
 def test_a_run_that_a_stop_ended_says_so() -> None:
     """The stop of an executor in order is told like its loss."""
     stopped = [attempt(1, RunState.QUEUED, reason="executor_left")]

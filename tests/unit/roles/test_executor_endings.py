@@ -105,6 +105,43 @@ async def test_what_is_invalid_is_repeated_only_if_a_rule_names_it(rig: Rig) -> 
     assert "RETRYING" == await rig.state(job)
 
 
+@pytest.mark.parametrize(
+    ("said", "state", "reason", "attempts"),
+    [
+        ({}, "QUEUED", None, [(1, "QUEUED", "outcome_lost")]),
+        ({"on_unknown": "fail"}, "FAILED", "executor_lost", [(1, "FAILED", "executor_lost")]),
+        ({"on_unknown": "hold"}, "FAILED", "unknown_outcome", [(1, "FAILED", "unknown_outcome")]),
+    ],
+)
+async def test_a_job_says_what_follows_an_outcome_that_is_lost(
+    rig: Rig, said: dict[str, Any], state: str, reason: str | None, attempts: list[tuple[int, str, str]]
+) -> None:
+    """It is no failure of the task: its retries have no part in it, and none is used up."""
+    lost: dict[str, Any] = {"reason": "outcome_lost", "error": "its exit status is lost"}
+    job = await fail_once(rig, {"max_retries": 0, **said}, Verdict.UNKNOWN, **lost)
+    row = await rig.row(job)
+    assert (state, reason) == (str(row.state), row.reason)
+    assert attempts == await rig.attempts(job)
+    if state == "QUEUED":
+        assert 0 == row.failures
+        await rig.tick()
+        assert [2] == [each.attempt for each in rig.runner.running.values()]
+    else:
+        assert (row.error or "").startswith("its exit status is lost; ")
+
+
+async def test_a_run_that_was_to_stop_is_cancelled_although_its_outcome_is_lost(rig: Rig) -> None:
+    """It has ended, as was asked."""
+    rig.runner.stubborn = True
+    job = await rig.submit()
+    await rig.tick()
+    assert job.run_id is not None
+    await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await fail(rig, Verdict.UNKNOWN, reason="outcome_lost")
+    assert "CANCELLED" == await rig.state(job)
+
+
 # ------------------------------------------------------------------------------------------ the deadline
 
 

@@ -14,6 +14,7 @@ from tickwise.domain.excerpts import main_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
+from tickwise.domain.rules.sentences import FAILED_SENTENCE, HELD_SENTENCE
 from tickwise.ports.store import Incident, LetterRow, LetterStatus, RunRow
 
 BY_RULE: Final = "Its job says not to try again after"
@@ -134,7 +135,7 @@ def ended_because(facts: RunFacts) -> list[Cause]:
     if run.reason == UNKNOWN_OUTCOME:
         found.append(_unknown(facts))
     elif run.reason == EXECUTOR_LOST:
-        words = "its executor was lost after it had begun, and its job says to fail then (on_unknown: fail)"
+        words = f"{_lost(run)}, and its job says to fail then (on_unknown: fail)"
         found.append(Cause(Because.FAILED_EXECUTOR_LOST, words))
     if run.reason == RETRY_DEADLINE or (run.error or "").rstrip().endswith(f"{BY_DEADLINE}."):
         deadline = None if facts.plan is None else facts.plan.retry.deadline_seconds
@@ -186,8 +187,8 @@ def cause_in_words(error: str | None) -> str:
 
 
 def _unknown(facts: RunFacts) -> Cause:
-    """Its executor was lost, and its job wants a person to say what is true."""
-    words = "its executor was lost after it had begun, so what it has done is unknown (on_unknown: hold)"
+    """Its outcome was lost, and its job wants a person to say what is true."""
+    words = f"{_lost(facts.run)}, so what it has done is unknown (on_unknown: hold)"
     letter = facts.letter
     if letter is None:
         return Cause(Because.UNKNOWN_OUTCOME, words)
@@ -205,6 +206,13 @@ def _unknown(facts: RunFacts) -> Cause:
         LetterStatus.EXPIRED: "; the time for a decision is over, and none is needed any more",
     }
     return Cause(Because.UNKNOWN_OUTCOME, words + said.get(letter.status, ""), data)
+
+
+def _lost(run: RunRow) -> str:
+    """The way in which its outcome was lost. An error of the executor's own says another way than its loss."""
+    if run.error is None or run.error in (FAILED_SENTENCE, HELD_SENTENCE):
+        return "its executor was lost after it had begun"
+    return f"its outcome was lost after it had begun ({main_line(run.error)[:200].partition(';')[0]})"
 
 
 def _asked_to_stop(facts: RunFacts) -> list[Cause]:

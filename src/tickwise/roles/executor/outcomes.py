@@ -16,6 +16,7 @@ from tickwise.domain.retry import (
     END_LOST,
     EXECUTOR_LOST,
     LEASE_OVER,
+    OUTCOME_LOST,
     OUTPUT_LOST,
     RETRY_AFTER_MOST_SECONDS,
     RETRY_DEADLINE,
@@ -46,6 +47,7 @@ UNOFFERED_SECONDS: Final = 10.0
 ERROR_LENGTH: Final = 4000
 """Characters of an error message that are stored; the whole is in the output."""
 ENDED_UNTOLD: Final = "it ended, and the database lost its outcome when it was set back"
+OUTCOME_UNTOLD: Final = "its outcome is lost"
 LET_GO: Final = "its executor could not reach the store, and stopped it before its lease ended"
 
 
@@ -96,7 +98,11 @@ def _sequel(held: HeldRun, ending: Ending, chance: float) -> Sequel:
     if held.cancelling and verdict is not Verdict.FAILED:
         return Sequel(CANCELLED, "cancelled", error)
     if verdict is Verdict.CANCELLED:
-        return _stopped_by_lease(held.work.on_unknown) if held.fenced else Sequel(CANCELLED, "cancelled", error)
+        if held.fenced:
+            return _by_on_unknown(held.work.on_unknown, LEASE_OVER, LET_GO)
+        return Sequel(CANCELLED, "cancelled", error)
+    if verdict is Verdict.UNKNOWN:
+        return _by_on_unknown(held.work.on_unknown, OUTCOME_LOST, error or OUTCOME_UNTOLD)
     if verdict is Verdict.RELEASED:
         return Sequel(QUEUED, reason, error)
     if verdict is Verdict.UNOFFERED:
@@ -124,16 +130,16 @@ def _failed(held: HeldRun, ending: Ending, chance: float) -> Sequel:
     return Sequel(FAILED, ending.reason, _joined(ending.error, resolution.why))
 
 
-def _stopped_by_lease(on_unknown: OnUnknown) -> Sequel:
-    """Decide on an attempt whose task this executor stopped because its lease ended. Its effects are as unknown as
-    after the loss of the executor."""
+def _by_on_unknown(on_unknown: OnUnknown, reason: str, why: str) -> Sequel:
+    """Decide on an attempt that began and whose outcome is not known, by the rule of its job. Its effects are as
+    unknown as after the loss of the executor. `reason` is that of an attempt that is followed by another one."""
     match on_unknown:
         case OnUnknown.RERUN:
-            return Sequel(QUEUED, LEASE_OVER, f"{LET_GO}; it runs again")
+            return Sequel(QUEUED, reason, f"{why}; it runs again")
         case OnUnknown.FAIL:
-            return Sequel(FAILED, EXECUTOR_LOST, f"{LET_GO}; its job says not to run it again (on_unknown)")
+            return Sequel(FAILED, EXECUTOR_LOST, f"{why}; its job says not to run it again (on_unknown)")
         case OnUnknown.HOLD:
-            return Sequel(FAILED, UNKNOWN_OUTCOME, f"{LET_GO}; a person must find out its effects until then")
+            return Sequel(FAILED, UNKNOWN_OUTCOME, f"{why}; a person must find out its effects until then")
 
 
 def _is_followed(held: HeldRun, sequel: Sequel) -> bool:

@@ -22,7 +22,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -49,7 +49,7 @@ from tickwise.adapters.runner.process.task_places import (
     python_for,
     work_root_for,
 )
-from tickwise.adapters.runner.process.task_starter import TaskStarter
+from tickwise.adapters.runner.process.task_starter import StarterLost, StartPauses, TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUsers, task_users
 from tickwise.adapters.runner.process.tree import (
     MAX_KILL_SECONDS,
@@ -67,6 +67,7 @@ from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Misconfigured, NotFound
+from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
 from tickwise.ports.blobs import read_script
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
@@ -96,6 +97,7 @@ class ProcessRunner(SlotRunner):
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
         self._starter: TaskStarter | None = None
+        self._starts = StartPauses(settings.clock)
         self._has_groups = False
         self._path = ""
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
@@ -143,8 +145,13 @@ class ProcessRunner(SlotRunner):
     async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
+    def labels(self) -> Sequence[str]:
+        return () if self._starts.pause_left_seconds() > 0.0 else super().labels()
+
     async def perform(self, attempt: Attempt) -> Ending:
         assignment = attempt.assignment
+        if self._starts.pause_left_seconds() > 0.0:
+            return self._given_back(f"no task can be started here for now: {self._starts.detail}")
         source = await self._source(assignment)
         if isinstance(source, Ending):
             return source
@@ -156,6 +163,9 @@ class ProcessRunner(SlotRunner):
                 spawned = await self._in_thread(self._spawn, assignment, folder, source)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 return self._not_started(error)
+            except StarterLost as lost:
+                return self._no_starter(lost)
+            self._starts.succeeded()
             attempt.started = self._now()
             self._reports.began(assignment.run_id, attempt.started)
             watched = self._watched(attempt, spawned.tree)
@@ -169,7 +179,7 @@ class ProcessRunner(SlotRunner):
                 ending: Ending = await self._in_thread(self._reaped, attempt, folder, process, ended)
                 return ending
             reaped = await self._in_thread(reap, process)
-            if watched is not None and reaped is not None:
+            if watched is not None:
                 reason = await self._last_look(watched, reaped, reason)
             if reason is not None:
                 return attempt.ending_for(reason, attempt.started, ended)
@@ -203,6 +213,16 @@ class ProcessRunner(SlotRunner):
         now = self._now()
         message = f"it could not be started: {error.strerror}: {error.filename}"
         return Ending(Verdict.FAILED, now, now, "not_started", message)
+
+    def _no_starter(self, lost: StarterLost) -> Ending:
+        """Give back a run that never began, and start nothing for a while: its starters ended one after the other."""
+        if self._starts.pause_left_seconds() <= 0.0:
+            self._starts.failed(lost.detail)
+        return self._given_back(lost.detail)
+
+    def _given_back(self, error: str) -> Ending:
+        now, wait = self._now(), self._starts.pause_left_seconds()
+        return Ending(Verdict.UNOFFERED, now, now, STARTER_LOST, error, retry_after_seconds=wait)
 
     # ---------------------------------------------------------------------------------------- start
 
@@ -298,11 +318,11 @@ class ProcessRunner(SlotRunner):
         # The last output may be what passes the limit, after the process has ended by itself.
         return attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
 
-    async def _last_look(self, watched: Watched, reaped: Reaped, reason: str | None) -> str | None:
+    async def _last_look(self, watched: Watched, reaped: Reaped | None, reason: str | None) -> str | None:
         """The reason of the end by the final counts: a limit counts as exceeded even if the process was quicker than
         its watcher."""
         if reason is None:
-            reason = await self._in_thread(watched.verdict, reaped.cpu_seconds)
+            reason = await self._in_thread(watched.verdict, 0.0 if reaped is None else reaped.cpu_seconds)
         group = watched.tree.group
         for _ in range(GROUP_TRIES):
             if group is None or await self._in_thread(group.remove):
@@ -418,9 +438,9 @@ def _signal_name(number: int) -> str:
 
 
 def _unknown_ending(attempt: Attempt, ended: float) -> Ending:
-    """The end of a task whose starter was killed meanwhile: how it ended is not known."""
-    error = "the outcome is lost: the process that starts tasks as other users was killed"
-    return Ending(Verdict.FAILED, attempt.started, ended, "crashed", error)
+    """The end of a task whose starter was killed meanwhile: its exit status is not known."""
+    error = "it ended, and its exit status is lost: the process that had started it was killed"
+    return Ending(Verdict.UNKNOWN, attempt.started, ended, OUTCOME_LOST, error)
 
 
 def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:

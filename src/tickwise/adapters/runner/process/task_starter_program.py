@@ -1,8 +1,13 @@
 """The program that starts tasks as other users: `task_starter_program.py SOCKET [no-new-privileges]`.
 
-    in    length (4 bytes), marshalled ("start", …) with the descriptors of its output and its input, ("reap", pid), or
-          ("stop", uid)
+    in    length (4 bytes), marshalled ("start", …) with the descriptors of its report, its output and its input,
+          ("reap", pid), or ("stop", uid)
     out   length (4 bytes), marshalled answer
+
+The process that becomes a task reports to the executor itself, so that its start is known if this program is killed:
+
+    report   marshalled ("begins", pid) with the descriptor of the process, just before its program is executed; then
+             ("error", number, name) if it cannot be; the end of the report: it is executed, or has ended
 
 Only root can become another user, and to fork an executor, with all that it has in memory, would take as long as a
 task. This process is small, so its forks are quick. It stands alone, without `site` and without a package, does nothing
@@ -30,9 +35,9 @@ if TYPE_CHECKING:
 NO_NEW_PRIVILEGES = "no-new-privileges"
 PR_SET_NO_NEW_PRIVS = 38
 RLIMIT_LOCKS = 10
-MAX_DESCRIPTORS = 2
+MAX_DESCRIPTORS = 3
 READ_BYTES = 1 << 16
-ERROR_BYTES = 1 << 12
+REPORT_BYTES = 1 << 12
 
 
 class Starter:
@@ -59,7 +64,7 @@ class Starter:
 
     def _request(self) -> "tuple[tuple[Any, ...], array.array[int]]":
         space = _socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
-        content, ancillary, _, _ = self._asker.recvmsg(READ_BYTES, space)
+        content, ancillary, _, _ = self._asker.recvmsg(READ_BYTES, space, _socket.MSG_CMSG_CLOEXEC)
         descriptors = array.array("i")
         for _, _, data in ancillary:
             descriptors.frombytes(data)
@@ -76,41 +81,36 @@ class Starter:
         return self._reap(request[1]) if request[0] == "reap" else _stop_all(request[1])
 
     def _start(self, request: "tuple[Any, ...]", descriptors: "array.array[int]") -> "tuple[Any, ...]":
-        reads, writes = os.pipe()  # closed by a successful exec
         pid = os.fork()
         if pid == 0:
-            self._become(request, descriptors, writes)
-        os.close(writes)
-        told = os.read(reads, ERROR_BYTES)
-        os.close(reads)
-        if told:
-            os.waitpid(pid, 0)
-            number, name = marshal.loads(told)
-            return ("error", number, name)
+            self._become(request, descriptors)
         self._children.add(pid)
         return ("started", pid)
 
-    def _become(self, request: "tuple[Any, ...]", descriptors: "array.array[int]", writes: int) -> "NoReturn":
+    def _become(self, request: "tuple[Any, ...]", descriptors: "array.array[int]") -> "NoReturn":
         """The child: become the task."""
+        report = _socket.socket(fileno=descriptors[0])
         try:
             _, arguments, work, environment, uid, gid, groups, number = request
             os.setsid()
-            os.dup2(descriptors[1] if len(descriptors) > 1 else self._nothing, 0)
-            os.dup2(descriptors[0], 1)
-            os.dup2(descriptors[0], 2)
-            for descriptor in descriptors:
-                os.close(descriptor)
+            os.dup2(descriptors[2] if len(descriptors) > 2 else self._nothing, 0)
+            os.dup2(descriptors[1], 1)
+            os.dup2(descriptors[1], 2)
             _take_number(number)
+            itself = os.pidfd_open(os.getpid())
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
             os.chdir(work)
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [itself]))]
+            report.sendmsg([marshal.dumps(("begins", os.getpid()))], rights)
             _execute(arguments, environment)
         except OSError as error:
-            os.write(writes, marshal.dumps((error.errno or errno.EIO, os.fsencode(error.filename or b""))))
+            report.send(marshal.dumps(("error", error.errno or errno.EIO, os.fsencode(error.filename or b""))))
         except BaseException as error:  # noqa: BLE001  # this child must never go on as a starter
-            os.write(writes, marshal.dumps((errno.EINVAL, repr(error)[:200].encode())))
-        os._exit(127)
+            report.send(marshal.dumps(("error", errno.EINVAL, repr(error)[:200].encode())))
+        finally:
+            os._exit(127)
 
     def _reap(self, pid: int) -> "tuple[Any, ...]":
         if pid not in self._children:

@@ -80,8 +80,16 @@ class ReapedElsewhere(Protocol):
     @property
     def pid(self) -> int: ...
 
+    def watch(self) -> int:
+        """Return a new descriptor that is readable when the process has ended."""
+        ...
+
+    def holds_number(self) -> bool:
+        """Check whether no other process can have its number: it was not reaped."""
+        ...
+
     def reap(self) -> Reaped | None:
-        """Take the exit status of the ended process; None if its starter is gone."""
+        """Take the exit status of the ended process; None if it is lost with the process that took it for us."""
         ...
 
 
@@ -91,7 +99,8 @@ Process = subprocess.Popen[bytes] | ReapedElsewhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A process that leads a session, and everything that comes of it. It must not be reaped while this is used."""
+    """A process that leads a session, and everything that comes of it. It must not be reaped by us while this is used;
+    that of a starter that was killed may be reaped by the init process."""
 
     process: Process
     mark: bytes
@@ -109,6 +118,11 @@ class Tree:
     @property
     def leader(self) -> int:
         return self.process.pid
+
+    def has_leader(self) -> bool:
+        """Check whether the number of its leader is still its own. If not, its processes are known by their marks
+        alone, for another session may have that number."""
+        return isinstance(self.process, subprocess.Popen) or self.process.holds_number()
 
     def among_all(self) -> Tree:
         """This tree, looked for among all processes there are."""
@@ -170,7 +184,7 @@ def stats(names: Iterable[str]) -> dict[int, Stat]:
     return found
 
 
-def _descendants(known: Mapping[int, Stat], members: set[int], leader: int) -> set[int]:
+def _descendants(known: Mapping[int, Stat], members: set[int], leader: int | None) -> set[int]:
     """The members and everyone who comes of them, or of the leader, who may be a zombie and so not known."""
     growing = True
     while growing:
@@ -198,8 +212,10 @@ def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int]
 
     A look at the marks of one costs up to 0.3 ms, and there are hundreds.
     """
-    leader = tree.leader
-    members = {pid for pid, one in known.items() if one.session == leader or pid == leader}
+    leader = tree.leader if tree.has_leader() else None
+    members = set()
+    if leader is not None:
+        members = {pid for pid, one in known.items() if one.session == leader or pid == leader}
     if tree.group is not None:
         members |= tree.group.members() & known.keys()
     members = _descendants(known, members, leader)
@@ -240,7 +256,8 @@ def signal_each(members: Iterable[int], number: signal.Signals) -> None:
 
 def _kill_sweep(tree: Tree) -> Look:
     """Kill all members that are found, and name them."""
-    signal_group(tree.leader, signal.SIGKILL)
+    if tree.has_leader():
+        signal_group(tree.leader, signal.SIGKILL)
     if tree.group is not None:
         tree.group.kill()
     look = look_at(tree)
@@ -272,7 +289,8 @@ def _term_sweep(tree: Tree) -> None:
 async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, clock: Clock) -> None:
     """TERM for all of it. Returns when nothing of it lives; `end` is done when its leader is dead."""
     loop = asyncio.get_running_loop()
-    signal_group(tree.leader, signal.SIGTERM)
+    if tree.has_leader():
+        signal_group(tree.leader, signal.SIGTERM)
     await loop.run_in_executor(threads, _term_sweep, tree)
     await asyncio.wait({end})
     # A shell ends at once, and what it had started may still be cleaning up.
@@ -334,10 +352,11 @@ class Survivors:
 
 
 async def exited(process: Process) -> None:
-    """Return when the process has ended; it stays a zombie, whose number no other process can get, until `reap`."""
+    """Return when the process has ended; it stays a zombie, whose number no other process can get, until `reap`, or
+    until its starter is killed."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
-    descriptor = os.pidfd_open(process.pid)
+    descriptor = os.pidfd_open(process.pid) if isinstance(process, subprocess.Popen) else process.watch()
     try:
         loop.add_reader(descriptor, _set, ended)
         await ended
@@ -361,7 +380,7 @@ class Reaped(NamedTuple):
 
 
 def reap(process: Process) -> Reaped | None:
-    """Take the exit status of a process that has ended; None if its starter is gone. Blocking."""
+    """Take the exit status of a process that has ended; None if it is lost with its starter. Blocking."""
     if not isinstance(process, subprocess.Popen):
         return process.reap()
     try:
