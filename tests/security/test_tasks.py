@@ -31,6 +31,7 @@ from tickwise.adapters.store.postgres import PostgresStore, grant_executor, upgr
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.namespaces import NewNamespace
 
 BOOTSTRAP = "probes-bootstrap-key-of-more-than-32-characters"
 ENDED_SECONDS = 60
@@ -98,6 +99,8 @@ class Target:
 async def _add_key(url: str, secret: str, principal: Principal) -> None:
     store = PostgresStore(url, clock=SystemClock())
     await store.open()
+    name = principal.namespace
+    await store.namespaces.add(NewNamespace(name=name, display_name=name, created_by="test"))
     await store.keys.add(NewKey(key_id=uuid4(), digest=secret_digest(secret.encode()), principal=principal))
     await store.close()
 

@@ -22,12 +22,13 @@ from tickwise.api.app import create_app
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
-from tickwise.domain.model import Principal
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
@@ -70,7 +71,9 @@ class World:
     async def key(
         self, secret: str, *scopes: str, namespace: str = "default", name: str = "someone", everywhere: bool = False
     ) -> str:
-        """A key with these permissions only, in one namespace or in each one."""
+        """A key with these permissions only, in one namespace, which is there from then on, or in each one."""
+        if namespace != DEFAULT_NAMESPACE:
+            await self.store.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="test"))
         await self.store.keys.add(
             NewKey(
                 key_id=uuid4(),

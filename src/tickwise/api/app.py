@@ -334,9 +334,8 @@ class Front:
                 if caller is None:
                     caller = await self._authenticator.caller(said, _address(scope), line)
                 named = headers.get(NAMESPACE_HEADER)
-                exchange.principal = (
-                    caller.principal() if named is None else await self._directory.principal(caller, _namespace(named))
-                )
+                place = None if named is None else _namespace(named)
+                exchange.principal = await self._directory.principal(caller, place)
                 if self._pacer is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced)
             endpoint = self._hot.get((scope["method"], path))

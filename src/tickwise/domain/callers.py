@@ -62,8 +62,8 @@ class Caller:
         )
 
     def principal(self, namespace: str | None = None) -> Principal:
-        """The caller in one of its namespaces. Raises `Forbidden`, whether or not there is such a namespace: who asks
-        for names learns none."""
+        """The caller in one of its namespaces; None: its own, where it may have no permission at all, as a person
+        without roles. Raises `Forbidden`, whether or not there is such a namespace: asking for names tells none."""
         place = self.home if namespace is None else namespace
         found = self._principals.get(place)
         if found is None:
@@ -73,7 +73,7 @@ class Caller:
 
     def _principal(self, namespace: str) -> Principal:
         grants = [grant for grant in self.grants if grant.namespace in (namespace, INSTALLATION)]
-        if not grants:
+        if not grants and namespace != self.home:
             raise Forbidden(f"{self.name} has no permission in the namespace {namespace[:100]!r}")
         whole = [grant for grant in grants if not grant.labels]
         return Principal(

@@ -163,6 +163,10 @@ class Principal(NamedTuple):
         """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""
         return scope in self.scopes or "*" in self.scopes
 
+    def permissions_in(self, namespace: str) -> frozenset[str]:
+        """The permissions in this namespace: all in the one that the request is about, elsewhere those of `*`."""
+        return self.scopes if namespace == self.namespace else self.everywhere
+
 
 class Claimed(NamedTuple):
     """One attempt that an executor holds: the run, its fence, and all that is needed to run it.

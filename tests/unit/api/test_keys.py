@@ -78,6 +78,45 @@ async def test_a_key_makes_keys_of_its_own_namespace(here: World) -> None:
         assert status == answer.status_code, (key, namespace)
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"scopes": ["jobs:read"]}, 200),
+        ({"scopes": ["jobs:read", "keys:admin"]}, 200),
+        ({"scopes": ["jobs:write"]}, 403),
+        ({"scopes": ["*"]}, 403),
+        ({"scopes": ["jobs:read"], "namespaces": ["default", "team-a"]}, 403),
+        ({"scopes": ["jobs:read"], "namespaces": ["*"]}, 403),
+    ],
+    ids=str,
+)
+async def test_a_key_revokes_none_that_is_stronger(here: World, body: dict[str, Any], status: int) -> None:
+    """Nor one that other namespaces use. The caller's own key it may revoke in any case."""
+    assert 201 == (await ask(here, ADMIN_KEY, "POST", "/namespaces", json={"name": "team-a"})).status_code
+    admin = (await made(here, scopes=["keys:admin", "jobs:read"]))["key"]
+    other = await made(here, **body)
+    assert status == (await ask(here, admin, "DELETE", f"/keys/{other['key_id']}")).status_code
+    after = 200 if status == 403 and "jobs:write" not in body["scopes"] else 403 if status == 403 else 401
+    assert after == (await ask(here, other["key"], "GET", "/jobs")).status_code
+    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", f"/keys/{other['key_id']}")).status_code
+
+
+async def test_no_key_of_a_namespace_revokes_those_of_the_installation(here: World) -> None:
+    """The bootstrap key is that of its operator."""
+    admin = (await made(here, scopes=["keys:admin"]))["key"]
+    [bootstrap] = [each for each in (await ask(here, admin, "GET", "/keys")).json() if each["origin"] != "made"]
+    assert 403 == (await ask(here, admin, "DELETE", f"/keys/{bootstrap['key_id']}")).status_code
+    assert 200 == (await ask(here, ADMIN_KEY, "GET", "/keys")).status_code
+
+
+async def test_a_key_that_leaked_revokes_itself(here: World) -> None:
+    """Also one that works in several namespaces."""
+    assert 201 == (await ask(here, ADMIN_KEY, "POST", "/namespaces", json={"name": "team-a"})).status_code
+    key = await made(here, scopes=["keys:admin"], namespaces=["default", "team-a"])
+    gone = await ask(here, key["key"], "DELETE", f"/keys/{key['key_id']}")
+    assert (200, True) == (gone.status_code, gone.json()["revoked_at"] is not None)
+
+
 async def test_a_key_makes_none_that_is_good_for_longer(here: World) -> None:
     """What a key that expires makes expires with it, or before."""
     end = (datetime.now(UTC) + timedelta(days=2)).isoformat()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -237,6 +238,97 @@ async def test_a_stolen_token_guesses_no_password(here: World) -> None:
     body = {"current": "a guess", "password": OTHER_PASSWORD}
     statuses = [(await ask(here, token, "POST", "/users/password", json=body)).status_code for _ in range(6)]
     assert [422] * 5 + [429] == statuses
+
+
+async def test_wrong_guesses_of_one_person_keep_no_other_waiting(here: World) -> None:
+    """Each person who changes the own password has a pace of their own."""
+    for name in ("Ada", "Bob"):
+        await person(here, name, ("viewer", "default"))
+    ada, bob = [(await signed_in(here, name))["access_token"] for name in ("Ada", "Bob")]
+    guess = {"current": "a guess", "password": OTHER_PASSWORD}
+    for _ in range(30):
+        refused = await ask(here, ada, "POST", "/users/password", json=guess)
+    assert 429 == refused.status_code
+    body = {"current": PASSWORD, "password": OTHER_PASSWORD}
+    assert 200 == (await ask(here, bob, "POST", "/users/password", json=body)).status_code
+
+
+async def test_of_two_changes_of_a_password_at_once_one_is_refused(here: World) -> None:
+    """And the other one is the password."""
+    await person(here, "Ada", ("viewer", "default"))
+    token = (await signed_in(here, "Ada"))["access_token"]
+    chosen = [f"{OTHER_PASSWORD} {number}" for number in range(2)]
+    answers = await asyncio.gather(
+        *(ask(here, token, "POST", "/users/password", json={"current": PASSWORD, "password": each}) for each in chosen)
+    )
+    assert [200, 412] == sorted(answer.status_code for answer in answers)
+    [password] = [each for each, answer in zip(chosen, answers, strict=True) if answer.status_code == 200]
+    await signed_in(here, "Ada", password)
+
+
+async def test_a_person_without_roles_has_a_password_and_nothing_else(here: World) -> None:
+    """They may sign in, see who they are, and choose another password."""
+    await person(here, "Ada")
+    token = (await signed_in(here, "Ada"))["access_token"]
+    me = (await ask(here, token, "GET", "/auth/me")).json()
+    assert ("Ada", "default") == (me["name"], me["namespace"])
+    for method, path in (("GET", "/jobs"), ("POST", "/jobs"), ("GET", "/runs"), ("GET", "/users"), ("GET", "/keys")):
+        assert 403 == (await ask(here, token, method, path, json=JOB)).status_code, path
+    assert 403 == (await ask(here, token, "GET", "/auth/me", namespace="team-a")).status_code
+    body = {"current": PASSWORD, "password": OTHER_PASSWORD}
+    assert 200 == (await ask(here, token, "POST", "/users/password", json=body)).status_code
+    await signed_in(here, "Ada", OTHER_PASSWORD)
+
+
+async def test_an_invitation_opens_no_account_that_was_promoted_since(here: World) -> None:
+    """The administrator of a namespace, who had made it, would be in the place of one of the installation."""
+    await person(here, "Boss", ("admin", "team-a"))
+    boss = (await signed_in(here, "Boss"))["access_token"]
+    body = {"name": "Ada", "roles": [{"role": "viewer", "namespace": "team-a"}]}
+    ada = (await ask(here, boss, "POST", "/users", json=body)).json()
+    promoted = {"roles": [{"role": "admin", "namespace": "*"}]}
+    assert 200 == (await ask(here, ADMIN_KEY, "PATCH", f"/users/{ada['user_id']}", json=promoted)).status_code
+    use = {"secret": ada["link"], "password": PASSWORD}
+    assert 401 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
+
+
+@pytest.mark.parametrize("namespace", ["nowhere", "no/such", "*", "TEAM-A"])
+@pytest.mark.parametrize("grant", ["api_key", "password"])
+async def test_no_token_is_made_for_a_namespace_that_is_not_there(here: World, grant: str, namespace: str) -> None:
+    """Also for who may do everything, everywhere."""
+    await person(here, "Root", ("admin", "*"))
+    credential = {"api_key": ADMIN_KEY} if grant == "api_key" else {"username": "Root", "password": PASSWORD}
+    body = {"grant_type": grant, **credential, "namespace": namespace}
+    answer = await ask(here, None, "POST", "/auth/token", json=body)
+    assert (400, "/namespace") == (answer.status_code, answer.json()["pointer"])
+    answer = await ask(here, None, "POST", "/auth/token", json={**body, "namespace": "team-a"})
+    assert 200 == answer.status_code
+    assert 201 == (await ask(here, answer.json()["access_token"], "POST", "/jobs", json=JOB)).status_code
+
+
+async def test_no_token_is_made_for_a_namespace_of_others(here: World) -> None:
+    """With the same answer as for one that is not there."""
+    await person(here, "Ada", ("viewer", "default"))
+    body = {"grant_type": "password", "username": "Ada", "password": PASSWORD}
+    answers = [
+        await ask(here, None, "POST", "/auth/token", json={**body, "namespace": namespace})
+        for namespace in ("team-a", "team-b")
+    ]
+    assert [400, 400] == [answer.status_code for answer in answers]
+    there, nowhere = (answer.json()["detail"] for answer in answers)
+    assert there == nowhere.replace("team-b", "team-a")
+
+
+async def test_a_token_ends_with_its_namespace(here: World, clock: VirtualClock) -> None:
+    """Although its requests name none."""
+    body = {"grant_type": "api_key", "api_key": ADMIN_KEY, "namespace": "team-a"}
+    token = (await ask(here, None, "POST", "/auth/token", json=body)).json()["access_token"]
+    assert 200 == (await ask(here, token, "GET", "/jobs")).status_code
+    closing = {"state": "closing"}
+    assert 200 == (await ask(here, ADMIN_KEY, "PATCH", "/namespaces/team-a", json=closing)).status_code
+    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", "/namespaces/team-a")).status_code
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    assert 404 == (await ask(here, token, "GET", "/jobs")).status_code
 
 
 async def test_the_last_administrator_stays(here: World) -> None:

@@ -199,8 +199,8 @@ USERS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/users/password", name="changePassword", tag="users", signed_in=True,
-        summary="Choose another password for oneself. All sessions end.",
-        handler=password_change, body=PasswordBody, answers=(UserView,), secret=True,
+        summary="Choose another password for oneself. All sessions end, and open links work no more.",
+        handler=password_change, body=PasswordBody, answers=(UserView,), refuses=(412,), secret=True,
     ),
     Endpoint(
         method="GET", path=_ROLES, control=RoleService.all, name="listAccessRoles", tag="users",
@@ -233,13 +233,14 @@ USERS: Final = (
         method="PATCH", path=f"{API}/users/{{user_id}}", control=UserService.change, name="changeUser", tag="users",
         summary="Change name, e-mail, roles or `active` of a person.",
         description="`roles` replaces those in the namespaces that the caller administers. A change of roles or of "
-        "`active` ends the sessions of the person. The last administrator of the installation stays.",
-        handler=user_change, body=UserChangeBody, answers=(UserView,), refuses=(404, 409),
+        "`active` ends the sessions of the person; it ends their open links too, as does one of the e-mail. The last "
+        "administrator of the installation stays.",
+        handler=user_change, body=UserChangeBody, answers=(UserView,), refuses=(404, 409, 412),
     ),
     Endpoint(
         method="POST", path=f"{API}/users/{{user_id}}/reset", control=UserService.reset, name="resetPassword",
         tag="users", summary="Make a link with which a person chooses another password. Links of before work no more.",
-        handler=user_reset, answers=(LinkView,), status=201, refuses=(404,), secret=True,
+        handler=user_reset, answers=(LinkView,), status=201, refuses=(404, 412), secret=True,
         answer_headers=("Cache-Control",),
     ),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """API keys: make, list, revoke, and note when each was used.
 
-Invariant: a key gives what its maker has, at most: scopes, namespace and time.
+Invariant: a key gives what its maker has, at most: scopes, namespace and time. Nobody revokes a key that is stronger
+than their own permissions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
-from tickwise.domain.callers import INSTALLATION
+from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
@@ -149,7 +150,11 @@ class KeyService:
 
     @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
-        """From now on it is refused. Raises `NotFound`."""
+        """From now on it is refused. Raises `NotFound`, and `Forbidden` for a key with more permissions than the
+        caller's, or one that other namespaces use, too. Every key may revoke itself."""
+        found = await self._keys.of_id(key_id)
+        if found is not None and found.caller.home == who.namespace and key_id != who.key_id:
+            _check_weaker(who, found.caller)
         row = await self._context.surely(lambda: self._keys.revoke(who.namespace, key_id))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
@@ -214,7 +219,7 @@ def _permissions(body: KeyBody) -> frozenset[str]:
 def _check_given(who: Principal, permissions: frozenset[str], namespace: str, body: KeyBody) -> None:
     """Raises `Forbidden` unless the caller has the permissions in that namespace: no principal makes a key with more
     permissions than its own."""
-    mine = who.scopes if namespace == who.namespace else who.everywhere
+    mine = who.permissions_in(namespace)
     if contains(mine, permissions):
         return
     if not mine:
@@ -226,6 +231,18 @@ def _check_given(who: Principal, permissions: frozenset[str], namespace: str, bo
     if field != "role":
         pointer += f"/{getattr(body, field).index(missing[0])}"
     raise Forbidden(f"this key cannot give the permission {missing[0]}: it does not have it itself", pointer=pointer)
+
+
+def _check_weaker(who: Principal, key: Caller) -> None:
+    """Raises `Forbidden` if the key may do more than the caller: an administrator of the keys of one namespace does not
+    stop the programs of others, nor their administrators."""
+    for grant in key.grants:
+        if not contains(who.permissions_in(grant.namespace), grant.permissions):
+            place = "all namespaces" if grant.namespace == INSTALLATION else grant.namespace
+            raise Forbidden(
+                f"the key {key.name} may do more than you in {place}: ask an administrator "
+                f"{'of the installation' if grant.namespace != who.namespace else f'of {place}'} to revoke it"
+            )
 
 
 def _text(key_id: UUID | None) -> str | None:

@@ -3,7 +3,7 @@
     Tickwise-Namespace: team-a ──► a grant of the caller? ──► is there such a namespace? ──► Principal
 
 A namespace that is there is remembered for `KNOWN_SECONDS`; one that is not is looked up each time, by callers of the
-whole installation alone. So a request that names none asks nobody.
+whole installation alone, and by those whose own it was. `default` is always there.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class NamespaceDirectory:
         """The caller in the namespace of this name; None: in its own. Raises `Forbidden` if the caller has no
         permission there, `NotFound` if there is no such namespace, `StoreUnavailable`."""
         principal = caller.principal(name)
-        if name is not None and name != DEFAULT_NAMESPACE:
-            await self.check(name)
+        if principal.namespace != DEFAULT_NAMESPACE:
+            await self.check(principal.namespace)
         return principal
 
     async def check(self, name: str) -> None:

@@ -22,11 +22,13 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.control.access import requires_none
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import new_secret, secret_digest
+from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
-from tickwise.domain.errors import Invalid, TokensUnavailable, Unauthenticated
+from tickwise.domain.callers import Caller
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.names import email_key, likeness
 from tickwise.domain.permissions import EVERYTHING, Permission
@@ -86,6 +88,7 @@ class AuthService:
         passwords: Passwords,
         tokens: AccessTokens,
         bearers: TokenBearers,
+        directory: NamespaceDirectory,
         pace: SignInPace,
     ) -> None:
         self._context = context
@@ -95,6 +98,7 @@ class AuthService:
         self._passwords = passwords
         self._tokens = tokens
         self._bearers = bearers
+        self._directory = directory
         self._pace = pace
 
     @requires_none("it is the way in: the body holds the credential")
@@ -143,6 +147,7 @@ class AuthService:
             self._pace.failed(account, address)
             raise Unauthenticated(_WRONG)
         self._pace.succeeded(account, address)
+        await self._check_namespace(await self._bearers.person(found.row), namespace)
         await self._users.signed_in(found.row.user_id)
         return await self._begin(found.row, scope, namespace, address)
 
@@ -183,11 +188,24 @@ class AuthService:
         if found is None or found.caller.key_id is None:
             raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
         key_id = found.caller.key_id
-        scope = _scope(body)
+        scope, namespace = _scope(body), _namespace(body)
+        await self._check_namespace(found.caller, namespace)
         access = self._tokens.make(
-            key_id, key_id, 0, kind="key", scope=_text(scope), namespace=_namespace(body) or found.caller.home
+            key_id, key_id, 0, kind="key", scope=_text(scope), namespace=namespace or found.caller.home
         )
         return Tokens(access, None, int(ACCESS_SECONDS), None)
+
+    async def _check_namespace(self, caller: Caller, namespace: str | None) -> None:
+        """Raises `Invalid` unless the caller has a permission in the namespace and there is one of this name; one
+        answer for both. Only for a caller whose credential was verified."""
+        if namespace is None:
+            return
+        try:
+            await self._directory.principal(caller, namespace)
+        except (Forbidden, NotFound) as error:
+            raise Invalid(
+                f"there is no namespace {namespace!r} in which {caller.name} has a permission", pointer="/namespace"
+            ) from error
 
     def _tokens_of(self, session: NewSession, refresh: str, row: UserRow | None) -> Tokens:
         access = self._tokens.make(

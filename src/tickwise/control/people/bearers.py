@@ -22,7 +22,7 @@ from tickwise.domain.permissions import EVERYTHING, ROLES, narrowed
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey, Keys, SessionStore, UserStore
 from tickwise.ports.identity.sessions import PublicKey
-from tickwise.ports.identity.users import Member, RoleRow, RoleStore
+from tickwise.ports.identity.users import Member, RoleRow, RoleStore, UserRow
 
 RELOAD_SECONDS: Final = 2.0
 """A token that names an unknown key has the keys read again, at most so often."""
@@ -85,17 +85,11 @@ class TokenBearers:
             or not await self._sessions.is_good(claims.sid)
         ):
             raise Unauthenticated("this token does not work any more: its session has ended; sign in again")
-        grants = await self._grants(row.roles)
-        return _bounded(
-            Caller(
-                name=row.name,
-                home=_home(row.roles),
-                grants=grants,
-                user_id=row.user_id,
-                session_id=claims.sid,
-            ),
-            claims,
-        )
+        return _bounded(await self.person(row), claims)
+
+    async def person(self, row: UserRow) -> Caller:
+        """The caller that a person is, by all of the roles. Raises `StoreUnavailable`."""
+        return Caller(name=row.name, home=_home(row.roles), grants=await self._grants(row.roles), user_id=row.user_id)
 
     async def _key(self, claims: Claims) -> Caller:
         found = await self._keys.of_id(claims.sub)
@@ -156,6 +150,6 @@ def _bounded(caller: Caller, claims: Claims) -> Caller:
         grants=grants,
         key_id=caller.key_id,
         user_id=caller.user_id,
-        session_id=caller.session_id,
+        session_id=claims.sid if claims.kind == "user" else None,
         expires_at=caller.expires_at,
     )

@@ -36,6 +36,7 @@ class People:
             passwords=self._passwords,
             tokens=tokens,
             bearers=self.bearers,
+            directory=directory,
             pace=SignInPace(clock),
         )
 

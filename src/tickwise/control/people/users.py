@@ -36,8 +36,6 @@ from tickwise.ports.signals import Topic
 INVITATION_SECONDS: Final = 7 * 86_400.0
 RESET_SECONDS: Final = 86_400.0
 ROLES_MAX: Final = 100
-_OWN: Final = "signed in"
-"""The network of people who change their own password: a token that was stolen guesses no password."""
 
 logger = structlog.get_logger("tickwise.people")
 
@@ -210,7 +208,8 @@ class UserService:
 
     @requires(Permission.USERS_ADMIN)
     async def reset(self, who: Principal, user_id: UUID) -> str:
-        """The secret of a link with which the person chooses another password. Raises `NotFound`, `Forbidden`."""
+        """The secret of a link with which the person chooses another password. Raises `NotFound`, `Forbidden`,
+        `VersionConflict`."""
         row = await self._row(who, user_id)
         self._check_owned(who, row)
         await self._check_weaker(who, row)
@@ -226,7 +225,10 @@ class UserService:
         hashed = await self._passwords.hash(body.password)
         row = await self._users.use_link(secret_digest(body.secret.encode()), hashed)
         if row is None:
-            raise Unauthenticated("this link does not work: it was used, is too old, or another was made; ask for one")
+            raise Unauthenticated(
+                "this link does not work: it was used or is too old, another was made, or your roles or e-mail changed "
+                "since; ask for a new one"
+            )
         self._context.signals.send(Topic.KEYS, (row.user_id,))
         logger.info("user_chose_password", user_id=str(row.user_id), name=row.name)
         return row
@@ -234,15 +236,18 @@ class UserService:
     @requires_none("it is about the caller, and asks for the present password")
     async def change_password(self, who: Principal, body: PasswordBody) -> UserRow:
         """Choose another password for oneself; all sessions end. Raises `Forbidden` for a key, `Invalid` for a wrong
-        present password or a weak new one, `SignInPaced`."""
+        present password or a weak new one, `SignInPaced`, `VersionConflict`."""
         row = None if who.user_id is None else await self._users.get(who.user_id)
         if row is None:
             raise Forbidden("a key has no password: sign in as a person")
         account = likeness(row.name)
-        self._pace.begin(account, _OWN)
+        # Not the address: a token that was stolen guesses no password from many. One for each person: nobody keeps
+        # others waiting.
+        place = f"own password of {row.user_id}"
+        self._pace.begin(account, place)
         known = await self._users.sign_in(account)
         if known is None or not await self._passwords.verify(known.password, body.current):
-            self._pace.failed(account, _OWN)
+            self._pace.failed(account, place)
             raise Invalid("this is not your present password", pointer="/current", code="password_wrong")
         check_password(body.password, "/password", _about(row.name, row.email))
         change = UserChange(
@@ -273,7 +278,12 @@ class UserService:
     async def _link(self, who: Principal, row: UserRow, kind: LinkKind, seconds: float) -> str:
         secret = new_secret(self._context.clock)
         link = NewLink(
-            digest=secret_digest(secret.encode()), kind=kind, user_id=row.user_id, seconds=seconds, created_by=who.name
+            digest=secret_digest(secret.encode()),
+            kind=kind,
+            user_id=row.user_id,
+            generation=row.generation,
+            seconds=seconds,
+            created_by=who.name,
         )
         await self._context.surely(lambda: self._users.link(link))
         return secret
@@ -301,7 +311,7 @@ class UserService:
                     f"there is no role {each.role!r}: take viewer, operator, developer, admin or one of the namespace",
                     pointer=f"{pointer}/role",
                 )
-            if not contains(_permissions_in(who, each.namespace), permissions):
+            if not contains(who.permissions_in(each.namespace), permissions):
                 raise Forbidden(f"the role {each.role} holds more than your own permissions", pointer=pointer)
         return tuple(sorted({Member(each.namespace, each.role) for each in wanted}))
 
@@ -320,7 +330,7 @@ class UserService:
         for each in row.roles:
             if each.namespace == who.namespace or _is_everywhere(who):
                 permissions = known.permissions(each.namespace, each.role) or frozenset()
-                if not contains(_permissions_in(who, each.namespace), permissions):
+                if not contains(who.permissions_in(each.namespace), permissions):
                     raise Forbidden(f"this person is {each.role} in {each.namespace}, and may do more than you")
 
 
@@ -333,11 +343,6 @@ class KnownRoles(NamedTuple):
     def permissions(self, namespace: str, role: str) -> frozenset[str] | None:
         """The permissions of a role in a namespace; None: there is no such role."""
         return ROLES.get(role) or self.custom.get((namespace, role)) or self.custom.get((INSTALLATION, role))
-
-
-def _permissions_in(who: Principal, namespace: str) -> frozenset[str]:
-    """The caller's permissions there."""
-    return who.scopes if namespace == who.namespace else who.everywhere
 
 
 def _about(name: str, email: str | None) -> list[str]:

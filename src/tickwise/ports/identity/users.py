@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.errors import Conflict
+from tickwise.domain.errors import Conflict, VersionConflict
 
 
 class Member(NamedTuple):
@@ -76,11 +76,21 @@ class UserChange:
         """Check whether tokens that were made before the change are refused after it."""
         return self.password is not None or (before.roles, before.active) != (self.row.roles, self.row.active)
 
-    def is_done(self, found: UserRow) -> bool:
-        """Check whether this change was carried out before: its answer was lost."""
-        return found.version == self.row.version + 1 and (found.name, found.email, found.roles, found.active) == (
-            self.row.name, self.row.email, self.row.roles, self.row.active,
-        )  # fmt: skip
+    def ends_links(self, before: UserRow) -> bool:
+        """Check whether links that were made before the change work no more after it: its maker had the right to give
+        access to the person as they were, and told the secret to the e-mail of then."""
+        return self.ends_tokens(before) or before.email != self.row.email
+
+    def is_done(self, found: SignIn) -> bool:
+        """Check whether this change was carried out before: its answer was lost. Two changes of a password differ in
+        the hash, whose salt is random."""
+        row = found.row
+        return (
+            row.version == self.row.version + 1
+            and (row.name, row.email, row.roles, row.active)
+            == (self.row.name, self.row.email, self.row.roles, self.row.active)
+            and self.password in (None, found.password)
+        )
 
 
 class LinkKind(StrEnum):
@@ -99,6 +109,8 @@ class NewLink:
     digest: bytes
     kind: LinkKind
     user_id: UUID
+    generation: int
+    """Of the person for whom its maker had the right to make it."""
     seconds: float
     """The time for which it works."""
     created_by: str
@@ -125,6 +137,11 @@ class RoleRow(NamedTuple):
 def user_exists(name: str) -> Conflict:
     """The error that a user has this name or e-mail, or one that looks like it."""
     return Conflict(f"there is a user with the name or the e-mail of {name[:100]!r}", code="user_exists")
+
+
+def user_changed() -> VersionConflict:
+    """The error that a person was changed before a link for them was kept."""
+    return VersionConflict("the user was changed meanwhile: look again, then make the link")
 
 
 def role_unknown(member: Member) -> Conflict:
@@ -161,22 +178,24 @@ class UserStore(Protocol):
         ...
 
     async def page(self, namespace: str | None, *, after: UUID | None, limit: int) -> Sequence[UserRow]:
-        """People, the newest first: members of a namespace; None: of the installation, all."""
+        """People, the newest first: those with a role in a namespace of this name; None: all."""
         ...
 
     async def change(self, change: UserChange) -> UserRow:
         """Replace name, e-mail, roles, `active`, and the hash if one is given, of the version that the row says. The
-        version grows by one, and the generation if tokens end. Raises `VersionConflict`, `NotFound`, and `Conflict`:
-        `user_exists`, `role_unknown`, `last_administrator`."""
+        version grows by one, and the generation if tokens end. The person's open links work no more if `ends_links`.
+        Raises `VersionConflict`, `NotFound`, and `Conflict`: `user_exists`, `role_unknown`, `last_administrator`."""
         ...
 
     async def link(self, link: NewLink) -> None:
-        """Keep it; links of this kind for this person that were made before work no more."""
+        """Keep it; links of this kind for this person that were made before work no more. Raises `VersionConflict` if
+        the person's generation is another by now."""
         ...
 
     async def use_link(self, digest: bytes, password: str) -> UserRow | None:
-        """Use a link: the person has this hash from now on, and its generation grows; one transaction. None: there is
-        no link with this digest that works. The same call again, after its commit, is None."""
+        """Use a link: the person has this hash from now on, its generation grows, and its other links work no more; one
+        transaction. None: there is no link with this digest that works. The same call again, after its commit, is
+        None."""
         ...
 
     async def signed_in(self, user_id: UUID) -> None:
@@ -192,7 +211,8 @@ class RoleStore(Protocol):
         ...
 
     async def put(self, role: RoleRow) -> Sequence[UUID]:
-        """Keep a role, or replace it. The generation of the people who have it grows: their ids."""
+        """Keep a role, or replace it. The generation of the people who have it grows, and their open links work no
+        more: their ids."""
         ...
 
     async def drop(self, namespace: str, name: str) -> bool:

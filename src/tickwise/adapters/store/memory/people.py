@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import LinkRecord, SessionRecord, UserRecord
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.permissions import ROLES, Role
@@ -22,6 +22,7 @@ from tickwise.ports.identity.users import (
     UserRow,
     check_administrator,
     role_unknown,
+    user_changed,
     user_exists,
 )
 
@@ -71,7 +72,7 @@ class Users(Duty):
             each.row
             for user_id, each in self._state.people.items()
             if (after is None or user_id < after)
-            and (namespace is None or any(member.namespace in (namespace, INSTALLATION) for member in each.row.roles))
+            and (namespace is None or any(member.namespace == namespace for member in each.row.roles))
         ]
         return sorted(rows, key=lambda row: row.user_id, reverse=True)[:limit]
 
@@ -80,7 +81,7 @@ class Users(Duty):
         found = self._state.people.get(row.user_id)
         if found is None:
             raise NotFound(f"there is no user {row.user_id}")
-        if change.is_done(found.row):
+        if change.is_done(SignIn(found.row, found.password)):
             return found.row
         if found.row.version != row.version:
             raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
@@ -104,12 +105,17 @@ class Users(Duty):
             found.row = former
             raise
         found.name_key, found.email_key, found.password = change.name_key, change.email_key, password
+        if change.ends_links(former):
+            _end_links(self._state, [row.user_id])
         return found.row
 
     async def link(self, link: NewLink) -> None:
         links = self._state.user_links
         if link.digest in links:
             return
+        person = self._state.people.get(link.user_id)
+        if person is None or person.row.generation != link.generation:
+            raise user_changed()
         for digest, each in [*links.items()]:
             if (each.link.user_id, each.link.kind) == (link.user_id, link.kind):
                 del links[digest]
@@ -127,6 +133,7 @@ class Users(Duty):
         person.row = replace(
             person.row, has_password=True, generation=person.row.generation + 1, version=person.row.version + 1
         )
+        _end_links(self._state, [person.row.user_id])
         return person.row
 
     async def signed_in(self, user_id: UUID) -> None:
@@ -167,7 +174,9 @@ class Roles(Duty):
         members = self._members(role.namespace, role.name)
         for person in members:
             person.row = replace(person.row, generation=person.row.generation + 1)
-        return [person.row.user_id for person in members]
+        ids = [person.row.user_id for person in members]
+        _end_links(self._state, ids)
+        return ids
 
     async def drop(self, namespace: str, name: str) -> bool:
         if self._members(namespace, name):
@@ -251,3 +260,10 @@ class Sessions(Duty):
             and person.row.active
             and person.row.generation == record.session.generation
         )
+
+
+def _end_links(state: State, people: Collection[UUID]) -> None:
+    """Forget the links of these people that were not used."""
+    for digest, each in [*state.user_links.items()]:
+        if each.link.user_id in people and not each.is_used:
+            del state.user_links[digest]

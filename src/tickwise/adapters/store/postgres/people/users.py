@@ -24,6 +24,7 @@ from tickwise.ports.identity.users import (
     UserRow,
     check_administrator,
     role_unknown,
+    user_changed,
     user_exists,
 )
 
@@ -79,7 +80,7 @@ class Users(Part):
             found = await _found(connection, row.user_id)
             if found is None:
                 raise NotFound(f"there is no user {row.user_id}")
-            if change.is_done(found.row):
+            if change.is_done(found):
                 return found.row
             if found.row.version != row.version:
                 raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
@@ -94,22 +95,35 @@ class Users(Part):
                     )  # fmt: skip
             except UniqueBroken as error:
                 raise user_exists(row.name) from error
+            if change.ends_links(found.row):
+                await connection.execute(statement("links_end"), [row.user_id])
             await _replace_members(connection, row.user_id, row.roles)
             check_administrator(before, await connection.fetchval(statement("administrators_count")))
             return (await _surely_found(connection, row.user_id)).row
 
     async def link(self, link: NewLink) -> None:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            await connection.execute(
-                statement("link_add"), link.digest, link.kind, link.user_id, link.seconds, link.created_by
-            )
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            # A change of the person comes before, or after and ends the link.
+            await connection.execute(statement("users_lock"))
+            if await connection.fetchval(statement("link_was"), link.digest):
+                return
+            added = await connection.fetchval(
+                statement("link_add"),
+                link.digest, link.kind, link.user_id, link.seconds, link.created_by, link.generation,
+            )  # fmt: skip
+            if not added:
+                raise user_changed()
 
     async def use_link(self, digest: bytes, password: str) -> UserRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("users_lock"))
             user_id = await connection.fetchval(statement("link_use"), digest, password)
-            return None if user_id is None else (await _surely_found(connection, user_id)).row
+            if user_id is None:
+                return None
+            await connection.execute(statement("links_end"), [user_id])
+            return (await _surely_found(connection, user_id)).row
 
     async def signed_in(self, user_id: UUID) -> None:
         """See the port."""
@@ -134,7 +148,9 @@ class Roles(Part):
                 statement("custom_role_put"), role.namespace, role.name, sorted(role.permissions), labels
             )
             rows = await connection.fetch(statement("custom_role_members"), role.namespace, role.name)
-        return [row["user_id"] for row in rows]
+            members = [row["user_id"] for row in rows]
+            await connection.execute(statement("links_end"), members)
+        return members
 
     async def drop(self, namespace: str, name: str) -> bool:
         """See the port."""

@@ -24,7 +24,7 @@ WHERE ($1::uuid[] IS NULL OR u.user_id = ANY($1)) AND ($2::text IS NULL OR u.nam
 -- The ids of people, the newest first. $1 namespace of which they are members (NULL: any), $2 below this id, $3 how many.
 SELECT u.user_id FROM tickwise.users u
 WHERE ($2::uuid IS NULL OR u.user_id < $2)
-  AND ($1::text IS NULL OR EXISTS (SELECT FROM tickwise.members m WHERE m.user_id = u.user_id AND m.namespace IN ($1, '*')))
+  AND ($1::text IS NULL OR EXISTS (SELECT FROM tickwise.members m WHERE m.user_id = u.user_id AND m.namespace = $1))
 ORDER BY u.user_id DESC LIMIT $3
 
 -- name: user_change
@@ -52,11 +52,24 @@ WHERE m.namespace = '*' AND m.role = 'admin' AND u.active
 -- Note that a person signed in. $1 id.
 UPDATE tickwise.users SET signed_in = tickwise.now() WHERE user_id = $1
 
+-- name: link_was
+-- Check whether there is a link with the digest $1.
+SELECT EXISTS (SELECT FROM tickwise.user_links WHERE digest = $1)
+
 -- name: link_add
--- Keep a link in place of those of its kind for its person. $1 digest, $2 kind, $3 person, $4 seconds, $5 by whom.
-WITH before AS (DELETE FROM tickwise.user_links WHERE user_id = $3 AND kind = $2 AND digest <> $1)
+-- Keep a link in place of those of its kind for its person. $1 digest, $2 kind, $3 person, $4 seconds, $5 by whom, $6 the person's
+-- generation. No row: the person has another generation by now.
+WITH u AS (
+  SELECT user_id FROM tickwise.users WHERE user_id = $3 AND generation = $6
+), before AS (
+  DELETE FROM tickwise.user_links l USING u WHERE l.user_id = u.user_id AND l.kind = $2
+)
 INSERT INTO tickwise.user_links (expires, user_id, digest, kind, created_by)
-VALUES (tickwise.now() + $4 * interval '1 second', $3, $1, $2, $5) ON CONFLICT (digest) DO NOTHING
+SELECT tickwise.now() + $4 * interval '1 second', u.user_id, $1, $2, $5 FROM u RETURNING true
+
+-- name: links_end
+-- Forget the links of people that were not used. $1 their ids.
+DELETE FROM tickwise.user_links WHERE user_id = ANY($1::uuid[]) AND used IS NULL
 
 -- name: link_use
 -- Use a link: its person has the hash $2 from now on, and tokens of before are refused. $1 digest. Returns the person.
