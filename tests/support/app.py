@@ -44,6 +44,7 @@ class Bell:
 
     def __init__(self) -> None:
         self.rung: list[Topic] = []
+        self.about: list[UUID] = []
 
     async def start(self) -> None: ...
 
@@ -51,6 +52,7 @@ class Bell:
 
     def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
         self.rung.append(topic)
+        self.about.extend(about)
 
     def listen(self, topic: Topic, concerns: Callable[[UUID], bool] | None = None) -> asyncio.Event:
         return asyncio.Event()

@@ -241,14 +241,17 @@ async def test_a_stolen_token_guesses_no_password(here: World) -> None:
 
 
 async def test_wrong_guesses_of_one_person_keep_no_other_waiting(here: World) -> None:
-    """Each person who changes the own password has a pace of their own."""
-    for name in ("Ada", "Bob"):
+    """Not even those of several people: each person who changes the own password has a pace of their own."""
+    names = [f"Guesser {letter}" for letter in "ABCD"]
+    tokens = []
+    for name in (*names, "Bob"):
         await person(here, name, ("viewer", "default"))
-    ada, bob = [(await signed_in(here, name))["access_token"] for name in ("Ada", "Bob")]
+        tokens.append((await signed_in(here, name))["access_token"])
+    *guessers, bob = tokens
     guess = {"current": "a guess", "password": OTHER_PASSWORD}
-    for _ in range(30):
-        refused = await ask(here, ada, "POST", "/users/password", json=guess)
-    assert 429 == refused.status_code
+    for token in guessers:
+        statuses = [(await ask(here, token, "POST", "/users/password", json=guess)).status_code for _ in range(6)]
+        assert [422] * 5 + [429] == statuses
     body = {"current": PASSWORD, "password": OTHER_PASSWORD}
     assert 200 == (await ask(here, bob, "POST", "/users/password", json=body)).status_code
 
@@ -264,6 +267,26 @@ async def test_of_two_changes_of_a_password_at_once_one_is_refused(here: World) 
     assert [200, 412] == sorted(answer.status_code for answer in answers)
     [password] = [each for each, answer in zip(chosen, answers, strict=True) if answer.status_code == 200]
     await signed_in(here, "Ada", password)
+
+
+async def test_what_ends_a_token_is_told_to_the_processes_that_know_it(here: World) -> None:
+    """By an id that its caller has: they forget it at once."""
+    ada = await person(here, "Ada", ("viewer", "default"))
+    tokens = await signed_in(here, "Ada")
+    caller = (await here.control.bearers.find(tokens["access_token"])).caller
+    revoke = {"token": tokens["refresh_token"]}
+    assert 200 == (await ask(here, None, "POST", "/auth/revoke", json=revoke)).status_code
+    assert [caller.session_id] == here.bell.about
+    here.bell.about.clear()
+    assert 200 == (await ask(here, ADMIN_KEY, "PATCH", f"/users/{ada['user_id']}", json={"active": False})).status_code
+    assert [caller.user_id] == here.bell.about
+    here.bell.about.clear()
+    made = (await ask(here, ADMIN_KEY, "POST", "/keys", json={"name": "ci", "permissions": ["jobs:read"]})).json()
+    body = {"grant_type": "api_key", "api_key": made["key"]}
+    token = (await ask(here, None, "POST", "/auth/token", json=body)).json()["access_token"]
+    caller = (await here.control.bearers.find(token)).caller
+    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", f"/keys/{made['key_id']}")).status_code
+    assert [caller.key_id] == here.bell.about
 
 
 async def test_a_person_without_roles_has_a_password_and_nothing_else(here: World) -> None:

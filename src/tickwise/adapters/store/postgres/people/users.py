@@ -118,7 +118,7 @@ class Users(Part):
     async def use_link(self, digest: bytes, password: str) -> UserRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            await connection.execute(statement("users_lock"))
+            # The update of the person waits for a change that holds `users_lock`, and a change waits for it.
             user_id = await connection.fetchval(statement("link_use"), digest, password)
             if user_id is None:
                 return None

@@ -252,6 +252,19 @@ class UsersContract(StoreContract):
             )
             assert await store.users.use_link(link.digest, "x") is None
 
+    async def test_no_link_is_used_beside_a_change_of_its_person(self, store: Store, make: Factory) -> None:
+        """At the same time: one of the two is refused, so nobody chooses the password of a stronger person."""
+        for number in range(10):
+            row = await store.users.add(new_user(make, f"ada{number}"))
+            link = new_link(row, f"link {number}".encode())
+            await store.users.link(link)
+            used, promoted = await asyncio.gather(
+                store.users.use_link(link.digest, "x"),
+                store.users.change(changed(row, roles=(ADMIN,))),
+                return_exceptions=True,
+            )
+            assert (used is None) != isinstance(promoted, VersionConflict)
+
     async def test_a_link_ends_with_a_change_of_a_custom_role(self, store: Store, make: Factory) -> None:
         """The person may do more by it."""
         role = RoleRow("default", "auditor", frozenset({"audit:read"}), ())
