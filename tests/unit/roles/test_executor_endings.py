@@ -130,10 +130,11 @@ async def test_a_job_says_what_follows_an_outcome_that_is_lost(
         assert (row.error or "").startswith("its exit status is lost; ")
 
 
-async def test_a_run_that_was_to_stop_is_cancelled_although_its_outcome_is_lost(rig: Rig) -> None:
+@pytest.mark.parametrize("on_unknown", ["rerun", "fail", "hold"])
+async def test_a_run_that_was_to_stop_is_cancelled_although_its_outcome_is_lost(rig: Rig, on_unknown: str) -> None:
     """It has ended, as was asked."""
     rig.runner.stubborn = True
-    job = await rig.submit()
+    job = await rig.submit(on_unknown=on_unknown)
     await rig.tick()
     assert job.run_id is not None
     await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
