@@ -116,7 +116,10 @@ class Authenticator:
         if known is None:
             known = await self._look_up(digest, address, line)
         if known.caller is None:
-            raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
+            raise Unauthenticated(
+                "this key is not known here; it may belong to another installation, be revoked, or its "
+                "owner deactivated"
+            )
         return known.caller
 
     def _known(self, digest: bytes) -> _KnownKey | None:
@@ -161,7 +164,7 @@ class Authenticator:
     def _found(self, digest: bytes, found: FoundKey, asked_at: float, round_: int) -> _KnownKey:
         now = self._monotonic()
         caller, left = found
-        for each in (caller.key_id, caller.user_id, caller.session_id):
+        for each in (caller.key_id, caller.owner_id, caller.user_id, caller.session_id):
             if each is not None:
                 self._remember_id(each)
         expires = math.inf if left is None else asked_at + left

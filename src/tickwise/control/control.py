@@ -101,7 +101,7 @@ class Control:
         self.users, self.access_roles = people.users, people.roles
         self.auth = people.auth
         self.bearers = people.bearers
-        self.credentials = Credentials(context, keys, breaker)
+        self.credentials = Credentials(context, keys, people.callers.of_digest, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
         reads: PendingReads | None = None

@@ -10,13 +10,13 @@ jobs of one team, does not write the jobs of another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
-from tickwise.domain.permissions import closed
+from tickwise.domain.permissions import closed, narrowed
 
 INSTALLATION: Final = "*"
 """The namespace of a grant that holds in each namespace, and for the installation itself."""
@@ -41,6 +41,8 @@ class Caller:
     grants: tuple[Grant, ...]
     key_id: UUID | None = None
     user_id: UUID | None = None
+    owner_id: UUID | None = None
+    """The person who lends a key their permissions; None: nobody does."""
     session_id: UUID | None = None
     """The session of the token that was shown."""
     expires_at: float | None = None
@@ -58,8 +60,15 @@ class Caller:
             home=principal.namespace,
             grants=tuple(Grant(place, principal.scopes) for place in places),
             key_id=principal.key_id,
+            owner_id=principal.owner_id,
             expires_at=principal.expires_at,
         )
+
+    def cut_to(self, grants: Iterable[Grant]) -> Caller:
+        """The caller with the permissions that these grants hold, too."""
+        bounds = tuple(grants)
+        both = (_both(mine, bound) for mine in self.grants for bound in bounds)
+        return replace(self, grants=tuple(grant for grant in both if grant is not None), _principals={})
 
     def principal(self, namespace: str | None = None) -> Principal:
         """The caller in one of its namespaces; None: its own, where it may have no permission at all, as a person
@@ -83,6 +92,7 @@ class Caller:
             key_id=self.key_id,
             expires_at=self.expires_at,
             user_id=self.user_id,
+            owner_id=self.owner_id,
             everywhere=closed(
                 permission for grant in whole if grant.namespace == INSTALLATION for permission in grant.permissions
             ),
@@ -95,3 +105,12 @@ class Caller:
         for grant in self.grants:
             found[grant.namespace] = found.get(grant.namespace, frozenset()) | grant.permissions
         return found
+
+
+def _both(one: Grant, other: Grant) -> Grant | None:
+    """The permissions of both, where both hold; None: there are none."""
+    places = {one.namespace, other.namespace} - {INSTALLATION}
+    permissions = narrowed(one.permissions, other.permissions)
+    if len(places) > 1 or not permissions:
+        return None
+    return Grant(min(places, default=INSTALLATION), permissions, tuple(sorted({*one.labels, *other.labels})))

@@ -148,6 +148,8 @@ class Principal(NamedTuple):
     """The expiry of that key; None: it does not expire."""
     user_id: UUID | None = None
     """The person who signed in; None: a key was sent."""
+    owner_id: UUID | None = None
+    """The person who lends the key their permissions; None: nobody does."""
     everywhere: frozenset[str] = frozenset()
     """The permissions that hold in each namespace, and for the installation itself."""
 

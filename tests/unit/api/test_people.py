@@ -151,6 +151,84 @@ async def test_a_key_becomes_a_token_that_ends_with_it(here: World, clock: Virtu
     assert 401 == (await ask(here, token, "GET", "/jobs")).status_code
 
 
+@pytest.mark.parametrize("kept", ["key", "key of the key", "token of the key"])
+async def test_a_key_works_with_what_its_owner_may_do_now(here: World, clock: VirtualClock, kept: str) -> None:
+    """The keys of a person, and those that were made with them, lose a permission with the person, and get it back."""
+    ada = await person(here, "Ada", ("admin", "default"))
+    token = (await signed_in(here, "Ada"))["access_token"]
+    made = await _key(here, token, permissions=["keys:admin", "jobs:read", "jobs:write"])
+    assert ada["user_id"] == made["owner_id"]
+    credential = made["key"]
+    if kept == "key of the key":
+        child = await _key(here, credential, permissions=["jobs:read", "jobs:write"])
+        assert ada["user_id"] == child["owner_id"]
+        credential = child["key"]
+    elif kept == "token of the key":
+        body = {"grant_type": "api_key", "api_key": credential}
+        credential = (await ask(here, None, "POST", "/auth/token", json=body)).json()["access_token"]
+
+    async def answers() -> list[int]:
+        await clock.advance(KNOWN_SECONDS + 1.0)
+        return [
+            (await ask(here, credential, "GET", "/jobs")).status_code,
+            (await ask(here, credential, "POST", "/jobs", json=JOB)).status_code,
+        ]
+
+    assert [200, 201] == await answers()
+    for change, expected in (
+        ({"roles": [{"namespace": "default", "role": "viewer"}]}, [200, 403]),
+        ({"roles": [{"namespace": "team-a", "role": "admin"}]}, [403, 403]),
+        ({"active": False}, [401, 401]),
+        ({"active": True, "roles": [{"namespace": "default", "role": "developer"}]}, [200, 201]),
+    ):
+        changed = await ask(here, ADMIN_KEY, "PATCH", f"/users/{ada['user_id']}", json=change)
+        assert 200 == changed.status_code, changed.text
+        assert expected == await answers(), change
+
+
+async def test_a_key_of_nobody_outlives_every_person(here: World, clock: VirtualClock) -> None:
+    """Keys of the installation's own keys need no person."""
+    key = await _key(here, ADMIN_KEY, permissions=["jobs:read"])
+    assert key["owner_id"] is None
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    assert 200 == (await ask(here, key["key"], "GET", "/jobs")).status_code
+
+
+async def test_a_key_of_a_deactivated_person_becomes_no_token(here: World) -> None:
+    """One answer, as for a key that is not known."""
+    ada = await person(here, "Ada", ("admin", "default"))
+    key = await _key(here, (await signed_in(here, "Ada"))["access_token"], permissions=["jobs:read"])
+    off = await ask(here, ADMIN_KEY, "PATCH", f"/users/{ada['user_id']}", json={"active": False})
+    assert 200 == off.status_code
+    body = {"grant_type": "api_key", "api_key": key["key"]}
+    assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
+
+
+async def test_a_key_of_each_namespace_is_cut_to_those_of_its_owner(here: World, clock: VirtualClock) -> None:
+    """`*` in a key stands for the permissions of the person in each namespace; elsewhere it gives nothing."""
+    await person(here, "Kim", ("admin", "*"))
+    ada = await person(here, "Ada", ("admin", "*"))
+    token = (await signed_in(here, "Ada"))["access_token"]
+    key = (await _key(here, token, permissions=["*"], namespaces=["*"]))["key"]
+    assert 200 == (await ask(here, key, "GET", "/users", namespace="team-a")).status_code
+    roles = [{"namespace": "team-a", "role": "viewer"}]
+    changed = await ask(here, ADMIN_KEY, "PATCH", f"/users/{ada['user_id']}", json={"roles": roles})
+    assert 200 == changed.status_code, changed.text
+    await clock.advance(KNOWN_SECONDS + 1.0)
+    statuses = [
+        (await ask(here, key, "GET", path, namespace=place)).status_code
+        for path, place in (("/jobs", "team-a"), ("/users", "team-a"), ("/jobs", "default"), ("/namespaces", "default"))
+    ]
+    assert [200, 403, 403, 403] == statuses
+
+
+async def _key(here: World, by: str, **body: Any) -> dict[str, Any]:
+    answer = await ask(here, by, "POST", "/keys", json={"name": "ci", **body})
+    assert 201 == answer.status_code, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
 async def test_a_person_is_invited_by_a_link_that_works_once(here: World) -> None:
     """And then has the password that they chose."""
     invited = await person(here, "Bob", ("viewer", "default"), password=None)

@@ -44,6 +44,9 @@ class KeyView(msgspec.Struct, kw_only=True):
     prefix: str | None
     """The beginning of the secret."""
     created_by: str | None
+    owner_id: UUID | None
+    """The person with whose permissions it works: it does at most what they may do now, and nothing once they are
+    deactivated. None: it needs nobody's."""
     created_at: Instant
     expires_at: Instant | None
     last_used_at: Instant | None
@@ -69,6 +72,7 @@ def key_view(row: KeyRow) -> KeyView:
         origin=row.origin,
         prefix=row.prefix,
         created_by=row.created_by,
+        owner_id=row.owner_id,
         created_at=time_of(row.created_at),
         expires_at=time_or_none(row.expires_at),
         last_used_at=time_or_none(row.last_used_at),
@@ -102,6 +106,8 @@ KEYS: Final = (
         method="POST", path=f"{API}/keys", control=KeyService.make, name="createKey", tag="keys",
         summary="Make a key, at most as strong as the one that asks. Its secret is told this once.",
         description="A key has no permission and no time that the one that asks does not have, in any namespace. "
+        "A key that a person makes, and each that it makes in turn, works with the permissions of that person: it does "
+        "at most what they may do now, and nothing once they are deactivated. "
         "A `role` stands for its permissions as they are now. The answer is not kept, so an "
         "Idempotency-Key has no effect: a repeat makes one more key.",
         handler=key_make, body=KeyBody, answers=(MadeKeyView,), status=201, refuses=(404, 409), secret=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
@@ -18,14 +18,19 @@ from tickwise.ports.signals import Topic
 USES_SECONDS: Final = 60.0
 """Uses of keys are written together, so often: a column that people read costs one statement a minute."""
 
+Find = Callable[[bytes], Awaitable[FoundKey | None]]
+
 
 class Credentials:
     """Finds the principals of keys."""
 
-    def __init__(self, context: ControlContext, keys: Keys, breaker: StoreCircuitBreaker | None = None) -> None:
-        """`breaker` bounds the wait for a store that is away; None: each look-up waits for the store."""
+    def __init__(
+        self, context: ControlContext, keys: Keys, find: Find, breaker: StoreCircuitBreaker | None = None
+    ) -> None:
+        """`find` finds the good key of a digest, with what it may do now. `breaker` bounds the wait for a store that is
+        away; None: each look-up waits for the store."""
         self._signals = context.signals
-        self._keys = keys
+        self._find = find
         self._breaker = breaker
         self._uses = KeyUses(keys, context.clock)
 
@@ -41,8 +46,8 @@ class Credentials:
     async def find(self, digest: bytes) -> FoundKey | None:
         """The good key with this digest, and its caller. Raises `StoreUnavailable`."""
         if self._breaker is None:
-            return self._uses.note(await self._keys.find(digest))
-        return self._uses.note(await self._breaker.ask(lambda: self._keys.find(digest)))
+            return self._uses.note(await self._find(digest))
+        return self._uses.note(await self._breaker.ask(lambda: self._find(digest)))
 
     def news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
         """An event that is set when a key that `concerns` the listener may be good no longer."""

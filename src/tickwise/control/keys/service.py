@@ -1,7 +1,8 @@
 """API keys: make, list, revoke, and note when each was used.
 
-Invariant: a key gives what its maker has, at most: scopes, namespace and time. Nobody revokes a key that is stronger
-than their own permissions.
+Invariant: a key gives what its maker has, at most: scopes, namespace and time. A key that a person made, and each that
+it made in turn, has the person as its owner: it gives what the person may do now, at most (`people.callers`). Nobody
+revokes a key that is stronger than their own permissions.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class KeyService:
                 await self._directory.check(place)
         home = who.namespace if namespaces[0] == INSTALLATION else namespaces[0]
         expires_at = self._expiry(who, body.expires_at, await self._context.time.now())
-        principal = Principal(name, home, permissions, expires_at=expires_at)
+        principal = Principal(name, home, permissions, expires_at=expires_at, owner_id=who.user_id or who.owner_id)
         secret = new_secret(self._context.clock)
         key = replace(
             key_of(self._context.clock, secret, principal, KeyOrigin.MADE, by=who.name),
@@ -126,6 +127,7 @@ class KeyService:
             origin=key.origin,
             prefix=key.prefix,
             created_by=key.created_by,
+            owner_id=principal.owner_id,
             created_at=await self._context.time.now(),
             expires_at=expires_at,
             last_used_at=None,

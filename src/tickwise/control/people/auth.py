@@ -24,6 +24,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import new_secret, secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
+from tickwise.control.people.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
@@ -32,7 +33,6 @@ from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailab
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.names import email_key, likeness
 from tickwise.domain.permissions import EVERYTHING, Permission
-from tickwise.ports.identity import Keys
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
 from tickwise.ports.identity.users import UserRow, UserStore
 from tickwise.ports.signals import Topic
@@ -84,9 +84,9 @@ class AuthService:
         *,
         users: UserStore,
         sessions: SessionStore,
-        keys: Keys,
         passwords: Passwords,
         tokens: AccessTokens,
+        callers: Callers,
         bearers: TokenBearers,
         directory: NamespaceDirectory,
         pace: SignInPace,
@@ -94,9 +94,9 @@ class AuthService:
         self._context = context
         self._users = users
         self._sessions = sessions
-        self._keys = keys
         self._passwords = passwords
         self._tokens = tokens
+        self._callers = callers
         self._bearers = bearers
         self._directory = directory
         self._pace = pace
@@ -147,7 +147,7 @@ class AuthService:
             self._pace.failed(account, address)
             raise Unauthenticated(_WRONG)
         self._pace.succeeded(account, address)
-        await self._check_namespace(await self._bearers.person(found.row), namespace)
+        await self._check_namespace(await self._callers.of_person(found.row), namespace)
         await self._users.signed_in(found.row.user_id)
         return await self._begin(found.row, scope, namespace, address)
 
@@ -184,9 +184,12 @@ class AuthService:
         return self._tokens_of(session, refresh, await self._users.get(session.user_id))
 
     async def _by_key(self, body: TokenBody) -> Tokens:
-        found = await self._keys.find(secret_digest(_field(body.api_key, "api_key").encode()))
+        found = await self._callers.of_digest(secret_digest(_field(body.api_key, "api_key").encode()))
         if found is None or found.caller.key_id is None:
-            raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
+            raise Unauthenticated(
+                "this key is not known here; it may belong to another installation, be revoked, or its owner "
+                "deactivated"
+            )
         key_id = found.caller.key_id
         scope, namespace = _scope(body), _namespace(body)
         await self._check_namespace(found.caller, namespace)

@@ -14,15 +14,14 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from tickwise.control.people.callers import Callers
 from tickwise.control.people.tokens import AccessTokens, Claims, SigningKey, raw
 from tickwise.domain.callers import INSTALLATION, Caller, Grant
 from tickwise.domain.errors import Unauthenticated
-from tickwise.domain.model import DEFAULT_NAMESPACE
-from tickwise.domain.permissions import EVERYTHING, ROLES, narrowed
+from tickwise.domain.permissions import EVERYTHING, narrowed
 from tickwise.ports.clock import Clock
-from tickwise.ports.identity import FoundKey, Keys, SessionStore, UserStore
+from tickwise.ports.identity import FoundKey, SessionStore, UserStore
 from tickwise.ports.identity.sessions import PublicKey
-from tickwise.ports.identity.users import Member, RoleRow, RoleStore, UserRow
 
 RELOAD_SECONDS: Final = 2.0
 """A token that names an unknown key has the keys read again, at most so often."""
@@ -34,18 +33,16 @@ class TokenBearers:
     def __init__(
         self,
         tokens: AccessTokens,
+        callers: Callers,
         *,
         users: UserStore,
-        roles: RoleStore,
         sessions: SessionStore,
-        keys: Keys,
         clock: Clock,
     ) -> None:
         self._tokens = tokens
+        self._callers = callers
         self._users = users
-        self._roles = roles
         self._sessions = sessions
-        self._keys = keys
         self._clock = clock
         self._signing: SigningKey | None = None
         self._published: tuple[PublicKey, ...] = ()
@@ -85,32 +82,15 @@ class TokenBearers:
             or not await self._sessions.is_good(claims.sid)
         ):
             raise Unauthenticated("this token does not work any more: its session has ended; sign in again")
-        return _bounded(await self.person(row), claims)
-
-    async def person(self, row: UserRow) -> Caller:
-        """The caller that a person is, by all of the roles. Raises `StoreUnavailable`."""
-        return Caller(name=row.name, home=_home(row.roles), grants=await self._grants(row.roles), user_id=row.user_id)
+        return _bounded(await self._callers.of_person(row), claims)
 
     async def _key(self, claims: Claims) -> Caller:
-        found = await self._keys.of_id(claims.sub)
+        found = await self._callers.of_key(claims.sub)
         if found is None:
-            raise Unauthenticated("this token does not work any more: its key was revoked or has expired")
+            raise Unauthenticated(
+                "this token does not work any more: its key was revoked or has expired, or its owner was deactivated"
+            )
         return _bounded(found.caller, claims)
-
-    async def _grants(self, roles: Sequence[Member]) -> tuple[Grant, ...]:
-        custom: dict[tuple[str, str], RoleRow] = {}
-        if any(each.role not in ROLES for each in roles):
-            custom = {(role.namespace, role.name): role for role in await self._roles.all(None)}
-        grants = []
-        for each in roles:
-            permissions: frozenset[str] | None = ROLES.get(each.role)
-            labels: tuple[tuple[str, str], ...] = ()
-            role = custom.get((each.namespace, each.role)) or custom.get((INSTALLATION, each.role))
-            if permissions is None and role is not None:
-                permissions, labels = role.permissions, role.labels
-            if permissions is not None:
-                grants.append(Grant(each.namespace, permissions, labels))
-        return tuple(grants)
 
     async def _reload(self) -> None:
         async with self._reading:
@@ -122,14 +102,6 @@ class TokenBearers:
         self._published = tuple(published)
         publics = {each.key_id: Ed25519PublicKey.from_public_bytes(each.public) for each in published}
         self._tokens.use(publics, self._signing)
-
-
-def _home(roles: Sequence[Member]) -> str:
-    """The namespace of requests that name none: `default` if the person has a role there, or everywhere."""
-    places = [each.namespace for each in roles]
-    if not places or INSTALLATION in places or DEFAULT_NAMESPACE in places:
-        return DEFAULT_NAMESPACE
-    return min(places)
 
 
 def _bounded(caller: Caller, claims: Claims) -> Caller:
@@ -150,6 +122,7 @@ def _bounded(caller: Caller, claims: Claims) -> Caller:
         grants=grants,
         key_id=caller.key_id,
         user_id=caller.user_id,
+        owner_id=caller.owner_id,
         session_id=claims.sid if claims.kind == "user" else None,
         expires_at=caller.expires_at,
     )

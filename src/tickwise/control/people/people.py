@@ -6,6 +6,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
+from tickwise.control.people.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
@@ -25,16 +26,15 @@ class People:
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
         self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration)
         self.roles = RoleService(context, store.roles, directory)
-        self.bearers = TokenBearers(
-            tokens, users=store.users, roles=store.roles, sessions=store.sessions, keys=keys, clock=clock
-        )
+        self.callers = Callers(keys, store.users, store.roles)
+        self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
         self.auth = AuthService(
             context,
             users=store.users,
             sessions=store.sessions,
-            keys=keys,
             passwords=self._passwords,
             tokens=tokens,
+            callers=self.callers,
             bearers=self.bearers,
             directory=directory,
             pace=SignInPace(clock),

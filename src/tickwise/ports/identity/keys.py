@@ -53,7 +53,8 @@ class NewKey:
     digest: bytes
     """The SHA-256 of its secret."""
     principal: Principal
-    """Its principal in the namespace of requests that name none. `principal.expires_at` is when the key expires."""
+    """Its principal in the namespace of requests that name none. `principal.expires_at` is when the key expires,
+    `principal.owner_id` its owner."""
     namespaces: frozenset[str] | None = None
     """The namespaces in which the key works; `*`: each one, and the installation itself. None: its own."""
     origin: KeyOrigin = KeyOrigin.MADE
@@ -77,6 +78,8 @@ class KeyRow:
     origin: KeyOrigin
     prefix: str | None
     created_by: str | None
+    owner_id: UUID | None
+    """The person with whose permissions it works; None: it needs nobody's."""
     created_at: float
     expires_at: float | None
     last_used_at: float | None
@@ -88,7 +91,7 @@ class FoundKey(NamedTuple):
     """A good key."""
 
     caller: Caller
-    """With the key's id and expiry."""
+    """With the key's id, owner and expiry."""
     seconds_left: float | None
     """Until it expires, by the store's clock; None: it does not."""
 

@@ -102,6 +102,7 @@ def _row(record: KeyRecord) -> KeyRow:
         origin=key.origin,
         prefix=key.prefix,
         created_by=key.created_by,
+        owner_id=principal.owner_id,
         created_at=record.created_at,
         expires_at=principal.expires_at,
         last_used_at=record.last_used_at,

@@ -66,7 +66,12 @@ class ApiKeys(Part):
         if row is None:
             return None
         principal = Principal(
-            row["name"], row["namespace"], frozenset(row["scopes"]), key_id=row["key_id"], expires_at=row["expires_at"]
+            row["name"],
+            row["namespace"],
+            frozenset(row["scopes"]),
+            key_id=row["key_id"],
+            expires_at=row["expires_at"],
+            owner_id=row["owner_id"],
         )
         return FoundKey(Caller.of_key(principal, _namespaces(row)), row["seconds_left"])
 
@@ -108,6 +113,7 @@ async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
         key.created_by,
         principal.expires_at,
         None if key.namespaces is None else sorted(key.namespaces),
+        principal.owner_id,
     )
     return added is not None
 

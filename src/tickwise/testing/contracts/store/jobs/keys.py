@@ -56,6 +56,21 @@ class KeysContract(StoreContract):
         await store.keys.revoke("default", key.key_id)
         assert await store.keys.of_id(key.key_id) is None
 
+    async def test_a_key_says_who_owns_it(self, store: Store, make: Factory) -> None:
+        """When it is found, listed and revoked. The store asks for no user of this id."""
+        owner = make.identifier()
+        key = new_key(make, principal=ADA._replace(owner_id=owner))
+        nobodys = new_key(make, b"nobody's")
+        for each in (key, nobodys):
+            assert await store.keys.add(each) is True
+        assert await store.keys.find(key.digest) == await store.keys.of_id(key.key_id) == (as_found(key), None)
+        assert as_found(key).owner_id == owner
+        listed = {row.key_id: row.owner_id for row in await store.keys.page("default", before=None, limit=10)}
+        assert listed == {key.key_id: owner, nobodys.key_id: None}
+        gone = await store.keys.revoke("default", key.key_id)
+        assert gone is not None
+        assert gone.owner_id == owner
+
     async def test_an_unknown_key_is_nobodys(self, store: Store, make: Factory) -> None:
         """Not even nearly."""
         key = new_key(make)
