@@ -57,7 +57,7 @@ class KeysContract(StoreContract):
         assert await store.keys.of_id(key.key_id) is None
 
     async def test_a_key_says_who_owns_it(self, store: Store, make: Factory) -> None:
-        """When it is found, listed and revoked. The store asks for no user of this id."""
+        """A key that is found, listed or revoked names its owner, of whom the store has to know nothing else."""
         owner = make.identifier()
         key = new_key(make, principal=ADA._replace(owner_id=owner))
         nobodys = new_key(make, b"nobody's")
