@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import pytest
@@ -112,6 +112,15 @@ async def test_the_revocation_of_a_key_that_is_not_used_here_costs_nothing() -> 
     authenticator = Authenticator(book.find, clock, news=book.listen)
     await authenticator.caller(SECRET)
     assert (True, False) == (book.concerns(KEY_ID), book.concerns(OTHER_ID))
+
+
+async def test_a_change_of_the_owner_of_a_key_concerns_the_process_that_knows_the_key() -> None:
+    """It looks the key up again at the next request, so a deactivated owner counts at once."""
+    clock, book = VirtualClock(), Book()
+    book.known[secret_digest(b"secret")] = FoundKey(replace(SOMEONE, owner_id=OTHER_ID), None)
+    authenticator = Authenticator(book.find, clock, news=book.listen)
+    await authenticator.caller(SECRET)
+    assert (True, True) == (book.concerns(KEY_ID), book.concerns(OTHER_ID))
 
 
 async def test_a_key_is_refused_when_it_expires() -> None:
