@@ -89,6 +89,11 @@ def check(who: Principal, *permissions: Permission) -> None:
         raise Forbidden(f"the caller lacks the permission {' or '.join(permissions)} in the namespace {who.namespace}")
 
 
+def holds_everywhere(who: Principal, permission: Permission) -> bool:
+    """Check whether the permission holds in each namespace, and for the installation itself."""
+    return permission in who.everywhere or EVERYTHING in who.everywhere
+
+
 def check_namespace(who: Principal, namespace: str) -> None:
     """Raises `Forbidden` if a query is about another namespace than that of the principal."""
     if namespace != who.namespace:

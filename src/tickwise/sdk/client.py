@@ -115,6 +115,7 @@ class Client:
         self.url = url.rstrip("/").removesuffix(API)
         self._patience_seconds = patience_seconds
         headers = {"Accept": "application/json", "User-Agent": "tickwise-client"}
+        self.namespace = namespace
         if namespace:
             headers["Tickwise-Namespace"] = namespace
         self._key = key

@@ -291,3 +291,21 @@ def test_nothing_is_shown_of_a_secret_that_a_person_chose() -> None:
     principal = Principal("admin", "default", frozenset({"*"}))
     shown = [key_of(VirtualClock(), "tw_" + "a" * 43, principal, origin).prefix for origin in KeyOrigin]
     assert ["tw_aaaaaaaa", None, "tw_aaaaaaaa", "tw_aaaaaaaa"] == shown
+
+
+async def test_an_administrator_of_the_installation_lists_and_revokes_keys_of_each_namespace(here: World) -> None:
+    """Also without naming the namespace of the key; an administrator of one namespace sees the keys of that one."""
+    await here.client.post(f"{API}/namespaces", json={"name": "team-a"})
+    key = await made(here, namespaces=["team-a"])
+    theirs = await here.key("a-key-of-another-namespace-of-32-characters", "*", namespace="team-b")
+
+    async def ids(by: str, query: str = "") -> set[str]:
+        return {each["key_id"] for each in (await ask(here, by, "GET", f"/keys{query}")).json()}
+
+    assert key["key_id"] in await ids(ADMIN_KEY)
+    assert {key["key_id"]} == await ids(ADMIN_KEY, "?namespace=team-a")
+    assert key["key_id"] not in await ids(theirs)
+    assert 403 == (await ask(here, theirs, "GET", "/keys?namespace=team-a")).status_code
+    assert 404 == (await ask(here, theirs, "DELETE", f"/keys/{key['key_id']}")).status_code
+    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", f"/keys/{key['key_id']}")).status_code
+    assert 401 == (await ask(here, key["key"], "GET", "/jobs")).status_code

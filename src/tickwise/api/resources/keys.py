@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
@@ -23,6 +23,7 @@ class KeysQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     limit: Limit = 50
     cursor: Cursor | UnsetType = UNSET
+    namespace: Annotated[str, Meta(description="Only the keys of this namespace.")] | UnsetType = UNSET
 
 
 class KeyView(msgspec.Struct, kw_only=True):
@@ -90,7 +91,8 @@ async def key_make(call: Call) -> Reply:
 async def keys_list(call: Call) -> Reply:
     """A page of keys, the newest first."""
     query: KeysQuery = call.query
-    rows = await call.control.keys.page(call.principal, cursor_id(query.cursor), query.limit + 1)
+    namespace = None if query.namespace is UNSET else query.namespace
+    rows = await call.control.keys.page(call.principal, cursor_id(query.cursor), query.limit + 1, namespace=namespace)
     page = rows[: query.limit]
     last = str(page[-1].key_id) if len(rows) > query.limit else None
     return answer(200, [key_view(row) for row in page], headers=page_links(call, last))
@@ -116,13 +118,15 @@ KEYS: Final = (
     Endpoint(
         method="GET", path=f"{API}/keys", control=KeyService.page, name="listKeys", tag="keys",
         summary="The keys of the namespace, the newest first, also those that are revoked or have expired.",
+        description="A caller with `keys:admin` in the installation sees the keys of all namespaces.",
         handler=keys_list, answers=(list[KeyView],), query=KeysQuery,
     ),
     Endpoint(
         method="DELETE", path=f"{API}/keys/{{key_id}}", control=KeyService.revoke, name="revokeKey", tag="keys",
         summary="Revoke a key for ever; the key as it is then is answered.",
         description="Each process of the API refuses it at once where signals come through, and within 4 seconds where "
-        "they do not. Revoking it again changes nothing.",
+        "they do not. Revoking it again changes nothing. A caller with `keys:admin` in the installation revokes "
+        "keys of each namespace.",
         handler=key_revoke, answers=(KeyView,), refuses=(404,),
     ),
 )  # fmt: skip

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.control.access import requires
+from tickwise.control.access import check_namespace, holds_everywhere, requires
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
@@ -146,18 +146,25 @@ class KeyService:
         return MadeKey(row, secret)
 
     @requires(Permission.KEYS_ADMIN)
-    async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[KeyRow]:
-        """The newest first, also those that are over."""
-        return await self._keys.page(who.namespace, before=before, limit=limit)
+    async def page(
+        self, who: Principal, before: UUID | None, limit: int, *, namespace: str | None = None
+    ) -> Sequence[KeyRow]:
+        """Keys of the caller's namespace, or of the installation; the newest first, also those that are over. Raises
+        `Forbidden` if `namespace` is not one that the caller sees."""
+        mine = _scope_of(who)
+        if mine is not None and namespace is not None:
+            check_namespace(who, namespace)
+        return await self._keys.page(mine or namespace, before=before, limit=limit)
 
     @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
         """From now on it is refused. Raises `NotFound`, and `Forbidden` for a key with more permissions than the
         caller's, or one that other namespaces use, too. Every key may revoke itself."""
+        scope = _scope_of(who)
         found = await self._keys.of_id(key_id)
-        if found is not None and found.caller.home == who.namespace and key_id != who.key_id:
+        if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        row = await self._context.surely(lambda: self._keys.revoke(who.namespace, key_id))
+        row = await self._context.surely(lambda: self._keys.revoke(scope, key_id))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))
@@ -184,6 +191,11 @@ class KeyService:
                 pointer="/expires_at",
             )
         return expires_at
+
+
+def _scope_of(who: Principal) -> str | None:
+    """The namespace whose keys the caller sees; None: those of all namespaces."""
+    return None if holds_everywhere(who, Permission.KEYS_ADMIN) else who.namespace
 
 
 def _namespaces(who: Principal, body: KeyBody) -> Sequence[str]:

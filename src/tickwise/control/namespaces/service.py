@@ -13,13 +13,13 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.control.access import requires
+from tickwise.control.access import holds_everywhere, requires
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Forbidden, NotFound, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.names import clean_namespace
-from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.domain.permissions import Permission
 from tickwise.ports.identity import NamespaceStore
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, NewNamespace
 
@@ -123,7 +123,7 @@ class NamespaceService:
 
 
 def _is_everywhere(who: Principal) -> bool:
-    return not who.everywhere.isdisjoint({Permission.NAMESPACES_ADMIN, EVERYTHING})
+    return holds_everywhere(who, Permission.NAMESPACES_ADMIN)
 
 
 def _check_everywhere(who: Principal) -> None:

@@ -19,7 +19,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.control.access import requires, requires_none
+from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import new_secret, secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
@@ -350,7 +350,7 @@ def _about(name: str, email: str | None) -> list[str]:
 
 
 def _is_everywhere(who: Principal) -> bool:
-    return Permission.USERS_ADMIN in who.everywhere or "*" in who.everywhere
+    return holds_everywhere(who, Permission.USERS_ADMIN)
 
 
 def _visible(who: Principal, row: UserRow) -> UserRow:

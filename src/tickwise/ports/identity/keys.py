@@ -121,12 +121,12 @@ class Keys(Protocol):
         """The good key with this id."""
         ...
 
-    async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
-        """Keys of a namespace, also revoked and expired ones, the newest id first; those below `before`."""
+    async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+        """Keys of a namespace (None: of all), also those that are over, the newest id first; those below `before`."""
         ...
 
-    async def revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
-        """Revoke it; what was revoked stays as it is. None if the namespace has no such key."""
+    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
+        """Revoke it; what was revoked stays as it is. None if the namespace (None: no namespace) has no such key."""
         ...
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

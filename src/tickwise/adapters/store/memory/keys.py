@@ -50,12 +50,12 @@ class ApiKeys(Duty):
         left = None if principal.expires_at is None else principal.expires_at - now
         return FoundKey(Caller.of_key(principal._replace(key_id=found.key.key_id), found.key.namespaces), left)
 
-    async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+    async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
         return [_row(record) for record in mine[:limit]]
 
-    async def revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
         found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
         if found is None:
             return None
@@ -72,8 +72,9 @@ class ApiKeys(Duty):
     async def count(self) -> int:
         return len(self._state.api_keys)
 
-    def _of(self, namespace: str) -> list[KeyRecord]:
-        return [record for record in self._state.api_keys.values() if record.key.principal.namespace == namespace]
+    def _of(self, namespace: str | None) -> list[KeyRecord]:
+        every = self._state.api_keys.values()
+        return [record for record in every if namespace is None or record.key.principal.namespace == namespace]
 
     def _add(self, key: NewKey) -> bool:
         if key.digest in self._state.api_keys:

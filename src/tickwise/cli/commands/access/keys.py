@@ -22,8 +22,11 @@ def keys() -> None:
 @view_options
 @click.pass_obj
 def list_keys(session: Session, limit: int) -> None:
-    """List keys, newest first, also those that are revoked or have expired."""
-    pages = session.client.pages("/keys", {"limit": min(limit, 500)})
+    """List keys, newest first, also those that are revoked or have expired.
+
+    An administrator of the installation sees the keys of all namespaces, or of the one that --namespace names.
+    """
+    pages = session.client.pages("/keys", {"limit": min(limit, 500), "namespace": session.client.namespace})
     found = list(islice((key for page in pages for key in page), limit))
     if session.as_json:
         session.show_json(found)
@@ -33,6 +36,7 @@ def list_keys(session: Session, limit: int) -> None:
         (
             key["key_id"],
             key["name"],
+            " ".join(key["namespaces"]),
             " ".join(key["scopes"]),
             f"{key['prefix']}…" if key["prefix"] else key["origin"],
             session.time(key["last_used_at"], seen_at=seen_at) if key["last_used_at"] else "never",
@@ -40,7 +44,7 @@ def list_keys(session: Session, limit: int) -> None:
         )
         for key in found
     ]
-    output.table(session, ("KEY", "NAME", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
+    output.table(session, ("KEY", "NAME", "IN", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
 
 
 def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:

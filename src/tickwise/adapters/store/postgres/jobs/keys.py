@@ -75,13 +75,13 @@ class ApiKeys(Part):
         )
         return FoundKey(Caller.of_key(principal, _namespaces(row)), row["seconds_left"])
 
-    async def page(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+    async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             row = await connection.fetchrow(statement("key_revoke"), namespace, [key_id])

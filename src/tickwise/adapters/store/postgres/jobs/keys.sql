@@ -41,19 +41,19 @@ SELECT key_id, name, namespace, namespaces, scopes, origin, owner_id, date_part(
 FROM tickwise.keys WHERE key_id = $1 AND revoked IS NULL AND (expires IS NULL OR expires > tickwise.now())
 
 -- name: keys_list
--- Keys of a namespace, the newest id first. $1 namespace, $2 below this id, $3 how many.
+-- Keys of a namespace, the newest id first. $1 namespace (NULL: all), $2 below this id, $3 how many.
 SELECT key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, owner_id,
        date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
        date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at
-FROM tickwise.keys WHERE namespace = $1 AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
+FROM tickwise.keys WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
 
 -- name: key_revoke
--- Revoke keys; also those that are revoked already. $1 namespace, $2 ids. The zero byte makes a digest that no secret has: so programs of
+-- Revoke keys; also those that are revoked already. $1 namespace (NULL: any), $2 ids. The zero byte makes a digest that no secret has: so programs of
 -- the release before, which do not know `revoked`, refuse the key too.
 UPDATE tickwise.keys SET
   revoked = coalesce(revoked, tickwise.now()),
   digest = CASE WHEN revoked IS NULL THEN '\x00'::bytea || digest ELSE digest END
-WHERE namespace = $1 AND key_id = ANY($2::uuid[])
+WHERE ($1::text IS NULL OR namespace = $1) AND key_id = ANY($2::uuid[])
 RETURNING key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, owner_id,
           date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
           date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at

@@ -160,6 +160,20 @@ class KeysContract(StoreContract):
         assert await store.keys.page("elsewhere", before=None, limit=10) == []
         assert await finds(store, key)
 
+    async def test_the_installation_lists_and_revokes_keys_of_each_namespace(self, store: Store, make: Factory) -> None:
+        """Without a namespace, all keys are there."""
+        mine, theirs = new_key(make, b"mine"), new_key(make, b"theirs", ADA._replace(namespace="elsewhere"))
+        for key in (mine, theirs):
+            await store.keys.add(key)
+        ids = sorted((mine.key_id, theirs.key_id), reverse=True)
+        assert ids == [row.key_id for row in await store.keys.page(None, before=None, limit=10)]
+        assert ids[1:] == [row.key_id for row in await store.keys.page(None, before=ids[0], limit=10)]
+        gone = await store.keys.revoke(None, theirs.key_id)
+        assert gone is not None
+        assert gone.namespace == "elsewhere"
+        assert [True, False] == [await finds(store, key) for key in (mine, theirs)]
+        assert await store.keys.revoke(None, make.identifier()) is None
+
     async def test_a_list_says_all_of_a_key_but_its_secret(self, store: Store, make: Factory) -> None:
         """Its creator, its permissions, and when it was made, used and revoked."""
         key = new_key(make, prefix="tw_abcdefgh", created_by="admin")
