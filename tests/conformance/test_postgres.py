@@ -47,6 +47,7 @@ from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedO
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
 from tickwise.testing.contracts.store.jobs.operations import OperationsContract
+from tickwise.testing.contracts.store.jobs.pages import PagesContract
 from tickwise.testing.contracts.store.jobs.receipts import (
     ReceiptsContract,
     RequestedRunsContract,
@@ -335,6 +336,10 @@ class TestSettledLetters(Backend, SettledLettersContract):
 
 
 class TestOperations(Backend, OperationsContract):
+    pass
+
+
+class TestPages(Backend, PagesContract):
     pass
 
 

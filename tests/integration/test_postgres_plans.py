@@ -14,6 +14,7 @@ import pytest_asyncio
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.connection.link import POOL_SETTINGS
+from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Retention
 
@@ -101,6 +102,8 @@ async def session(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await store.close()
 
 
+PAGES = {"letters_list"}
+"""These run within their bound in bytes."""
 BELIEFS = ["never analysed", "analysed while empty", "analysed", "wrong numbers of values", "emptied since"]
 WRONG = """
 ALTER TABLE tickwise.runs ALTER run_id SET (n_distinct = 2), ALTER job_id SET (n_distinct = 2),
@@ -152,7 +155,7 @@ async def inner(session: asyncpg.Connection, text: str) -> str:
 
 async def explained(session: asyncpg.Connection, name: str, asked: str | None = None) -> list[dict[str, Any]]:
     """The nodes of the one plan that a hot session uses for a statement; of another session, for these parameters."""
-    text = await inner(session, statement(name))
+    text = await inner(session, bounded(name) if name in PAGES else statement(name))
     parameters = max((int(number) for number in re.findall(r"\$(\d+)", text)), default=0)
     nothing = f"({asked or ', '.join(['NULL'] * parameters)})" if parameters else ""
     await session.execute(f"PREPARE explained AS {text}")
@@ -197,7 +200,7 @@ SEARCHES = {
 }
 NEWEST = "'default', 2592000.0, '{open,held}', NULL, NULL, NULL, NULL, NULL, NULL, 50"
 ASKED = {
-    "letters_list": NEWEST,
+    "letters_list": f"{NEWEST}, false, false, 4194304",
     "letters_count": NEWEST,
     "letter_get": "'default', 2592000.0, '00000000-0000-0000-0000-000001000064'",
     "completions": "50",

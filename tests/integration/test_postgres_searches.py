@@ -18,11 +18,12 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.jobs import jobs
 from tickwise.adapters.store.postgres.records import records, searches
+from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import JobQuery, Retention, RunQuery
+from tickwise.ports.store import PAGE_BYTES, JobQuery, Retention, RunQuery
 
 DAY_SECONDS = 86_400.0
 RUNS = 40_000
@@ -111,10 +112,9 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
-async def rows_read(session: asyncpg.Connection, name: str, arguments: list[Any]) -> float:
-    """Rows that the scans of a search met, those that it passed over included."""
-    text = await session.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement(name)}", *arguments)
-    return met(text)
+async def rows_read(session: asyncpg.Connection, text: str, arguments: list[Any]) -> float:
+    """Rows that the scans of a statement met, those that it passed over included."""
+    return met(await session.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {text}", *arguments))
 
 
 def met(text: str) -> float:
@@ -195,7 +195,11 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
 ) -> None:
     """Whatever is asked that an index is for; what is rare is found by its index with no statistics too."""
     read = {
-        name: await rows_read(session, "runs_list", await store.searches._searched_for(session, query))
+        name: await rows_read(
+            session,
+            bounded("runs_list"),
+            [*await store.searches._searched_for(session, query), *records.texts_of(query), PAGE_BYTES],
+        )
         for name, query in (await runs_asked(session)).items()
     }
     assert too_much(read, known) == {}, known
@@ -206,34 +210,41 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     session: asyncpg.Connection, known: str, database_url: str
 ) -> None:
     """One plan for all values, made by a session that knows nothing of them: the newest, the oldest, another namespace,
-    a job."""
+    a job. Its bound in bytes adds no sort to it."""
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
     old = records._first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
+    texts_and_bound = [True, True, PAGE_BYTES]
     pages: dict[str, list[list[Any]]] = {
-        "jobs_newest": [["default", searches.LAST_ID, 51], ["default", old, 501]],
-        "jobs_newest_of": [["tiny", searches.LAST_ID, 51], ["nobody", old, 51]],
-        "runs_newest": [["default", searches.LAST_ID, 51], ["default", old, 501]],
-        "runs_newest_of": [["tiny", searches.LAST_ID, 51], ["nobody", old, 51]],
-        "runs_newest_of_job": [["default", searches.LAST_ID, 51, job], ["default", old, 51, job]],
+        "jobs_newest": [["default", searches.LAST_ID, 51, PAGE_BYTES], ["default", old, 501, PAGE_BYTES]],
+        "jobs_newest_of": [["tiny", searches.LAST_ID, 51, PAGE_BYTES], ["nobody", old, 51, PAGE_BYTES]],
+        "runs_newest": [["default", searches.LAST_ID, 51, *texts_and_bound], ["default", old, 501, *texts_and_bound]],
+        "runs_newest_of": [["tiny", searches.LAST_ID, 51, *texts_and_bound], ["nobody", old, 51, *texts_and_bound]],
+        "runs_newest_of_job": [
+            ["default", searches.LAST_ID, 51, job, *texts_and_bound],
+            ["default", old, 51, job, *texts_and_bound],
+        ],
         "job_get": [["default", job]],
     }
     assert set(pages) == searches.KEPT
-    read = {}
+    read, sorts = {}, set()
     connection = await asyncpg.connect(database_url)
     for name, calls in pages.items():
         for arguments in calls:
             async with connection.transaction(readonly=True):
                 await connection.fetchrow(statement("search_terms_kept"), "60000")
                 told = ", ".join(f"'{value}'" if not isinstance(value, int) else str(value) for value in arguments)
-                await connection.execute(f"PREPARE page AS {statement(name)}")
+                text = statement(name) if name == "job_get" else bounded(name)
+                await connection.execute(f"PREPARE page AS {text}")
                 text = await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE page({told})")
                 await connection.execute("DEALLOCATE page")
+            if [node for node in nodes(json.loads(text)[0]["Plan"]) if "Sort" in node["Node Type"]]:
+                sorts.add(name)
             # A page reads its rows, some for each of what is joined to it, and one of each partition that it is of.
             shown = arguments[2] if len(arguments) > 2 else 1
             if met(text) > 4 * shown + 100:
                 read[f"{name}({told})"] = met(text)
     await connection.close()
-    assert read == {}, known
+    assert (read, sorts) == ({}, set()), known
 
 
 @pytest.mark.takes_up_to(240)
@@ -252,10 +263,54 @@ async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(
     }
     read = {}
     for name, query in asked.items():
-        read[name] = await rows_read(session, *(await store.searches._looked_for("jobs_found", "jobs_list", query)))
+        page, arguments = await store.searches._looked_for("jobs_found", "jobs_list", query)
+        read[name] = await rows_read(session, bounded(page), [*arguments, PAGE_BYTES])
         if jobs._found_by(query) and jobs._may_be_few(query):
-            read[name] += await rows_read(session, "jobs_alike", jobs._alike(query))
+            read[name] += await rows_read(session, statement("jobs_alike"), jobs._alike(query))
     assert too_much(read, known) == {}, known
+
+
+LARGE = """
+INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
+                           task_kind, created_by, definition)
+SELECT at, at, pg_temp.id(at, 4 * {runs} + n), 1, true, true, 'large', 'large ' || n, 'CRON', 'function', 'ada',
+       (SELECT string_agg(md5(n || '/' || at), '') FROM generate_series(1, 8192) at)
+FROM n WHERE n <= {jobs};
+"""
+LARGE_JOBS = 100
+LARGE_BYTES = 8192 * 32
+OF_TOAST = """
+SELECT coalesce(sum(t.heap_blks_read + t.heap_blks_hit), 0)::bigint
+FROM pg_class c JOIN pg_statio_all_tables t ON t.relid = c.reltoastrelid
+WHERE c.relnamespace = 'tickwise'::regnamespace AND c.relname LIKE 'jobs%'
+"""
+
+
+async def test_the_text_of_a_row_that_is_cut_off_is_never_read(
+    session: asyncpg.Connection, store: PostgresStore, database_url: str
+) -> None:
+    """The database knows the size of a large text without reading it, so a page costs what it holds."""
+    await session.execute(LARGE.format(runs=RUNS, jobs=LARGE_JOBS), timeout=100)
+    blocks = []
+    for bytes_most in (LARGE_BYTES * 5 + 1, None):
+        reader = await asyncpg.connect(database_url)
+        before = await _flushed(reader, OF_TOAST)
+        page = await reader.fetch(bounded("jobs_newest_of"), "large", searches.LAST_ID, LARGE_JOBS + 1, bytes_most)
+        blocks.append(await _flushed(reader, OF_TOAST) - before)
+        assert len(page) == (LARGE_JOBS if bytes_most is None else 5)
+        assert {row["page_rows"] for row in page} == {LARGE_JOBS}
+        await reader.close()
+    bound, everything = blocks
+    assert everything * 8192 > LARGE_JOBS * LARGE_BYTES / 4  # they are compressed, and kept apart from their rows
+    assert bound <= everything / LARGE_JOBS * 6
+
+
+async def _flushed(session: asyncpg.Connection, count: str) -> int:
+    """A figure after what this session did is counted too."""
+    await session.execute("SELECT pg_stat_force_next_flush()")
+    await session.execute("SELECT pg_stat_clear_snapshot()")
+    found: int = await session.fetchval(count)
+    return found
 
 
 SLOW = "SELECT pg_sleep(50)"

@@ -11,7 +11,7 @@ from tickwise.documents.calendars import decode_calendar
 from tickwise.documents.definition import CalendarUse
 from tickwise.documents.rulebook import decode_window
 from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
-from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
+from tickwise.ports.store import PAGE_BYTES, RuleKind, RuleQuery, RuleRow
 
 PAGE: Final = 500
 
@@ -30,12 +30,12 @@ async def _calendars(context: ControlContext, namespace: str, names: Collection[
 
 async def _windows(context: ControlContext, namespace: str) -> list[RuleRow]:
     """All maintenance windows of one namespace, page by page."""
-    query = RuleQuery(namespace=namespace, kind=RuleKind.WINDOW, limit=PAGE)
+    query = RuleQuery(namespace=namespace, kind=RuleKind.WINDOW, limit=PAGE, bytes_most=PAGE_BYTES)
     found: list[RuleRow] = []
     while True:
         page = await context.store.rules.find(query)
         found += page
-        if len(page) < PAGE:
+        if not page.is_full(PAGE):
             return found
         query = replace(query, after=page[-1].name)
 

@@ -25,7 +25,7 @@ from tickwise.domain.history.records import Tried, attempts_findings, claim_find
 from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import EpochCause, JobQuery, RunQuery, RunRow, Store
+from tickwise.ports.store import NO_TEXT, PAGE_BYTES, EpochCause, JobQuery, RunQuery, RunRow, Store
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -120,7 +120,7 @@ async def judge_records(archive: Store, period: HistoryPeriod) -> HistoryVerdict
         total.counts["one_time_jobs_over"] += 1
         if job_id in total.jobs:
             continue
-        query = RunQuery(namespace=period.namespace, job_id=job_id, limit=1)
+        query = RunQuery(namespace=period.namespace, job_id=job_id, limit=1, texts=NO_TEXT)
         if not await archive.searches.runs(query):
             text = f"the one-time job {job_id}, created at {created:.3f}, has neither a timer nor a run on record"
             total.add([HistoryFinding(FindingKind.LOST, text, None, job_id)])
@@ -144,10 +144,12 @@ async def _groups(archive: Store, period: HistoryPeriod) -> AsyncIterator[Sequen
     """Pages of runs, newest first, cut only between two milliseconds: runs of one nominal time stay together."""
     before, rest = _bound(period.end), list[RunRow]()
     while True:
-        query = RunQuery(namespace=period.namespace, after=_bound(period.begin), before=before, limit=PAGE)
-        page = list(await archive.searches.runs(query))
+        query = RunQuery(
+            namespace=period.namespace, after=_bound(period.begin), before=before, limit=PAGE, texts=NO_TEXT
+        )
+        page = await archive.searches.runs(query)
         rest += page
-        if len(page) < PAGE:
+        if not page.is_full(PAGE):
             break
         before = page[-1].run_id
         last = id_instant(before)
@@ -196,14 +198,16 @@ async def _jobs_once(archive: Store, period: HistoryPeriod) -> AsyncIterator[tup
     time; what is not in its order is not looked at."""
     before, oldest = _bound(period.end), _bound(period.begin)
     while True:
-        page = await archive.searches.jobs(JobQuery(namespace=period.namespace, before=before, limit=PAGE))
+        page = await archive.searches.jobs(
+            JobQuery(namespace=period.namespace, before=before, limit=PAGE, bytes_most=PAGE_BYTES)
+        )
         for job in page:
             over = job.status in (JobStatus.COMPLETED, JobStatus.FAILED) and job.timer is None
             if job.job_id >= oldest and over and job.schedule_type in ONCE:
                 yield job.job_id, job.created_at
-        if len(page) < PAGE or page[-1].job_id < oldest:
+        if not page.is_full(PAGE) or page[-1].listed < oldest:
             return
-        before = page[-1].job_id
+        before = page[-1].listed
 
 
 def _bound(instant: float) -> UUID:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Bug
 
 CONDITION = re.compile(r"^\s*(?:WHERE|AND) (\(\$\d+::.*)$", re.MULTILINE)
 
@@ -28,6 +32,28 @@ def test_a_list_of_runs_and_its_count_ask_the_same_in_both_their_parts() -> None
         assert [*_conditions(late), "($12::uuid IS NULL OR run_id >= $12)"] == _conditions(near)
     assert _conditions(statement("runs_list")) == _conditions(statement("runs_count"))
     assert 33 == len(_conditions(statement("runs_list")))
+
+
+def test_the_bound_of_a_page_is_its_last_parameter_and_keeps_its_order() -> None:
+    """Whatever the page itself asks for, and in whatever order it is."""
+    for name, order, most in (
+        ("jobs_list", "listed DESC", 14),
+        ("runs_newest_of_job", "run_id DESC", 7),
+        ("rules_list", 'name COLLATE "C"', 6),
+        ("tasks_list", "task_id, version DESC", 4),
+    ):
+        text = bounded(name)
+        assert statement(name) in text
+        assert text.endswith(f"ORDER BY {order}")
+        assert f"(ORDER BY {order} ROWS UNBOUNDED PRECEDING)" in text
+        assert f"page_bytes <= ${most}::bigint" in text
+        assert f"${most}" not in statement(name)
+
+
+def test_a_statement_without_an_order_is_no_page() -> None:
+    """Its rows could be cut off anywhere."""
+    with pytest.raises(Bug, match="jobs_count is no page"):
+        bounded("jobs_count")
 
 
 def test_lists_of_jobs_and_their_counts_ask_the_same() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,16 +12,18 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
+from tickwise.control.bulk import pages
 from tickwise.control.bulk.pages import MAX_PROBLEMS, OperationPage, OperationPages
 from tickwise.domain.errors import Bug, Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import LetterStatus, OperationRow, OperationStep, Settlement
+from tickwise.ports.store import PAGE_BYTES, LetterStatus, OperationRow, OperationStep, Page, Settlement
 
 BULK = (
     "/runs:cancel", "/runs:retry", "/jobs:pause", "/jobs:resume", "/jobs:cancel", "/dead-letters:redrive",
     "/dead-letters:discard",
 )  # fmt: skip
 EVERYTHING = {"filter": {"all": True}}
+LARGE = 900_000
 
 
 @pytest_asyncio.fixture
@@ -318,12 +321,17 @@ async def test_failed_runs_are_redriven_each_once(here: Scene) -> None:
     assert 14 == len(await here.ask("GET", "/runs"))
 
 
+@pytest.mark.parametrize("page_bytes", [PAGE_BYTES, 1])
 @pytest.mark.parametrize(
     "path",
     ["/runs:cancel", "/runs:retry", "/jobs:pause", "/jobs:cancel", "/dead-letters:redrive", "/dead-letters:discard"],
 )
-async def test_a_page_that_is_done_twice_is_done_once(here: Scene, path: str) -> None:
-    """Whoever carried it out was cut off before it was on record: the next one does the same, and counts the same."""
+async def test_a_page_that_is_done_twice_is_done_once(
+    here: Scene, monkeypatch: pytest.MonkeyPatch, path: str, page_bytes: int
+) -> None:
+    """Whoever carried it out was cut off before it was on record: the next one does the same, and counts the same. So
+    also if each page has one row, because of its size."""
+    monkeypatch.setattr(pages, "PAGE_BYTES", page_bytes)
     if path in ("/runs:retry", "/dead-letters:redrive", "/dead-letters:discard"):
         await failed(here, 5)
     elif path == "/runs:cancel":
@@ -346,6 +354,51 @@ async def test_a_page_that_is_done_twice_is_done_once(here: Scene, path: str) ->
         "/dead-letters:redrive": {"FAILED": 5, "QUEUED": 5},
         "/dead-letters:discard": {"FAILED": 5},
     }.get(path, {})
+
+
+async def large(here: Scene, path: str, count: int) -> None:
+    """Subjects of this operation with much text; what each of its pages reads of them is bounded."""
+    payload = "x" * LARGE
+    if path.startswith("/jobs"):
+        for _ in range(count):
+            await here.create(every="1h", payload=payload)
+            await here.pass_time(1)
+        return
+    job_id = await here.create(every="1h", overlap="allow", max_retries=0)
+    for _ in range(count):
+        await here.ask("POST", f"/jobs/{job_id}/runNow", 202, {"payload": payload})
+    if path == "/runs:cancel":
+        return
+    number = await here.join(slots=1_000)
+    claims = await here.take(number, limit=1_000)
+    assert count == await here.begin(number, claims)
+    await here.finish(number, claims, RunState.FAILED, reason="exit_code", result=json.dumps(payload))
+    await here.pass_time(1)
+
+
+@pytest.mark.parametrize("path", [path for path in BULK if path != "/jobs:resume"])
+async def test_an_operation_over_large_subjects_comes_to_its_end(
+    here: Scene, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Its pages end early, none is the last by that, and none reads more than its bound."""
+    await large(here, path, 6)
+    read: list[int] = []
+    for name in ("jobs", "runs", "letters"):
+        monkeypatch.setattr(here.store.searches, name, _weighed(getattr(here.store.searches, name), read))
+    operation_id = await asked(here, path)
+    read.clear()
+    found = await carried_out(here, operation_id, size=5)
+    assert ("done", 6, 0) == (found["status"], found["done"], found["refused"])
+    assert max(read) <= PAGE_BYTES
+
+
+def _weighed(ask: Callable[[Any], Awaitable[Page[Any]]], read: list[int]) -> Callable[[Any], Awaitable[Page[Any]]]:
+    async def asked(query: Any) -> Page[Any]:
+        page = await ask(query)
+        read.append(sum(row.text_bytes for row in page))
+        return page
+
+    return asked
 
 
 async def test_runs_of_other_ends_are_retried_if_they_are_named(here: Scene) -> None:

@@ -13,7 +13,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
-from tickwise.ports.store import JobQuery, JobRow, Searches
+from tickwise.ports.store import JobQuery, JobRow, Page, Searches
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")} - {"count"}
@@ -28,10 +28,10 @@ class Recording:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Sequence[Any]]]:
-        async def look(*_arguments: Any, **_named: Any) -> Sequence[Any]:
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Page[Any]]]:
+        async def look(*_arguments: Any, **_named: Any) -> Page[Any]:
             self.asked.append(name)
-            return []
+            return Page()
 
         return look
 

@@ -15,7 +15,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.history.checker import FindingKind, HistoryVerdict, Status
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import AttemptRow, ExecutorRow, RunQuery, RunRow
+from tickwise.ports.store import AttemptRow, ExecutorRow, Page, RunQuery, RunRow
 from tickwise.ports.store.wrapping import WrappedStore
 from tickwise.testing.clock import VirtualClock
 from tickwise.wiring import history
@@ -42,10 +42,11 @@ class Distorted(WrappedStore):
         self.gone_earlier_seconds = 0.0
         self.asked: list[RunQuery] = []
 
-    async def _runs(self, query: RunQuery) -> Sequence[RunRow]:
+    async def _runs(self, query: RunQuery) -> Page[RunRow]:
         self.asked.append(query)
         rows = await self._store.searches.runs(query)
-        return [replace(row, **self.told_runs.get(row.job_id, {})) for row in rows if row.job_id not in self.hidden]
+        told = (replace(row, **self.told_runs.get(row.job_id, {})) for row in rows if row.job_id not in self.hidden)
+        return Page(told, cut=rows.cut)
 
     async def _attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
         rows = await self._store.runs.attempts(run_id)
@@ -99,6 +100,17 @@ async def test_pages_of_any_size_come_to_the_same(
     archive.asked.clear()
     assert whole == await judged(archive)
     assert {page} == {query.limit for query in archive.asked}
+
+
+async def test_pages_that_are_cut_come_to_the_same(
+    archive: Distorted, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of large jobs a page is short, and not the last one by that."""
+    whole = await judged(archive)
+    monkeypatch.setattr(history, "PAGE_BYTES", 1)
+    assert whole == await judged(archive)
+    archive.hidden = {recorded.plain[0]}
+    assert recorded.plain[0] in {found.job_id for found in (await judged(archive)).findings}
 
 
 async def test_nothing_on_record_is_unknown(archive: Distorted, recorded: Recorded) -> None:

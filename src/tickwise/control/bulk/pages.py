@@ -11,10 +11,10 @@ for is left alone, so no operation meets what it made itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -40,15 +40,22 @@ from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import (
+    NO_TEXT,
+    PAGE_BYTES,
+    JobQuery,
     JobRow,
     LetterRow,
     LetterStatus,
     NewRun,
     OperationRow,
+    Page,
     RunRow,
+    RunText,
     Settled,
     Settlement,
 )
+
+T = TypeVar("T")
 
 REPEATED_PAGES: Final = 4
 """The effects of so many unrecorded pages are found again, and counted as done."""
@@ -133,6 +140,8 @@ KINDS: Final = (
     OperationKind.JOB_CHANGE,
     OperationKind.JOB_CANCEL,
 )
+NEEDED_ANEW: Final = frozenset({RunText.DEFINITION})
+"""Of the runs that are made anew."""
 RETRIED: Final = tuple(state for state in RunState if state in FINAL)
 
 _runs: Final = msgspec.json.Decoder(RunsFilter)
@@ -164,13 +173,14 @@ class PageTally:
         bound = time_id(int(self.operation.created_at * 1000), bytes(10))
         return bound if self.before is None else min(bound, self.before)
 
-    def turn(self, ids: Sequence[UUID]) -> UUID | None:
-        """Note the found subjects: the next page begins after the last. Answers the smallest id that this page is
+    def turn(self, found: Page[T], place: Callable[[T], UUID]) -> UUID | None:
+        """Note the found subjects: the next page begins after the last. Answers the smallest place that this page is
         about, None if it goes to the end."""
-        if len(ids) < self.size:
+        if not found.is_full(self.size):
             return None
-        self.cursor = str(ids[-1])
-        return ids[-1]
+        last = place(found[-1])
+        self.cursor = str(last)
+        return last
 
     def refuse(self, subject: UUID, failure: Refused) -> None:
         """Note the refusal of one subject."""
@@ -214,10 +224,11 @@ class OperationPages:
     async def _runs_cancel(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
         query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_CANCEL], limit=tally.size)
-        rows = await self._context.store.searches.runs(replace(query, before=tally.before))
-        last = tally.turn([row.run_id for row in rows])
+        query = replace(query, before=tally.before, texts=NO_TEXT)
+        rows = await self._context.store.searches.runs(query)
+        last = tally.turn(rows, lambda row: row.run_id)
         # A run that an earlier try of this page ended is not found again, and counts as done.
-        ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
+        ended = replace(query, states=(RunState.CANCELLED,), after=last, limit=tally.recalled)
         since = tally.operation.created_at
         tally.done += sum((row.ended_at or 0.0) >= since for row in await self._context.store.searches.runs(ended))
         meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
@@ -226,8 +237,10 @@ class OperationPages:
     async def _runs_retry(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
         query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_RETRY], limit=tally.size)
-        rows = await self._context.store.searches.runs(replace(query, before=tally.was_there))
-        tally.turn([row.run_id for row in rows])
+        rows = await self._context.store.searches.runs(
+            replace(query, before=tally.was_there, texts=NEEDED_ANEW, bytes_most=PAGE_BYTES)
+        )
+        tally.turn(rows, lambda row: row.run_id)
         # A run that goes on, or ended after the operation was asked for, is not in the snapshot.
         meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
         await self._redrive(tally, [row for row in meant if row.state is RunState.FAILED])
@@ -298,10 +311,12 @@ class OperationPages:
             statuses=(LetterStatus.OPEN,),
             limit=tally.size,
         )
-        rows = await self._context.store.searches.letters(replace(query, before=tally.was_there))
-        last = tally.turn([row.run.run_id for row in rows])
+        texts = NEEDED_ANEW if settled is LetterStatus.REDRIVEN else NO_TEXT
+        query = replace(query, before=tally.was_there)
+        rows = await self._context.store.searches.letters(replace(query, texts=texts, bytes_most=PAGE_BYTES))
+        last = tally.turn(rows, lambda row: row.run.run_id)
         for row in await self._context.store.searches.letters(
-            replace(query, statuses=(settled,), before=tally.was_there, limit=tally.recalled)
+            replace(query, statuses=(settled,), limit=tally.recalled, texts=NO_TEXT)
         ):
             own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
             if settled is LetterStatus.REDRIVEN:
@@ -350,22 +365,37 @@ class OperationPages:
         created = tally.operation.created_at
         usual = STATUSES[tally.operation.kind]
         query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
-        rows = await self._context.store.searches.jobs(replace(query, before=tally.before))
-        last = tally.turn([row.listed for row in rows])
+        query = replace(query, before=tally.before, bytes_most=PAGE_BYTES)
+        rows = await self._context.store.searches.jobs(query)
+        last = tally.turn(rows, lambda row: row.listed)
         if moved is not None and moved not in statuses:
-            before = rows
             if query.statuses:
-                before = await self._context.store.searches.jobs(
-                    replace(query, statuses=(moved,), before=tally.before, limit=tally.recalled)
-                )
-                before = [row for row in before if last is None or row.listed > last]
-            own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
-            tally.done += sum(row.created_at <= created for row in own)
+                before = self._jobs_until(replace(query, statuses=(moved,), limit=tally.recalled), last)
+                tally.done += sum([_is_own(row, moved, since, created) async for row in before])
+            else:
+                tally.done += sum(_is_own(row, moved, since, created) for row in rows)
         found = [row for row in rows if row.status in statuses and row.created_at <= created]
         for row in found:
             if row.updated_at > created:
                 tally.refuse(row.job_id, Conflict(CHANGED_SINCE, code="changed_since"))
         return [row.job_id for row in found if row.updated_at <= created]
+
+    async def _jobs_until(self, query: JobQuery, last: UUID | None) -> AsyncIterator[JobRow]:
+        """Up to `limit` jobs of a search, those before the place `last`. Only one of its pages is held at a time."""
+        while True:
+            page = await self._context.store.searches.jobs(query)
+            for row in page:
+                if last is not None and row.listed <= last:
+                    return
+                yield row
+            if not page.cut:
+                return
+            query = replace(query, before=page[-1].listed, limit=query.limit - len(page))
+
+
+def _is_own(row: JobRow, moved: JobStatus, since: Callable[[JobRow], float | None], created: float) -> bool:
+    """Check whether an operation that was asked for at `created` has moved the job."""
+    return row.status is moved and (since(row) or 0.0) >= created and row.created_at <= created
 
 
 def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:

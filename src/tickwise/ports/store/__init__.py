@@ -21,7 +21,7 @@ Rules of every method:
   error the caller may divide the batch and repeat each half.
 - "now" is the store's clock, read inside the statement. No caller's clock decides anything.
 - It raises `StoreUnavailable` or `InDoubt` when the store is away, `Refused` kinds as stated, and nothing else.
-- Listings are keyset pages: stable while rows are added, never OFFSET.
+- Listings are keyset pages: stable while rows are added, never OFFSET; bounded in bytes where that is asked for.
 - Text that a caller passes as JSON is kept as it is, byte for byte.
 
 Fencing: a claim gives each run a token greater than every token before it, also of claims that a failover or a restore
@@ -91,8 +91,11 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
+from tickwise.ports.store.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.records import (
+    EVERY_TEXT,
     MAX_TALLIES,
+    NO_TEXT,
     TALLIES_SECONDS,
     AttemptRow,
     CancelRow,
@@ -104,6 +107,7 @@ from tickwise.ports.store.records import (
     Retention,
     RunQuery,
     RunRow,
+    RunText,
     StoreStats,
     Tally,
     UpkeepStore,
@@ -154,6 +158,7 @@ from tickwise.ports.store.searches import Searches
 __all__ = [
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
+    "EVERY_TEXT",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",
@@ -161,6 +166,8 @@ __all__ = [
     "MAX_NAMESPACE",
     "MAX_RULES",
     "MAX_TALLIES",
+    "NO_TEXT",
+    "PAGE_BYTES",
     "RESERVED",
     "TALLIES_SECONDS",
     "Added",
@@ -217,6 +224,7 @@ __all__ = [
     "OperationStatus",
     "OperationStep",
     "OperationStore",
+    "Page",
     "QueueHold",
     "QueueRow",
     "QueueStore",
@@ -237,6 +245,7 @@ __all__ = [
     "RunRow",
     "RunSkip",
     "RunStore",
+    "RunText",
     "Searches",
     "Settled",
     "Settlement",
@@ -260,6 +269,7 @@ __all__ = [
     "no_lane",
     "not_postponable",
     "number_taken",
+    "page_within",
 ]
 
 

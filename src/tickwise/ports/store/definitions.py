@@ -13,6 +13,7 @@ from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
+from tickwise.ports.store.paging import Page, utf8_bytes
 
 MAX_LANES: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
@@ -179,6 +180,11 @@ class JobRow:
     """The state of its schedule; None: it has no further fire. Of a one-time job only the due time has a meaning."""
     listed: UUID
     """Its place in lists, `model.place_of`."""
+
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`."""
+        return utf8_bytes(self.definition)
 
 
 class OperationStatus(StrEnum):
@@ -361,6 +367,8 @@ class JobQuery:
     before: UUID | None = None
     """Jobs with a smaller place only: the last one of the page before."""
     limit: int = 50
+    bytes_most: int | None = None
+    """The page is cut before its definitions hold more (`paging`); None: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,6 +385,11 @@ class StoredTask:
     """SHA-256 of the content, hexadecimal: the same content is kept once."""
     created_by: str
     created_at: float
+
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`."""
+        return utf8_bytes(self.task)
 
 
 def check_newest(newest: StoredTask | None, task: StoredTask, expected_version: int | None, *, again: bool) -> None:
@@ -448,16 +461,22 @@ class TaskStore(Protocol):
         with this digest, is its own effect."""
         ...
 
-    async def versions(self, namespace: str, task_id: str, *, before: int | None, limit: int) -> Sequence[StoredTask]:
-        """The versions of one task, newest first, those below `before`."""
+    async def versions(
+        self, namespace: str, task_id: str, *, before: int | None, limit: int, bytes_most: int | None = None
+    ) -> Page[StoredTask]:
+        """The versions of one task, newest first, those below `before`; cut before their tasks hold more than
+        `bytes_most`."""
         ...
 
     async def get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
         """One version, or the newest."""
         ...
 
-    async def page(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
-        """The newest version of each, by task_id, those after `after`."""
+    async def page(
+        self, namespace: str, after: str | None, limit: int, *, bytes_most: int | None = None
+    ) -> Page[StoredTask]:
+        """The newest version of each, by task_id, those after `after`; cut before their tasks hold more than
+        `bytes_most`."""
         ...
 
     async def scripts(self) -> Sequence[tuple[str, str]]:

@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.ports.store.definitions import EndedOperation, NewRun, OperationStatus, Receipt, Replay
-from tickwise.ports.store.records import RunRow
+from tickwise.ports.store.paging import utf8_bytes
+from tickwise.ports.store.records import EVERY_TEXT, RunRow, RunText
 
 
 class LetterStatus(StrEnum):
@@ -53,6 +54,11 @@ class LetterRow:
     redriven_as: UUID | None = None
     resolution: LetterResolution | None = None
 
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`."""
+        return self.run.text_bytes + utf8_bytes(self.note)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterQuery:
@@ -70,6 +76,10 @@ class LetterQuery:
     ended_before: float | None = None
     before: UUID | None = None
     limit: int = 50
+    bytes_most: int | None = None
+    """The page is cut before its notes and the texts of its runs hold more (`paging`); None: never."""
+    texts: frozenset[RunText] = EVERY_TEXT
+    """The texts that the runs come with, as in a `RunQuery`."""
 
 
 class Settlement(NamedTuple):
@@ -152,6 +162,11 @@ class OperationRow:
     refused: int
     problems: str
     """JSON text of the first refusals; opaque, `[]` at first."""
+
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`."""
+        return utf8_bytes(self.request, self.problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store.paging import utf8_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,22 @@ class RunRow:
     1 and None. Of one that was never made (`NewSkip`), due time and nominal time are the first's, and queued and ended
     is when it was recorded."""
 
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`."""
+        return utf8_bytes(self.definition, self.result, self.error)
+
+
+class RunText(StrEnum):
+    """A large text of a run."""
+
+    DEFINITION = "definition"
+    RESULT = "result"
+
+
+EVERY_TEXT: Final = frozenset(RunText)
+NO_TEXT: Final[frozenset[RunText]] = frozenset()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
@@ -109,6 +126,11 @@ class RunQuery:
     queue: str | None = None
     """… and the queue of its job: each as the job is now."""
     limit: int = 50
+    bytes_most: int | None = None
+    """The page is cut before its definitions, results and errors hold more (`paging`); None: never."""
+    texts: frozenset[RunText] = EVERY_TEXT
+    """The texts that the runs come with. The others are None, whatever is on record: they are not read, and have no
+    size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

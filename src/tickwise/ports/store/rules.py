@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.ports.store.paging import Page, utf8_bytes
 
 MAX_RULES: Final = 10_000
 """Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory. A namespace
@@ -62,6 +63,11 @@ class RuleRow:
     created_at: float = 0.0
     updated_at: float = 0.0
 
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`."""
+        return utf8_bytes(self.body)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleQuery:
@@ -74,6 +80,8 @@ class RuleQuery:
     after: str | None = None
     """Rules with a greater name only: the last one of the page before."""
     limit: int = 50
+    bytes_most: int | None = None
+    """The page is cut before its bodies hold more (`paging`); None: never."""
 
 
 def check_seen(stored: RuleRow | None, seen: RuleRow, version: int | None) -> None:
@@ -111,7 +119,7 @@ class RuleStore(Protocol):
         be replaced."""
         ...
 
-    async def find(self, query: RuleQuery) -> Sequence[RuleRow]:
+    async def find(self, query: RuleQuery) -> Page[RuleRow]:
         """Up to `limit` rules, by name."""
         ...
 

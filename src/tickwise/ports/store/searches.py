@@ -12,17 +12,18 @@ from uuid import UUID
 
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
+from tickwise.ports.store.paging import Page
 from tickwise.ports.store.records import RunQuery, RunRow, Tally
 
 
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, and the tallies of runs."""
 
-    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
+    async def jobs(self, query: JobQuery) -> Page[JobRow]:
         """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
-    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
         """Up to `limit` runs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
@@ -33,17 +34,24 @@ class Searches(Protocol):
         states and hours in which nothing came."""
         ...
 
-    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+    async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """Up to `limit` letters."""
         ...
 
     async def operations(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
+        self,
+        namespace: str,
+        before: UUID | None,
+        limit: int,
+        *,
+        kinds: Sequence[str] | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[OperationRow]:
         """Newest first by id (they begin with the milliseconds of their making); only those of `kinds`, if that is
-        given."""
+        given. Cut before their requests and problems hold more than `bytes_most`."""
         ...
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        """The number of hits of a search, counted to its `limit` at most. Raises `Invalid` as the search does."""
+        """The number of hits of a search, counted to its `limit` at most, of whatever size. Raises `Invalid` as the
+        search does."""
         ...

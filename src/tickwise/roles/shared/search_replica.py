@@ -24,6 +24,7 @@ from tickwise.ports.store import (
     LetterQuery,
     LetterRow,
     OperationRow,
+    Page,
     RunQuery,
     RunRow,
     Searches,
@@ -55,11 +56,11 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
+    async def jobs(self, query: JobQuery) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 
-    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.runs(query))
 
@@ -67,15 +68,23 @@ class Replica:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
 
-    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+    async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.letters(query))
 
     async def operations(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
+        self,
+        namespace: str,
+        before: UUID | None,
+        limit: int,
+        *,
+        kinds: Sequence[str] | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[OperationRow]:
         """See `Searches`."""
-        return await self._ask(lambda searches: searches.operations(namespace, before, limit, kinds=kinds))
+        return await self._ask(
+            lambda searches: searches.operations(namespace, before, limit, kinds=kinds, bytes_most=bytes_most)
+        )
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
         """See `Searches`."""

@@ -25,6 +25,7 @@ from tickwise.ports.store import (
     JobRow,
     NewJob,
     OccurrenceMove,
+    Page,
     Receipt,
     Replan,
     Replay,
@@ -32,6 +33,7 @@ from tickwise.ports.store import (
     check_newest,
     check_one_namespace,
     no_lane,
+    page_within,
 )
 
 STORED = frozenset({Added.CREATED, Added.REPEATED})
@@ -302,7 +304,7 @@ class Jobs(Duty):
 class JobSearches(Duty):
     """The searches for jobs."""
 
-    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
+    async def jobs(self, query: JobQuery) -> Page[JobRow]:
         found: list[JobRow] = []
         for job in sorted(self._state.jobs.values(), key=lambda job: job.listed, reverse=True):
             if len(found) >= query.limit:
@@ -311,7 +313,7 @@ class JobSearches(Duty):
                 row = self._state.job_row(job)
                 if matches(row, query):
                     found.append(row)
-        return found
+        return page_within(found, query.bytes_most)
 
 
 class Tasks(Duty):
@@ -333,14 +335,19 @@ class Tasks(Duty):
             return versions[-1] if versions else None
         return next((task for task in versions if task.version == version), None)
 
-    async def versions(self, namespace: str, task_id: str, *, before: int | None, limit: int) -> Sequence[StoredTask]:
+    async def versions(
+        self, namespace: str, task_id: str, *, before: int | None, limit: int, bytes_most: int | None = None
+    ) -> Page[StoredTask]:
         versions = self._state.tasks.get((namespace, task_id), [])
-        return [task for task in reversed(versions) if before is None or task.version < before][:limit]
+        found = [task for task in reversed(versions) if before is None or task.version < before]
+        return page_within(found[:limit], bytes_most)
 
-    async def page(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+    async def page(
+        self, namespace: str, after: str | None, limit: int, *, bytes_most: int | None = None
+    ) -> Page[StoredTask]:
         newest = [versions[-1] for (owner, _), versions in self._state.tasks.items() if owner == namespace]
         newest.sort(key=lambda task: task.task_id)
-        return [task for task in newest if after is None or task.task_id > after][:limit]
+        return page_within([task for task in newest if after is None or task.task_id > after][:limit], bytes_most)
 
     async def scripts(self) -> Sequence[tuple[str, str]]:
         found = set()

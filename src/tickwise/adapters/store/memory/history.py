@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
@@ -19,11 +20,14 @@ from tickwise.ports.store import (
     Incident,
     Maintained,
     MarkedChannel,
+    Page,
     Retention,
     RunQuery,
     RunRow,
+    RunText,
     StoreStats,
     Tally,
+    page_within,
 )
 
 MAX_INCIDENTS = 100
@@ -50,15 +54,15 @@ class RunRecords(Duty):
 class RunSearches(Duty):
     """The searches for runs, and their tallies."""
 
-    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
         found: list[RunRow] = []
         for run_id in sorted(self._candidates(query), reverse=True):
             if len(found) >= query.limit:
                 break
             row = row_of(self._state, run_id)
             if row is not None and matches(row, query) and is_of(self._state.jobs.get(row.job_id), query):
-                found.append(row)
-        return found
+                found.append(with_texts(row, query.texts))
+        return page_within(found, query.bytes_most)
 
     def _candidates(self, query: RunQuery) -> set[UUID]:
         if query.job_id is None:
@@ -180,6 +184,15 @@ def row_of(state: State, run_id: UUID) -> RunRow | None:
         return state.run_row(run)
     ended = state.ended.get(run_id)
     return None if ended is None else ended.row
+
+
+def with_texts(row: RunRow, texts: frozenset[RunText]) -> RunRow:
+    """The run with these of its large texts only."""
+    return replace(
+        row,
+        definition=row.definition if RunText.DEFINITION in texts else None,
+        result=row.result if RunText.RESULT in texts else None,
+    )
 
 
 def is_over(job: JobRecord) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
+from tickwise.adapters.store.memory.history import with_texts
 from tickwise.adapters.store.memory.records import EndedRun, LetterRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.lifecycle import RunState
@@ -18,10 +20,12 @@ from tickwise.ports.store import (
     LetterRow,
     LetterStatus,
     OperationRow,
+    Page,
     Receipt,
     Replay,
     Settled,
     Settlement,
+    page_within,
 )
 
 KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
@@ -122,15 +126,15 @@ class Letters(LetterViews):
 class LetterSearches(LetterViews):
     """The searches for dead letters."""
 
-    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+    async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         found: list[LetterRow] = []
         for run_id in sorted(self._candidate_letters(query), reverse=True):
             if len(found) >= query.limit:
                 break
             ended = self._failed(query.namespace, run_id)
             if ended is not None and matches(row := self._letter(ended, query.expire_seconds), query):
-                found.append(row)
-        return found
+                found.append(replace(row, run=with_texts(row.run, query.texts)))
+        return page_within(found, query.bytes_most)
 
     def _candidate_letters(self, query: LetterQuery) -> Sequence[UUID]:
         job = None if query.job_id is None else self._state.jobs.get(query.job_id)
@@ -142,8 +146,14 @@ class LetterSearches(LetterViews):
         ]
 
     async def operations(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
+        self,
+        namespace: str,
+        before: UUID | None,
+        limit: int,
+        *,
+        kinds: Sequence[str] | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[OperationRow]:
         mine = [
             operation.row
             for operation_id, operation in self._state.operations.items()
@@ -151,7 +161,7 @@ class LetterSearches(LetterViews):
             and (before is None or operation_id < before)
             and (kinds is None or operation.row.kind in kinds)
         ]
-        return sorted(mine, key=lambda row: row.operation_id, reverse=True)[:limit]
+        return page_within(sorted(mine, key=lambda row: row.operation_id, reverse=True)[:limit], bytes_most)
 
 
 def matches(row: LetterRow, query: LetterQuery) -> bool:

@@ -8,7 +8,17 @@ from dataclasses import replace
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Conflict, NotFound
-from tickwise.ports.store import JobAction, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
+from tickwise.ports.store import (
+    JobAction,
+    Page,
+    RuleKind,
+    RuleQuery,
+    RuleRow,
+    check_room,
+    check_seen,
+    is_done,
+    page_within,
+)
 
 
 class Rules(Duty):
@@ -34,7 +44,7 @@ class Rules(Duty):
         self._changed(rule.namespace)
         return rules[name]
 
-    async def find(self, query: RuleQuery) -> Sequence[RuleRow]:
+    async def find(self, query: RuleQuery) -> Page[RuleRow]:
         found = [
             rule
             for rule in self._state.rules.values()
@@ -42,7 +52,7 @@ class Rules(Duty):
             and (query.names is None or rule.name in query.names)
             and (query.after is None or rule.name > query.after)
         ]
-        return sorted(found, key=lambda rule: rule.name)[: query.limit]
+        return page_within(sorted(found, key=lambda rule: rule.name)[: query.limit], query.bytes_most)
 
     async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
         stored = self._state.rules.get((namespace, kind, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
@@ -37,9 +38,10 @@ class Searches(JobSearches, RunSearches, LetterSearches):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        if isinstance(query, JobQuery):
-            return len(await self.jobs(query))
-        return len(await (self.runs(query) if isinstance(query, RunQuery) else self.letters(query)))
+        whole = replace(query, bytes_most=None)
+        if isinstance(whole, JobQuery):
+            return len(await self.jobs(whole))
+        return len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
 
 
 class MemoryStore:

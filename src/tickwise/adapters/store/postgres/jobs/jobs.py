@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -12,13 +12,14 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES
-from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, search
+from tickwise.adapters.store.postgres.records.paging import page_of
+from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, search, searched_page
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import JobQuery, JobRow
+from tickwise.ports.store import JobQuery, JobRow, Page
 
 NARROW_SECONDS: Final = 86_400.0
 """A window of next fires in which the jobs are put in order; in a wider one the newest jobs are looked at in turn."""
@@ -54,17 +55,17 @@ class Lookups(Part):
 class JobSearches(Part):
     """The searches for jobs."""
 
-    async def jobs(self, query: JobQuery) -> Sequence[JobRow]:
+    async def jobs(self, query: JobQuery) -> Page[JobRow]:
         """See the port."""
         if replace(query, statuses=_named(query)) == JobQuery(
-            namespace=query.namespace, before=query.before, limit=query.limit
+            namespace=query.namespace, before=query.before, limit=query.limit, bytes_most=query.bytes_most
         ):
-            page = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
-            newest = [query.namespace, query.before or LAST_ID, query.limit]
-            return [job_row(row) for row in await search(self._links, page, newest, self._clock)]
-        name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
-        rows = await search(self._links, name, arguments, self._clock)
-        return [job_row(row) for row in rows]
+            name = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
+            arguments: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
+        else:
+            name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
+        async with self._links.pooled(writes=False) as connection:
+            return page_of(await searched_page(connection, name, arguments, query.bytes_most, self._clock), job_row)
 
     async def _count_jobs(self, query: JobQuery) -> int:
         name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
@@ -142,7 +143,7 @@ async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID)
     return None if row is None else job_row(row)
 
 
-def job_row(row: asyncpg.Record) -> JobRow:
+def job_row(row: Mapping[str, Any]) -> JobRow:
     """A row of the view of jobs, as the port says it."""
     return JobRow(
         job_id=row["job_id"],
@@ -170,7 +171,7 @@ def job_row(row: asyncpg.Record) -> JobRow:
     )
 
 
-def pending(row: asyncpg.Record, prefix: str = "") -> TimerState:
+def pending(row: Mapping[str, Any], prefix: str = "") -> TimerState:
     """The position of a schedule, from columns whose names begin with `prefix`."""
     hold = row[f"{prefix}hold"]
     return TimerState(

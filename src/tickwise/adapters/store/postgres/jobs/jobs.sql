@@ -15,7 +15,7 @@ WHERE j.job_id = (SELECT job_id FROM tickwise.jobs_lasting WHERE namespace = $1 
 -- name: jobs_newest
 -- The newest jobs of the default namespace, as `jobs_list` has them: most of all jobs are. $1 that namespace, $2 places below it, $3 limit.
 -- Planned once.
-SELECT j.*, l.queue, l.priority, l.requires, c.listed
+SELECT j.*, l.queue, l.priority, l.requires, c.listed, octet_length(j.definition) AS bytes
 FROM (
   SELECT job_id, listed FROM (
     (SELECT job_id, job_id AS listed FROM tickwise.jobs j
@@ -29,11 +29,11 @@ FROM (
   ORDER BY listed DESC LIMIT $3) c
 CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
-ORDER BY c.listed DESC
+ORDER BY listed DESC
 
 -- name: jobs_newest_of
 -- The newest jobs of a namespace other than `default`, by its index. $1 namespace, $2 places below it, $3 limit. Planned once.
-SELECT j.*, l.queue, l.priority, l.requires, c.listed
+SELECT j.*, l.queue, l.priority, l.requires, c.listed, octet_length(j.definition) AS bytes
 FROM (
   SELECT job_id, listed FROM (
     (SELECT job_id, job_id AS listed FROM tickwise.jobs j
@@ -47,7 +47,7 @@ FROM (
   ORDER BY listed DESC LIMIT $3) c
 CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
-ORDER BY c.listed DESC
+ORDER BY listed DESC
 
 -- name: jobs_count
 -- The number of jobs, counted to $12 at most. The other parameters as in `jobs_list`.

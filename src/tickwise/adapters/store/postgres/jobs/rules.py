@@ -7,15 +7,16 @@ found and woken. It waits briefly, because schedulers wait behind it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound
-from tickwise.ports.store import RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
+from tickwise.ports.store import Page, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
 
 TRIES: Final = 4
 """Half a second each: a batch of timers takes some milliseconds."""
@@ -40,12 +41,11 @@ class Rules(Part):
             await connection.execute(statement("rules_changed"), rule.namespace)
         return _rule(stored)
 
-    async def find(self, query: RuleQuery) -> Sequence[RuleRow]:
+    async def find(self, query: RuleQuery) -> Page[RuleRow]:
         """See the port."""
-        asked = (query.namespace, query.kind, query.names, query.after, query.limit)
+        asked = (query.namespace, query.kind, query.names, query.after, query.limit, query.bytes_most)
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("rules_list"), *asked)
-        return [_rule(row) for row in rows]
+            return page_of(await connection.fetch(bounded("rules_list"), *asked), _rule)
 
     async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
         """See the port."""
@@ -98,7 +98,7 @@ async def _found(connection: asyncpg.Connection, namespace: str, kind: RuleKind,
     return None if row is None else _rule(row)
 
 
-def _rule(row: asyncpg.Record) -> RuleRow:
+def _rule(row: Mapping[str, Any]) -> RuleRow:
     return RuleRow(
         namespace=row["namespace"],
         kind=RuleKind(row["kind"]),

@@ -22,7 +22,7 @@ WHERE hold IN ('calendar', 'maintenance') AND due > (SELECT tickwise.now())
 -- name: rules_list
 -- Calendars or windows by name. $1 namespace, $2 kind, $3 names (NULL: any), $4 page: names after it, $5 limit.
 SELECT namespace, kind, name, body, version, created_by, date_part('epoch', created) AS created_at,
-       date_part('epoch', updated) AS updated_at
+       date_part('epoch', updated) AS updated_at, octet_length(body) AS bytes
 FROM tickwise.rules WHERE namespace = $1 AND kind = $2 AND ($3::text[] IS NULL OR name = ANY($3)) AND ($4::text IS NULL OR name COLLATE "C" > $4)
 ORDER BY name COLLATE "C" LIMIT $5
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.ports.store import StoredTask, check_newest
+from tickwise.ports.store import Page, StoredTask, check_newest
 
 
 class Tasks(Part):
@@ -39,20 +41,28 @@ class Tasks(Part):
             row = await connection.fetchrow(statement("task_get"), namespace, task_id, version)
         return None if row is None else StoredTask(**dict(row))
 
-    async def versions(self, namespace: str, task_id: str, *, before: int | None, limit: int) -> Sequence[StoredTask]:
+    async def versions(
+        self, namespace: str, task_id: str, *, before: int | None, limit: int, bytes_most: int | None = None
+    ) -> Page[StoredTask]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("task_versions"), namespace, task_id, before, limit)
-        return [StoredTask(**dict(row)) for row in rows]
+            rows = await connection.fetch(bounded("task_versions"), namespace, task_id, before, limit, bytes_most)
+        return page_of(rows, _listed)
 
-    async def page(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+    async def page(
+        self, namespace: str, after: str | None, limit: int, *, bytes_most: int | None = None
+    ) -> Page[StoredTask]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("tasks_list"), namespace, after, limit)
-        return [StoredTask(**dict(row)) for row in rows]
+            rows = await connection.fetch(bounded("tasks_list"), namespace, after, limit, bytes_most)
+        return page_of(rows, _listed)
 
     async def scripts(self) -> Sequence[tuple[str, str]]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("scripts_stored"))
         return [(row["namespace"], row["digest"]) for row in rows]
+
+
+def _listed(row: Mapping[str, Any]) -> StoredTask:
+    return StoredTask(**own_columns(row))

@@ -19,14 +19,15 @@ WHERE n.digest IS DISTINCT FROM $5
 
 -- name: task_versions
 -- The versions of a task, newest first. $1 namespace, $2 task, $3 page: versions below it, $4 limit.
-SELECT namespace, task_id, version, name, task, digest, created_by, date_part('epoch', created) AS created_at
+SELECT namespace, task_id, version, name, task, digest, created_by, date_part('epoch', created) AS created_at,
+       octet_length(task) AS bytes
 FROM tickwise.tasks WHERE namespace = $1 AND task_id = $2 AND ($3::int IS NULL OR version < $3)
 ORDER BY version DESC LIMIT $4
 
 -- name: tasks_list
 -- The newest version of each task, by id. $1 namespace, $2 page: ids after it, $3 limit.
 SELECT DISTINCT ON (task_id) namespace, task_id, version, name, task, digest, created_by,
-       date_part('epoch', created) AS created_at
+       date_part('epoch', created) AS created_at, octet_length(task) AS bytes
 FROM tickwise.tasks WHERE namespace = $1 AND ($2::text IS NULL OR task_id > $2)
 ORDER BY task_id, version DESC LIMIT $3
 

@@ -16,8 +16,9 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
+from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
-from tickwise.adapters.store.postgres.records.records import run_row
+from tickwise.adapters.store.postgres.records.records import run_row, texts_of
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
@@ -30,6 +31,7 @@ from tickwise.ports.store import (
     OperationRow,
     OperationStatus,
     OperationStep,
+    Page,
     Receipt,
     Replay,
     Settled,
@@ -65,11 +67,11 @@ class Letters(Part):
 class LetterSearches(Part):
     """The searches for dead letters and operations."""
 
-    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+    async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("letters_list"), *_asked(query))
-        return [_letter_row(row) for row in rows]
+            rows = await connection.fetch(bounded("letters_list"), *_asked(query), *texts_of(query), query.bytes_most)
+        return page_of(rows, _letter_row)
 
     async def _count_letters(self, query: LetterQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
@@ -77,12 +79,18 @@ class LetterSearches(Part):
         return count
 
     async def operations(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
+        self,
+        namespace: str,
+        before: UUID | None,
+        limit: int,
+        *,
+        kinds: Sequence[str] | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[OperationRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("operations_list"), namespace, before, limit, kinds)
-        return [_operation_row(row) for row in rows]
+            rows = await connection.fetch(bounded("operations_list"), namespace, before, limit, kinds, bytes_most)
+        return page_of(rows, _operation_row)
 
 
 class Operations(Part):
@@ -227,7 +235,7 @@ def _asked(query: LetterQuery) -> list[Any]:
     ]
 
 
-def _letter_row(row: asyncpg.Record) -> LetterRow:
+def _letter_row(row: Mapping[str, Any]) -> LetterRow:
     return LetterRow(
         run=run_row(row),
         status=LetterStatus(row["status"]),
@@ -236,5 +244,5 @@ def _letter_row(row: asyncpg.Record) -> LetterRow:
     )
 
 
-def _operation_row(row: asyncpg.Record) -> OperationRow:
-    return OperationRow(**{**dict(row), "status": OperationStatus(row["status"])})
+def _operation_row(row: Mapping[str, Any]) -> OperationRow:
+    return OperationRow(**{**own_columns(row), "status": OperationStatus(row["status"])})

@@ -1,7 +1,14 @@
 -- name: letters_list
 -- Dead letters, newest first by run. $1 namespace, $2 seconds after which an unsettled one is expired, $3 statuses (NULL: any), $4 job,
--- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit. Planned for each call's own values.
-SELECT * FROM (
+-- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit, $11 and $12
+-- whether with the results and the definitions of runs. Planned for each call's own values.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, CASE WHEN $11::boolean THEN result END AS result, origin,
+       CASE WHEN $12::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       cancel_error, occurrences, until, job_name, task_kind, settled_at, settled_by, note, redriven_as, ruling, status,
+       coalesce(octet_length(error), 0) + coalesce(octet_length(note), 0) + coalesce(CASE WHEN $11 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $12 THEN octet_length(definition) END, 0) AS bytes
+FROM (
   SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'
                                       WHEN reason = 'unknown_outcome' THEN 'held' ELSE 'open' END) AS status
   FROM tickwise.letters_shown) l
@@ -53,7 +60,8 @@ FROM tickwise.operations WHERE operation_id = $2 AND namespace = $1
 -- name: operations_list
 -- Operations, newest first by id. $1 namespace, $2 page: ids below it, $3 limit, $4 kinds; NULL: all.
 SELECT operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
-       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems,
+       octet_length(request) + octet_length(problems) AS bytes
 FROM tickwise.operations WHERE namespace = $1 AND ($2::uuid IS NULL OR operation_id < $2)
   AND ($4::text[] IS NULL OR kind = ANY($4))
 ORDER BY operation_id DESC LIMIT $3

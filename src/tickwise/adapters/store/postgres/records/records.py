@@ -12,7 +12,8 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, searched
+from tickwise.adapters.store.postgres.records.paging import page_of
+from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, searched, searched_page
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, HELD, STATES
@@ -22,9 +23,12 @@ from tickwise.ports.store import (
     AttemptRow,
     CancelRow,
     Incident,
+    LetterQuery,
     MarkedChannel,
+    Page,
     RunQuery,
     RunRow,
+    RunText,
     StoreStats,
     Tally,
 )
@@ -52,8 +56,8 @@ class RunRecords(Part):
     async def get(self, namespace: str, run_id: UUID) -> RunRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await _shown(connection, await connection.fetch(statement("run_get"), run_id, namespace))
-        return rows[0] if rows else None
+            rows = await connection.fetch(statement("run_get"), run_id, namespace)
+            return next(iter(await _with_requests(connection, [run_row(row) for row in rows])), None)
 
     async def attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
         """See the port."""
@@ -65,11 +69,13 @@ class RunRecords(Part):
 class RunSearches(Part):
     """The searches for runs, and their tallies."""
 
-    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
-            return await _shown(connection, await searched(connection, name, asked, self._clock))
+            asked += texts_of(query)
+            found = page_of(await searched_page(connection, name, asked, query.bytes_most, self._clock), run_row)
+            return Page(await _with_requests(connection, found), cut=found.cut)
 
     async def _count_runs(self, query: RunQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
@@ -145,9 +151,21 @@ class Figures(Part):
         return StoreStats(**dict(row))
 
 
+def texts_of(query: RunQuery | LetterQuery) -> list[bool]:
+    """The parameters of a page that say which texts come with its runs."""
+    return [RunText.RESULT in query.texts, RunText.DEFINITION in query.texts]
+
+
 def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
     """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
-    plain = RunQuery(namespace=query.namespace, job_id=query.job_id, before=query.before, limit=query.limit)
+    plain = RunQuery(
+        namespace=query.namespace,
+        job_id=query.job_id,
+        before=query.before,
+        limit=query.limit,
+        bytes_most=query.bytes_most,
+        texts=query.texts,
+    )
     if replace(query, states=tuple(query.states), triggers=tuple(query.triggers)) != plain:
         return None
     newest = [query.namespace, query.before or LAST_ID, query.limit]
@@ -192,9 +210,8 @@ def _first_id(instant: float) -> UUID:
     return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
 
 
-async def _shown(connection: asyncpg.Connection, rows: Sequence[asyncpg.Record]) -> list[RunRow]:
-    """Rows of the view of runs, those that are held with what is asked of their holders."""
-    shown = [run_row(row) for row in rows]
+async def _with_requests(connection: asyncpg.Connection, shown: Sequence[RunRow]) -> Sequence[RunRow]:
+    """These runs, those that are held with what is asked of their holders."""
     held = [run.run_id for run in shown if run.state in HELD]
     if not held:
         return shown

@@ -93,28 +93,36 @@ SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS h
 FROM r, grown, t
 
 -- name: runs_newest_of_job
--- The newest runs of a job. $1 namespace, $2 ids below it, $3 limit, $4 job. Planned once.
+-- The newest runs of a job. $1 namespace, $2 ids below it, $3 limit, $4 job, $5 and $6 whether with results, and with definitions. Planned
+-- once.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
-       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
-       cancel_asked, cancel_heard, cancel_error, occurrences, until
+       failures, crashes, executor, reason, error, CASE WHEN $5::boolean THEN result END AS result, origin,
+       CASE WHEN $6::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       cancel_error, occurrences, until, coalesce(octet_length(error), 0) + coalesce(CASE WHEN $5 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $6 THEN octet_length(definition) END, 0) AS bytes
 FROM tickwise.runs_shown
 WHERE namespace = $1 AND job_id = $4 AND run_id < $2
 ORDER BY run_id DESC LIMIT $3
 
 -- name: runs_newest
--- The newest runs of the default namespace: most of all runs are. $1 that namespace, $2 ids below it, $3 limit. Planned once.
+-- The newest runs of the default namespace: most of all runs are. $1 that namespace, $2 ids below it, $3 limit, $4 and $5 whether with
+-- results, and with definitions. Planned once.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
-       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
-       cancel_asked, cancel_heard, cancel_error, occurrences, until
+       failures, crashes, executor, reason, error, CASE WHEN $4::boolean THEN result END AS result, origin,
+       CASE WHEN $5::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       cancel_error, occurrences, until, coalesce(octet_length(error), 0) + coalesce(CASE WHEN $4 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $5 THEN octet_length(definition) END, 0) AS bytes
 FROM tickwise.runs_shown
 WHERE namespace = $1 AND run_id < $2
 ORDER BY run_id DESC LIMIT $3
 
 -- name: runs_newest_of
--- The newest runs of another namespace: they have an index. $1 namespace, $2 ids below it, $3 limit. Planned once.
+-- The newest runs of another namespace: they have an index. The parameters as in `runs_newest`. Planned once.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
-       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
-       cancel_asked, cancel_heard, cancel_error, occurrences, until
+       failures, crashes, executor, reason, error, CASE WHEN $4::boolean THEN result END AS result, origin,
+       CASE WHEN $5::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       cancel_error, occurrences, until, coalesce(octet_length(error), 0) + coalesce(CASE WHEN $4 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $5 THEN octet_length(definition) END, 0) AS bytes
 FROM tickwise.runs_shown
 WHERE namespace = $1 AND namespace <> 'default' AND run_id < $2
 ORDER BY run_id DESC LIMIT $3

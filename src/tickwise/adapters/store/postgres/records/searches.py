@@ -19,6 +19,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import Links
+from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
 from tickwise.ports.clock import Clock
@@ -57,12 +58,25 @@ async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search on a connection of the caller, who translates other errors."""
+    return await _fetched(connection, statement(name), arguments, clock, kept=name in KEPT)
+
+
+async def searched_page(
+    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], bytes_most: int | None, clock: Clock
+) -> list[asyncpg.Record]:
+    """The same for a page that is cut before it holds more than `bytes_most`."""
+    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, kept=name in KEPT)
+
+
+async def _fetched(
+    connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, *, kept: bool
+) -> list[asyncpg.Record]:
     begun = clock.monotonic()
     try:
         async with connection.transaction(readonly=True):
-            terms = "search_terms_kept" if name in KEPT else "search_terms"
+            terms = "search_terms_kept" if kept else "search_terms"
             await connection.fetchrow(statement(terms), str(int(SEARCH_SECONDS * 1000)))
-            rows: list[asyncpg.Record] = await connection.fetch(statement(name), *arguments)
+            rows: list[asyncpg.Record] = await connection.fetch(text, *arguments)
     except asyncpg.QueryCanceledError as error:
         if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:
             raise

@@ -3,7 +3,7 @@
 -- 'planned', a timer, an active run, or that it runs on demand; 'due', a timer or an active run in a narrow window; 'failed', a failed run;
 -- 'paused' and 'cancelled', by how the job stands. A job with any of the marks is looked at. The other parameters as there. Planned for
 -- each call's own values: a part whose mark is not named falls away.
-SELECT DISTINCT ON (c.listed) j.*, l.queue, l.priority, l.requires, c.listed
+SELECT DISTINCT ON (c.listed) j.*, l.queue, l.priority, l.requires, c.listed, octet_length(j.definition) AS bytes
 FROM (
   -- In the order of the places, and each part by itself too, so that they are merged: a page is full before the rest is read. One that
   -- is found twice comes twice in a row. A job in `jobs_placed` is found there, and skipped elsewhere.
@@ -60,4 +60,4 @@ CROSS JOIN LATERAL (
     AND ($13::boolean IS NULL OR j.lasting)
   OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
-ORDER BY c.listed DESC LIMIT $12
+ORDER BY listed DESC LIMIT $12

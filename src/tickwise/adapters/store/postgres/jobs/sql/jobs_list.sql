@@ -2,7 +2,7 @@
 -- Jobs, newest first. $1 namespace, $2 part of the name (as a LIKE pattern), $3 key, $4 labels, $5 statuses, $6 schedule type,
 -- $7 task kind, $8 owner, $9 and $10 window of next fires, $11 page: places below it, $12 limit, $13 true if all such jobs are lasting
 -- ones. A job's place is its id, unless it stands in `jobs_placed`. Planned for each call's own values.
-(SELECT j.*, l.queue, l.priority, l.requires, j.job_id AS listed
+(SELECT j.*, l.queue, l.priority, l.requires, j.job_id AS listed, octet_length(j.definition) AS bytes
  FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
  WHERE j.namespace = $1
    AND ($11::uuid IS NULL OR j.job_id < $11)
@@ -22,7 +22,7 @@
    AND ($13::boolean IS NULL OR j.lasting)
  ORDER BY j.job_id DESC LIMIT $12)
 UNION ALL
-(SELECT j.*, l.queue, l.priority, l.requires, p.listed
+(SELECT j.*, l.queue, l.priority, l.requires, p.listed, octet_length(j.definition) AS bytes
  FROM tickwise.jobs_placed p
  CROSS JOIN LATERAL (
    SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = p.job_id
