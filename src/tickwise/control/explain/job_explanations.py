@@ -49,7 +49,7 @@ from tickwise.domain.model import Trigger, name_before, name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import zone_named
-from tickwise.ports.store import JobRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, JobRow, RunQuery, RunRow
 
 ENDED: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED)
 
@@ -96,6 +96,11 @@ class JobExplanations:
             zone=zone_named(plan.timezone),
         )
 
+    async def _run_explained(self, listed: RunRow, standing: Standing) -> Explanation:
+        """Explain a run that a search without its texts found."""
+        whole = await self._context.store.runs.get(listed.namespace, listed.run_id)
+        return await self._runs.explained(listed if whole is None else whole, standing)
+
     async def _records_near(self, standing: Standing, at: float) -> list[RunRow]:
         """The records of occurrences of this time, within `EXACT_SECONDS`."""
         row = standing.row
@@ -107,6 +112,7 @@ class JobExplanations:
                 after=name_before(at - EXACT_SECONDS),
                 before=name_from(at + EXACT_SECONDS + 0.001),
                 limit=RUNS_LOOKED_AT,
+                texts=NO_TEXT,
             )
         )
         return [each for each in rows if abs(each.nominal_at - at) < EXACT_SECONDS]
@@ -132,7 +138,7 @@ class JobExplanations:
         recorded = await self._recorded(standing, nominal)
         if recorded:
             first, *others = recorded
-            found = await self._runs.explained(first, standing)
+            found = await self._run_explained(first, standing)
             if others:
                 found.data["also"] = [str(each.run_id) for each in others]
             return found
@@ -159,6 +165,7 @@ class JobExplanations:
                 triggers=(Trigger.SCHEDULE,),
                 before=name_from(nominal),
                 limit=RUNS_LOOKED_AT,
+                texts=NO_TEXT,
             )
         )
         return [each for each in earlier if each.until is not None and each.until >= nominal][:1]
@@ -191,13 +198,15 @@ class JobExplanations:
     async def _at_present(self, standing: Standing) -> Explanation:
         """The present state of the job."""
         row, now = standing.row, standing.now
-        query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=UNFINISHED, limit=2 * RUNS_LOOKED_AT)
+        query = RunQuery(
+            namespace=row.namespace, job_id=row.job_id, states=UNFINISHED, limit=2 * RUNS_LOOKED_AT, texts=NO_TEXT
+        )
         runs = await self._context.store.searches.runs(query)
         begun = [each for each in runs if each.state is not RunState.QUEUED and each.due_at <= now]
         overdue = [each for each in runs if each.due_at <= now]
         for some in ([each for each in begun if each.state is RunState.RUNNING], begun, overdue):
             if some:
-                found = await self._runs.explained(min(some, key=lambda each: (each.due_at, each.run_id)), standing)
+                found = await self._run_explained(min(some, key=lambda each: (each.due_at, each.run_id)), standing)
                 if row.status is JobStatus.PAUSED:
                     pause = paused(standing)
                     return _with(found, Cause(pause.code, pause.sentence.rstrip("."), pause.data))
@@ -211,7 +220,7 @@ class JobExplanations:
             return await self._open(standing, pending[0])
         ahead = min(runs, key=lambda each: (each.due_at, each.run_id), default=None)
         if ahead is not None:
-            return await self._runs.explained(ahead, standing)
+            return await self._run_explained(ahead, standing)
         if standing.schedule.type is ScheduleType.ON_DEMAND:
             return on_demand(standing)
         if not standing.schedule.recurs and row.timer is None:
@@ -225,7 +234,7 @@ class JobExplanations:
         last = next(iter(await self._context.store.searches.runs(query)), None)
         if last is None or last.state is not RunState.FAILED:
             return found
-        why = await self._runs.explained(last, standing)
+        why = await self._run_explained(last, standing)
         data = {"run_id": str(last.run_id), "reason": last.reason, "failures": last.failures}
         cause = Cause(Because.LAST_RUN_FAILED, f"its last run failed: {why.sentence.rstrip('.')}", data)
         return _with(_with(found, cause), *(each for each in why.causes if each.code is Because.DEAD_LETTER))
@@ -234,7 +243,9 @@ class JobExplanations:
         """A job that runs once, at present or at another time than its own: what became, or becomes, of its run."""
         row = standing.row
         runs = await self._context.store.searches.runs(
-            RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT)
+            RunQuery(
+                namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT, texts=NO_TEXT
+            )
         )
         latest = max(runs, key=lambda each: each.queued_at, default=None)
         ended = over(standing)
@@ -248,13 +259,13 @@ class JobExplanations:
         if latest is None:
             return ended
         if latest.state in UNFINISHED:
-            return await self._runs.explained(latest, standing)
+            return await self._run_explained(latest, standing)
         if latest.state not in (RunState.SKIPPED, RunState.FAILED):
             ran = f"the job runs once, and its run of {standing.said(latest.nominal_at)} ended as {latest.state.value}"
             words = f"{ran}; for another run, run it now, or change its schedule_time"
             return Explanation(code=ended.code, sentence=sentence(words), data=ended.data, run=latest)
         cause = Cause(ended.code, ended.sentence.rstrip("."), ended.data)
-        return _with(await self._runs.explained(latest, standing), cause)
+        return _with(await self._run_explained(latest, standing), cause)
 
     async def _demanded(self, standing: Standing, at: float) -> Explanation:
         """A job without a schedule: each run of it was requested."""
@@ -266,10 +277,11 @@ class JobExplanations:
                 after=name_before(at - EXACT_SECONDS),
                 before=name_from(at + EXACT_SECONDS + 0.001),
                 limit=RUNS_LOOKED_AT,
+                texts=NO_TEXT,
             )
         )
         near = min(runs, key=lambda each: abs(each.nominal_at - at), default=None)
-        return on_demand(standing) if near is None else await self._runs.explained(near, standing)
+        return on_demand(standing) if near is None else await self._run_explained(near, standing)
 
     async def _between(self, standing: Standing, at: float) -> Explanation:
         """The schedule does not name this time: what came before it, and what after."""

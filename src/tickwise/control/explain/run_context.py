@@ -13,7 +13,7 @@ from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
-from tickwise.ports.store import JobRow, LetterResolution, LetterRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, JobRow, LetterResolution, LetterRow, RunQuery, RunRow
 
 RUNNING_LOOKED_AT: Final = 500
 MAX_HOLDERS: Final = 20
@@ -51,7 +51,7 @@ class RunContext:
 
     async def _holders(self, namespace: str, key: str) -> list[tuple[RunRow, str]]:
         """The runs that have the slots of a concurrency limit."""
-        query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT)
+        query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT, texts=NO_TEXT)
         rows = [row for row in await self._context.store.searches.runs(query) if row.limit_key == key]
         return [(row, await self._job_name(namespace, row.job_id)) for row in rows[:MAX_HOLDERS]]
 

@@ -24,7 +24,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.zones import zone_named
-from tickwise.ports.store import ExecutorRow, Incident, JobRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, ExecutorRow, Incident, JobRow, RunQuery, RunRow
 
 RUNS_LOOKED_AT: Final = 50
 MAX_FAVOURED_JOBS: Final = 10
@@ -87,6 +87,7 @@ class RunExplanations:
                 states=NOT_SKIPPED,
                 before=name_from(until + 1.0),
                 limit=RUNS_LOOKED_AT,
+                texts=NO_TEXT,
             )
         )
         return [row for row in rows if row.run_id != run.run_id]
@@ -94,7 +95,13 @@ class RunExplanations:
     async def _favoured(self, run: RunRow, standing: Standing, until: float) -> list[tuple[RunRow, JobRow]]:
         """Runs of a higher priority that were taken from the same queue while this one waited."""
         rows = await self._context.store.searches.runs(
-            RunQuery(namespace=run.namespace, states=TAKEN, before=name_from(until + 1.0), limit=2 * RUNS_LOOKED_AT)
+            RunQuery(
+                namespace=run.namespace,
+                states=TAKEN,
+                before=name_from(until + 1.0),
+                limit=2 * RUNS_LOOKED_AT,
+                texts=NO_TEXT,
+            )
         )
         found: list[tuple[RunRow, JobRow]] = []
         jobs: dict[UUID, JobRow | None] = {run.job_id: None}

@@ -32,7 +32,7 @@ from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, time_id
 from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
-from tickwise.ports.store import EndedOperation, JobChange, JobRow, RunQuery
+from tickwise.ports.store import NO_TEXT, EndedOperation, JobChange, JobRow, RunQuery
 
 COMPARED_FIRES: Final = 20
 MAX_AHEAD: Final = 1_000
@@ -221,6 +221,7 @@ class JobChanges:
             triggers=(Trigger.SCHEDULE,),
             after=here,
             limit=MAX_AHEAD,
+            texts=NO_TEXT,
         )
         runs = list(await self._context.store.searches.runs(query))
         made = frozenset(round(run.nominal_at, 6) for run in runs if run.state is not RunState.SKIPPED)

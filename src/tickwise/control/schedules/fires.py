@@ -30,7 +30,17 @@ from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import Schedule
-from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunPostpone, RunQuery, RunRow, RunSkip
+from tickwise.ports.store import (
+    NO_TEXT,
+    JobRow,
+    NewRun,
+    NewSkip,
+    OccurrenceMove,
+    RunPostpone,
+    RunQuery,
+    RunRow,
+    RunSkip,
+)
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
 MAX_AHEAD: Final = 500
@@ -136,6 +146,7 @@ class NextOccurrence:
                 triggers=(Trigger.SCHEDULE,),
                 due_after=schedules.just_after(now),
                 limit=MAX_AHEAD,
+                texts=NO_TEXT,
             )
         )
         unbegun = [run for run in runs if run.started_at is None and not run.blocked]

@@ -34,7 +34,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import BELOW_MILLIS, Principal, Trigger, id_instant, name_before, name_from, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, zone_named
-from tickwise.ports.store import JobRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, JobRow, RunQuery, RunRow
 
 MAX_PAGE: Final = 1_000
 USUAL_SECONDS: Final = 86_400.0
@@ -146,6 +146,7 @@ class TimeLines:
                     triggers=(Trigger.SCHEDULE,),
                     before=name_from(start),
                     limit=MAX_RANGES,
+                    texts=NO_TEXT,
                 )
             )
             found = [each for each in earlier if each.until is not None and each.until >= start]
@@ -182,6 +183,7 @@ class TimeLines:
             after=UUID(int=low) if low else None,
             before=UUID(int=top),
             limit=limit,
+            texts=NO_TEXT,
         )
         return list(await self._context.store.searches.runs(query))
 

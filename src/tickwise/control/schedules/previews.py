@@ -31,7 +31,7 @@ from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_before, name_from
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
-from tickwise.ports.store import JobRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, JobRow, RunQuery, RunRow
 
 GAPS_MAX: Final = 10
 """The most clock changes that are listed at which occurrences are left out, …"""
@@ -116,7 +116,9 @@ class Previews:
         """The records of the occurrences that the preview shows, and of earlier ones that have yet to run."""
         after = now if look.start is None else instant_within(look.start, "/from")
         last = max(upcoming(schedule, after, look.count), default=after)
-        mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=MAX_RECORDS)
+        mine = RunQuery(
+            namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=MAX_RECORDS, texts=NO_TEXT
+        )
         ahead = await self._context.store.searches.runs(
             replace(mine, after=name_before(schedules.just_after(after)), before=name_from(last + 0.001))
         )

@@ -28,7 +28,7 @@ from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Check, JobRow, RunQuery, Store, Violation
+from tickwise.ports.store import NO_TEXT, Check, JobRow, RunQuery, Store, Violation
 from tickwise.roles.scheduler.fires import read_plan
 from tickwise.roles.shared.served_queues import unserved_lane
 from tickwise.roles.shared.service import Telemetry
@@ -295,7 +295,9 @@ class Healing:
         # Runs that were made up for after a pause are on record too, with their own trigger.
         by_schedule = (Trigger.SCHEDULE, Trigger.MISSED)
         # One record of many that were skipped may reach further than a later one that a schedule before it left.
-        query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=MAX_RANGES)
+        query = RunQuery(
+            namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=MAX_RANGES, texts=NO_TEXT
+        )
         newest = await self._store.searches.runs(query)
         last = max((row.nominal_at if row.until is None else row.until for row in newest), default=None)
         planned_at = job.created_at if reading.plan.planned_at is None else reading.plan.planned_at
