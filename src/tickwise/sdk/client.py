@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlsplit
@@ -211,7 +212,7 @@ class Client:
             pause_seconds = min(pause_seconds * 2, 2.0)
 
     def pages(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[list[Json]]:
-        """Every page of a listing, following `Link`."""
+        """Every page of a listing, following `Link`. A page of large items is shorter than the `limit` of the query."""
         answer = self.request("GET", path, query=query)
         yield answer.body
         while answer.next_path:
@@ -289,9 +290,11 @@ class Client:
         return answer
 
     def job_runs(self, job_id: str, *, limit: int | None = None) -> list[Json]:
-        """Its runs, newest first."""
-        answer: list[Json] = self.request("GET", f"/jobs/{_safe(job_id)}/runs", query={"limit": limit}).body
-        return answer
+        """Its runs, newest first: up to `limit` of them, or the first page."""
+        pages = self.pages(f"/jobs/{_safe(job_id)}/runs", {"limit": limit})
+        if limit is None:
+            return next(pages)
+        return list(islice((run for page in pages for run in page), limit))
 
     # ------------------------------------------------------------------------------------------ schedules
 

@@ -59,6 +59,19 @@ def test_a_refusal_is_raised_with_all_that_it_says() -> None:
     )  # fmt: skip
 
 
+def test_a_page_that_is_shorter_than_its_limit_is_not_taken_for_the_last() -> None:
+    """Pages of large items end early: the link says that there are more. What is enough is not asked for twice."""
+    link = {"Link": '</api/v1/jobs/j/runs?limit=3&cursor=abc>; rel="next"'}
+    replies = [Reply(200, [{"run_id": "c"}], link), Reply(200, [{"run_id": "b"}, {"run_id": "a"}], link)]
+    with serving(*replies) as server, _client(server.url) as client:
+        assert ["c", "b", "a"] == [run["run_id"] for run in client.job_runs("j", limit=3)]
+    assert ["/api/v1/jobs/j/runs?limit=3", "/api/v1/jobs/j/runs?limit=3&cursor=abc"] == [
+        each.path for each in server.received
+    ]
+    with serving(*replies) as server, _client(server.url) as client:
+        assert ["c"] == [run["run_id"] for run in client.job_runs("j")]
+
+
 def test_nobody_there_is_said_at_once() -> None:
     """A person is watching."""
     with socket.create_server(("127.0.0.1", 0)) as unused:
