@@ -36,7 +36,9 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
   `secret_masked`.
 - `part` is what a server must have been started for (`tickwise api --serve`); others answer with 421, and with the part
   in `service`. As shipped every server serves both.
-- Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.
+- Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one. A page of large items
+  ends early, with one item at least: its definitions, results and other large texts are 4 MiB together at most. So a
+  page with fewer items than its `limit` need not be the last; one without a `Link` is.
 - Names are as described below, and of one kind alike: members are `snake_case`, but for `taskId`; a time of a job or
   another thing is named `…_at` (`created_at`, `next_run_at`), the stages of a run with `…_time` (`start_time`,
   `end_time`); ids are `…_id`. Bodies and queries are read in both spellings (`job_id` and `jobId`, `taskId` and

@@ -9,7 +9,7 @@ Endpoint(method, path, scope, handler, …)  ◄── resources declare them
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -31,13 +31,14 @@ from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import Receipt, Replay
+from tickwise.ports.store import Page, Receipt, Replay
 
 T = TypeVar("T")
 
 BODY_BYTES_MAX: Final = 1 << 20
 NAMESPACE_CHARACTERS_MAX: Final = 200
 BATCH_BYTES_MAX: Final = 32 << 20
+LIMIT_SAID: Final = "The most items of one page. One of large items has fewer: a page without a `Link` is the last."
 
 
 class ApiService(StrEnum):
@@ -216,6 +217,11 @@ def replayed(call: Call, replay: Replay) -> Reply:
         raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
     headers = [] if call.headers_of is None else call.headers_of(replay.body)
     return Reply(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
+
+
+def page_of(rows: Page[T], limit: int) -> tuple[Sequence[T], bool]:
+    """The items of a page that was asked for with one item more than its limit, and whether more follow them."""
+    return rows[:limit], rows.is_full(limit + 1)
 
 
 def page_links(call: Call, last: str | None) -> Headers:

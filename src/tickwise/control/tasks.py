@@ -10,7 +10,7 @@ import contextlib
 import difflib
 import hashlib
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +28,7 @@ from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits
-from tickwise.ports.store import StoredTask
+from tickwise.ports.store import PAGE_BYTES, Page, StoredTask
 
 REMEMBERED_TASKS: Final = 1_024
 REMEMBERED_BYTES: Final = 4_096
@@ -340,15 +340,18 @@ class TaskService:
         return found
 
     @requires(Permission.TASKS_READ)
-    async def versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
-        """The versions of one task, newest first, those below `before`. Raises `NotFound`."""
+    async def versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Page[StoredTask]:
+        """The versions of one task, newest first, those below `before`. A page is bounded in bytes. Raises
+        `NotFound`."""
         await self._get(who, task_id)
-        return await self._context.store.tasks.versions(who.namespace, task_id, before=before, limit=limit)
+        return await self._context.store.tasks.versions(
+            who.namespace, task_id, before=before, limit=limit, bytes_most=PAGE_BYTES
+        )
 
     @requires(Permission.TASKS_READ)
-    async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
-        """The newest version of each, by id."""
-        return await self._context.store.tasks.page(who.namespace, after, limit)
+    async def page(self, who: Principal, after: str | None, limit: int) -> Page[StoredTask]:
+        """The newest version of each, by id. A page is bounded in bytes."""
+        return await self._context.store.tasks.page(who.namespace, after, limit, bytes_most=PAGE_BYTES)
 
 
 def _script_task(body: TaskBody) -> bytes:

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import name_from
-from tickwise.ports.store import RunQuery, RunRow
+from tickwise.ports.store import Page, RunQuery, RunRow, page_within
 from tickwise.ports.store.searches import Searches
 
 _NOT_SKIPPED: Final = tuple(state for state in RunState if state is not RunState.SKIPPED)
 
 
-async def visible_runs(searches: Searches, query: RunQuery, now: float) -> Sequence[RunRow]:
+async def visible_runs(searches: Searches, query: RunQuery, now: float) -> Page[RunRow]:
     """The runs that the query finds, newest first, without skips of occurrences after `now`."""
     rows = await searches.runs(query)
     if query.states or not any(_is_planned_skip(row, now) for row in rows):
@@ -28,10 +28,17 @@ async def visible_runs(searches: Searches, query: RunQuery, now: float) -> Seque
     past = name_from(now + 0.001)
     by_now = replace(query, before=past if query.before is None else min(query.before, past))
     coming = replace(query, states=_NOT_SKIPPED)
-    found: dict[UUID, RunRow] = {}
-    for part in (by_now, coming):
-        found |= {row.run_id: row for row in await searches.runs(part)}
-    return sorted(found.values(), key=lambda row: row.run_id, reverse=True)[: query.limit]
+    return _merged([await searches.runs(part) for part in (by_now, coming)], query)
+
+
+def _merged(parts: Sequence[Page[RunRow]], query: RunQuery) -> Page[RunRow]:
+    """One page of two searches. It ends where the first of them was cut, for what follows there is not known."""
+    known_to = max((part[-1].run_id for part in parts if part.cut), default=None)
+    found: dict[UUID, RunRow] = {row.run_id: row for part in parts for row in part}
+    ordered = sorted(found.values(), key=lambda row: row.run_id, reverse=True)
+    known = [row for row in ordered if known_to is None or row.run_id >= known_to]
+    page = page_within(known[: query.limit], query.bytes_most)
+    return Page(page, cut=page.cut or (known_to is not None and len(page) < query.limit))
 
 
 def _is_planned_skip(row: RunRow, now: float) -> bool:

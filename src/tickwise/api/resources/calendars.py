@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.conditions import etag, guarded, tag_of
 from tickwise.api.endpoint import (
+    LIMIT_SAID,
     Call,
     Endpoint,
     Reply,
@@ -18,6 +19,7 @@ from tickwise.api.endpoint import (
     cursor_text,
     given_instant,
     page_links,
+    page_of,
 )
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
@@ -45,7 +47,7 @@ View = Callable[[RuleRow], Any]
 class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The part of the list."""
 
-    limit: Annotated[int, Meta(ge=1, le=100, description="The most items of one page.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=100, description=LIMIT_SAID)] = 50
     cursor: (
         Annotated[
             str,
@@ -192,8 +194,8 @@ async def calendars_list(call: Call) -> Reply:
     """A page of calendars, by name."""
     query: RulesQuery = call.query
     found = await call.control.calendars.page(call.principal, _after(query), query.limit + 1)
-    page = found[: query.limit]
-    last = page[-1].row.name if len(found) > query.limit else None
+    page, more = page_of(found, query.limit)
+    last = page[-1].row.name if more else None
     views = [CalendarItem(**_common(each.row, each.stored), **_brief(each.stored)) for each in page]
     return answer(200, views, headers=page_links(call, last))
 
@@ -239,8 +241,8 @@ async def windows_list(call: Call) -> Reply:
     """A page of maintenance windows, by name."""
     query: RulesQuery = call.query
     found = await call.control.windows.page(call.principal, _after(query), query.limit + 1)
-    page = found[: query.limit]
-    last = page[-1].row.name if len(found) > query.limit else None
+    page, more = page_of(found, query.limit)
+    last = page[-1].row.name if more else None
     views = [
         WindowItem(**_common(row, when), **_brief(when), **_concern(stored))
         for row, stored in page

@@ -22,6 +22,7 @@ from tickwise.api.endpoint import (
     given_instant,
     labels_of,
     page_links,
+    page_of,
     replayed,
 )
 from tickwise.api.ingest import BATCH_TYPES, REFUSALS, JobsBody, job_bodies, job_body, job_parts
@@ -29,7 +30,7 @@ from tickwise.api.merging import MERGE_PATCH, patched
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import JSON_TYPES, decode, field_names
-from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
+from tickwise.api.resources.runs import Cursor, Limit, RunsOfJobQuery, runs_page
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import (
     API,
@@ -58,11 +59,6 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
 
-Limit = Annotated[int, Meta(ge=1, le=500, description="The most items of one page.")]
-Cursor = Annotated[
-    str,
-    Meta(max_length=500, pattern=r"^[A-Za-z0-9_-]+$(?!\n)", description="From the `Link` header of the page before."),
-]
 Time = Annotated[datetime, Meta(tz=True)]
 _HERE: Final = f"{API}/jobs/".encode()
 
@@ -263,9 +259,9 @@ async def jobs_list(call: Call) -> Reply:
             limit=said.limit + 1,
         ),
     )
-    page = rows[: said.limit]
+    page, more = page_of(rows, said.limit)
     views = [job_view(row, await call.control.jobs.warnings(call.principal, row)) for row in page]
-    last = str(page[-1].listed) if len(rows) > said.limit else None
+    last = str(page[-1].listed) if more else None
     return answer(200, views, headers=page_links(call, last))
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, replayed
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, page_of, replayed
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import (
@@ -131,8 +131,8 @@ async def letters_list(call: Call) -> Reply:
     rows = await call.control.letters.search(
         call.principal, wanted, before=cursor_id(said.cursor), limit=said.limit + 1
     )
-    page = rows[: said.limit]
-    last = str(page[-1].run.run_id) if len(rows) > said.limit else None
+    page, more = page_of(rows, said.limit)
+    last = str(page[-1].run.run_id) if more else None
     return answer(200, [letter_view(row) for row in page], headers=page_links(call, last))
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, replayed
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, page_of, replayed
 from tickwise.api.pending import PendingView, awaited
 from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
@@ -206,8 +206,8 @@ async def operations_list(call: Call) -> Reply:
     """A page of operations."""
     said: OperationsQuery = call.query
     rows = await call.control.bulk.page(call.principal, cursor_id(said.cursor), said.limit + 1)
-    page = rows[: said.limit]
-    last = str(page[-1].operation_id) if len(rows) > said.limit else None
+    page, more = page_of(rows, said.limit)
+    last = str(page[-1].operation_id) if more else None
     return answer(200, [operation_view(row) for row in page], headers=page_links(call, last))
 
 

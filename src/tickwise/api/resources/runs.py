@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import (
+    LIMIT_SAID,
     Call,
     Endpoint,
     Reply,
@@ -20,6 +21,7 @@ from tickwise.api.endpoint import (
     given_instant,
     labels_of,
     page_links,
+    page_of,
     replayed,
 )
 from tickwise.api.negotiation import prefers_json
@@ -53,7 +55,7 @@ LOG_BYTES_MAX: Final = 4 << 20
 LOG_BYTES_USUAL: Final = 1 << 20
 OFFSET_MAX: Final = 1 << 40
 
-Limit = Annotated[int, Meta(ge=1, le=500, description="The most items of one page.")]
+Limit = Annotated[int, Meta(ge=1, le=500, description=LIMIT_SAID)]
 Cursor = Annotated[
     str,
     Meta(max_length=500, pattern=r"^[A-Za-z0-9_-]+$(?!\n)", description="From the `Link` header of the page before."),
@@ -133,8 +135,8 @@ async def runs_page(call: Call, job_id: UUID | None) -> Reply:
     if isinstance(said, RunsQuery):
         query = replace(query, job_name=given(said.job_name), labels=labels_of(said.label), queue=given(said.queue))
     rows = await call.control.runs.search(call.principal, query, must_exist=not isinstance(said, RunsQuery))
-    page = rows[: said.limit]
-    last = str(page[-1].run_id) if len(rows) > said.limit else None
+    page, more = page_of(rows, said.limit)
+    last = str(page[-1].run_id) if more else None
     return answer(200, [run_view(row) for row in page], headers=page_links(call, last))
 
 

@@ -9,7 +9,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.conditions import etag, guarded, tag_of
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, given, page_links
+from tickwise.api.endpoint import (
+    LIMIT_SAID,
+    Call,
+    Endpoint,
+    Reply,
+    answer,
+    cursor_text,
+    given,
+    page_links,
+    page_of,
+)
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import SCRIPT_TYPES, decode, field_names
 from tickwise.api.wire import API, TaskView, encode, task_view
@@ -26,7 +36,7 @@ _task: Final = msgspec.json.Decoder(TaskBody)
 class TasksQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The part of the list."""
 
-    limit: Annotated[int, Meta(ge=1, le=500, description="The most items of one page.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=500, description=LIMIT_SAID)] = 50
     cursor: (
         Annotated[
             str,
@@ -107,8 +117,8 @@ async def task_versions(call: Call) -> Reply:
     query: TasksQuery = call.query
     before = None if query.cursor is UNSET else _version_of(query.cursor)
     rows = await call.control.tasks.versions(call.principal, call.path_values["task_id"], before, query.limit + 1)
-    page = rows[: query.limit]
-    last = str(page[-1].version) if len(rows) > query.limit else None
+    page, more = page_of(rows, query.limit)
+    last = str(page[-1].version) if more else None
     return answer(200, [task_view(row) for row in page], headers=page_links(call, last))
 
 
@@ -131,8 +141,8 @@ async def tasks_list(call: Call) -> Reply:
     query: TasksQuery = call.query
     after = None if query.cursor is UNSET else cursor_text(query.cursor)
     rows = await call.control.tasks.page(call.principal, after, query.limit + 1)
-    page = rows[: query.limit]
-    last = page[-1].task_id if len(rows) > query.limit else None
+    page, more = page_of(rows, query.limit)
+    last = page[-1].task_id if more else None
     return answer(200, [task_view(row) for row in page], headers=page_links(call, last))
 
 

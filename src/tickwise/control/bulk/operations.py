@@ -46,11 +46,13 @@ from tickwise.domain.model import Principal, time_id
 from tickwise.domain.permissions import Permission
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
+    PAGE_BYTES,
     JobRow,
     LetterRow,
     LetterStatus,
     NewOperation,
     OperationRow,
+    Page,
     Receipt,
     Replay,
     RunRow,
@@ -170,10 +172,10 @@ class OperationService:
         return await find_operation(self._context, who, operation, "read", "write")
 
     @requires(*LOOK)
-    async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
-        """Newest first, of those that this key may look at."""
+    async def page(self, who: Principal, before: UUID | None, limit: int) -> Page[OperationRow]:
+        """Newest first, of those that this key may look at. A page is bounded in bytes."""
         kinds = [kind for kind in KINDS if may(who, kind, "read", "write")]
-        return await self._context.searches.operations(who.namespace, before, limit, kinds=kinds)
+        return await self._context.searches.operations(who.namespace, before, limit, kinds=kinds, bytes_most=PAGE_BYTES)
 
     @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def cancel(self, who: Principal, operation: UUID) -> OperationRow:

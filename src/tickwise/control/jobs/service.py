@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from msgspec import UNSET
@@ -21,7 +21,7 @@ from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import JobQuery, JobRow, NewRun, Replay, RunQuery, RunRow
+from tickwise.ports.store import PAGE_BYTES, JobQuery, JobRow, NewRun, Page, Replay, RunQuery, RunRow
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
 
@@ -80,10 +80,11 @@ class JobService:
         return FoundJob(await self._named(who, key))
 
     @requires(Permission.JOBS_READ)
-    async def search(self, who: Principal, query: JobQuery) -> Sequence[JobRow]:
-        """Newest first, for people: a replica may be asked. Raises `Forbidden` for a query about another namespace."""
+    async def search(self, who: Principal, query: JobQuery) -> Page[JobRow]:
+        """Newest first, for people: a replica may be asked. A page is bounded in bytes. Raises `Forbidden` for a query
+        about another namespace."""
         check_namespace(who, query.namespace)
-        return await self._context.searches.jobs(query)
+        return await self._context.searches.jobs(replace(query, bytes_most=PAGE_BYTES))
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:

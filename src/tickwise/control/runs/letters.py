@@ -27,10 +27,13 @@ from tickwise.domain.model import Principal, Trigger
 from tickwise.domain.permissions import Permission
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
+    NO_TEXT,
+    PAGE_BYTES,
     AttemptRow,
     LetterResolution,
     LetterRow,
     LetterStatus,
+    Page,
     Replay,
     RunRow,
     Settlement,
@@ -57,12 +60,11 @@ class LetterService:
         self._settlements = Settlements(context)
 
     @requires(Permission.RUNS_READ)
-    async def search(
-        self, who: Principal, said: LettersFilter, *, before: UUID | None, limit: int
-    ) -> Sequence[LetterRow]:
-        """Newest first, for people: a replica may be asked. Those of every status if the filter names none."""
+    async def search(self, who: Principal, said: LettersFilter, *, before: UUID | None, limit: int) -> Page[LetterRow]:
+        """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of its runs neither
+        definition nor result. Those of every status if the filter names none."""
         query = letters_query(who.namespace, said, expire_seconds=self._context.dead_letter_seconds, limit=limit)
-        return await self._context.searches.letters(replace(query, before=before))
+        return await self._context.searches.letters(replace(query, before=before, bytes_most=PAGE_BYTES, texts=NO_TEXT))
 
     @requires(Permission.RUNS_READ)
     async def get(self, who: Principal, run: UUID) -> LetterDetails:

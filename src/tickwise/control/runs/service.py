@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -22,12 +23,15 @@ from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import (
+    PAGE_BYTES,
     AttemptRow,
     JobRow,
     LetterStatus,
+    Page,
     Replay,
     RunQuery,
     RunRow,
+    RunText,
     Settlement,
     Tally,
 )
@@ -37,6 +41,8 @@ DAY_SECONDS: Final = 86_400.0
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
 NO_EXECUTOR: Final = "no executor is active; runs wait for one"
+LISTED_TEXTS: Final = frozenset({RunText.RESULT})
+"""A list of runs shows no definition, with the payload in it."""
 MAX_TALLIED_SECONDS: Final = 92 * DAY_SECONDS
 """The most that fits into one answer of the store, `MAX_TALLIES`."""
 
@@ -73,14 +79,15 @@ class RunService:
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
     @requires(Permission.RUNS_READ)
-    async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
-        """Newest first, for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job of the
-        query is not there. A planned skip is found only if the query names states. Raises `Forbidden` for a query about
-        another namespace."""
+    async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Page[RunRow]:
+        """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of no definition.
+        With `must_exist`, raises `NotFound` if the job of the query is not there. A planned skip is found only if the
+        query names states. Raises `Forbidden` for a query about another namespace."""
         check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
-        return await visible_runs(self._context.searches, query, await self._context.time.now())
+        bounded = replace(query, bytes_most=PAGE_BYTES, texts=LISTED_TEXTS)
+        return await visible_runs(self._context.searches, bounded, await self._context.time.now())
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:

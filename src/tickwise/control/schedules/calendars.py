@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from tickwise.control.access import requires
-from tickwise.control.context import ControlContext
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
 from tickwise.documents.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
+from tickwise.ports.store import Page, RuleKind, RuleRow
 
 
 class CalendarEntry(NamedTuple):
@@ -24,8 +22,7 @@ class CalendarEntry(NamedTuple):
 class CalendarService:
     """Everything about calendars."""
 
-    def __init__(self, context: ControlContext, rules: StoredRules) -> None:
-        self._context = context
+    def __init__(self, rules: StoredRules) -> None:
         self._rules = rules
 
     @requires(Permission.CALENDARS_WRITE)
@@ -61,12 +58,12 @@ class CalendarService:
         return await self._rules.get(who, RuleKind.CALENDAR, name)
 
     @requires(Permission.CALENDARS_READ)
-    async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
-        """By name, those after `after`."""
-        rows = await self._context.store.rules.find(
-            RuleQuery(namespace=who.namespace, kind=RuleKind.CALENDAR, after=after, limit=limit)
+    async def page(self, who: Principal, after: str | None, limit: int) -> Page[CalendarEntry]:
+        """By name, those after `after`. A page is bounded in bytes."""
+        rows = await self._rules.page(who, RuleKind.CALENDAR, after, limit)
+        return await self._rules.in_thread(
+            who, lambda: Page((CalendarEntry(row, decode_calendar(row.body)) for row in rows), cut=rows.cut)
         )
-        return await self._rules.in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
     @requires(Permission.CALENDARS_READ)
     async def covers(self, who: Principal, name: str, within: Range) -> Covers:

@@ -37,7 +37,7 @@ from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
+from tickwise.ports.store import PAGE_BYTES, Page, RuleKind, RuleQuery, RuleRow
 
 MAX_READING_SECONDS: Final = 30.0
 """A reader is bounded, and done within seconds; this is for machines that have no time for it."""
@@ -114,6 +114,11 @@ class StoredRules:
             return None
         query = RuleQuery(namespace=who.namespace, kind=kind, names=(name,), limit=1)
         return next(iter(await self._context.store.rules.find(query)), None)
+
+    async def page(self, who: Principal, kind: RuleKind, after: str | None, limit: int) -> Page[RuleRow]:
+        """Calendars or windows by name, those after `after`. A page is bounded in bytes."""
+        query = RuleQuery(namespace=who.namespace, kind=kind, after=after, limit=limit, bytes_most=PAGE_BYTES)
+        return await self._context.store.rules.find(query)
 
     async def get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
         """The calendar or window of this name. Raises `NotFound`."""

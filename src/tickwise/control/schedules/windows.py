@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -10,7 +9,6 @@ from msgspec import Meta
 
 from tickwise.control.access import requires
 from tickwise.control.bodies import Labels
-from tickwise.control.context import ControlContext
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
 from tickwise.control.texts import clean_text
 from tickwise.documents.calendars import CalendarBody
@@ -18,7 +16,7 @@ from tickwise.documents.rulebook import StoredWindow, decode_window, encode_wind
 from tickwise.domain.calendar.rules import Otherwise, Window
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import RuleKind, RuleQuery, RuleRow
+from tickwise.ports.store import Page, RuleKind, RuleRow
 
 
 class WindowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -41,8 +39,7 @@ class WindowEntry(NamedTuple):
 class WindowService:
     """Everything about maintenance windows."""
 
-    def __init__(self, context: ControlContext, rules: StoredRules) -> None:
-        self._context = context
+    def __init__(self, rules: StoredRules) -> None:
         self._rules = rules
 
     @requires(Permission.WINDOWS_WRITE)
@@ -77,13 +74,11 @@ class WindowService:
         return await self._rules.get(who, RuleKind.WINDOW, name)
 
     @requires(Permission.WINDOWS_READ)
-    async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
-        """By name, those after `after`."""
-        rows = await self._context.store.rules.find(
-            RuleQuery(namespace=who.namespace, kind=RuleKind.WINDOW, after=after, limit=limit)
-        )
+    async def page(self, who: Principal, after: str | None, limit: int) -> Page[WindowEntry]:
+        """By name, those after `after`. A page is bounded in bytes."""
+        rows = await self._rules.page(who, RuleKind.WINDOW, after, limit)
         return await self._rules.in_thread(
-            who, lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows]
+            who, lambda: Page((WindowEntry(row, decode_window(row.name, row.body)) for row in rows), cut=rows.cut)
         )
 
     @requires(Permission.WINDOWS_READ)
