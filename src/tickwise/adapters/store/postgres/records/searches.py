@@ -64,7 +64,7 @@ async def searched(
 async def searched_page(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], bytes_most: int | None, clock: Clock
 ) -> list[asyncpg.Record]:
-    """The same for a page that is cut before it holds more than `bytes_most`."""
+    """Search for a page that is cut before it holds more than `bytes_most`, on a connection of the caller."""
     return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, kept=name in KEPT)
 
 

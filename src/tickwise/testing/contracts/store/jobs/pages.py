@@ -244,7 +244,7 @@ class PagesContract(StoreContract):
                 assert (page, page.cut) == (expected, expected.cut), most
 
     async def test_pages_that_were_cut_join(self, store: Store, listing: Listing) -> None:
-        """Who goes on behind the last row while there may be more sees each row once, in order."""
+        """A caller that goes on behind the last row while there may be more sees each row once, in order."""
         rows = await listing.read(store, None, ALL, None)
         for most, limit in ((0, ALL), (25_000, ALL), (25_000, 2), (90_000, 3), (1 << 20, 4)):
             seen: list[Any] = []
@@ -266,7 +266,7 @@ class PagesContract(StoreContract):
         assert (list(last), last.cut, last.is_full(4)) == (rows[-1:], False, False)
 
     async def test_a_search_that_finds_nothing_was_not_cut(self, store: Store) -> None:
-        """Whatever its bound."""
+        """A bound of nothing cuts nothing off."""
         for listing in ("jobs", "runs", "dead letters", "operations", "tasks", "versions of a task", "calendars"):
             page = await LISTINGS[listing].read(store, None, ALL, 0)
             assert (list(page), page.cut) == ([], False), listing
