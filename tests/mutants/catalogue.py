@@ -276,6 +276,27 @@ MUTANTS: Final = (
         (POSTGRES + "TestListings::test_pages_of_runs_are_stable_while_runs_are_added_and_end",),
     ),
     Mutant(
+        "a page is bounded in bytes",
+        STORE + "records/paging.sql",
+        "OR page_bytes <= {most}::bigint",
+        "OR true",
+        (POSTGRES + "TestPages::test_a_page_is_cut_before_it_holds_more_than_its_bound",),
+    ),
+    Mutant(
+        "a page that was cut is not the last one",
+        "src/tickwise/ports/store/paging.py",
+        "self.cut or len(self) >= limit",
+        "len(self) >= limit",
+        ("tests/unit/api/test_large_pages.py::test_pages_of_large_jobs",),
+    ),
+    Mutant(
+        "a page that is merged of two searches ends where the first of them was cut",
+        "src/tickwise/control/visible_runs.py",
+        "known_to is None or row.run_id >= known_to",
+        "True",
+        ("tests/unit/control/test_visible_runs.py::test_each_run_comes_once_and_no_planned_skip",),
+    ),
+    Mutant(
         "a search by due time finds what is due long after its nominal time",
         STORE + "records/sql/runs_list.sql",
         "AND run_id < $12 AND late",
