@@ -60,7 +60,8 @@ class CancelKind(StrEnum):
     SKIPPED with the reason of a pause or of `RunSkip`. If its holder gives it back, leaves or is lost before a start
     was recorded, the store does the same."""
     RETURN = "return"
-    """Only if it has not begun: give it back (QUEUED), for its queue is on hold. It does not outlive the holding."""
+    """Only if it has not begun: give it back (QUEUED), for its queue is on hold or, of a postponed run, its job is
+    paused. It does not outlive the holding."""
 
 
 class JobStatus(StrEnum):

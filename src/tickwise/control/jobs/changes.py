@@ -20,7 +20,7 @@ from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
 from tickwise.control.jobs.planning import Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
-from tickwise.control.jobs.replans import Ahead, replan_changed
+from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
 from tickwise.control.jobs.resolving import OWN_FUNCTION, ResolvedTask, check_calendars, check_texts, resolve_task
 from tickwise.control.jobs.submission import Submissions, Submitted
 from tickwise.control.jobs.successors import listed, successors
@@ -198,6 +198,7 @@ class JobChanges:
             replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
+            postponed_after_seconds=greatest_spread(plan),
             rate_changed=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
             operation=None if accepted is None else accepted.operation,
         )

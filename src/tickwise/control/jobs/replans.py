@@ -190,7 +190,7 @@ def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobM
         reason=body.reason,
         until=until,
         by=by,
-        postponed_after_seconds=_widest(plan),
+        postponed_after_seconds=greatest_spread(plan),
     )
 
 
@@ -220,11 +220,11 @@ def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: ScheduleRules | Non
             zone_data=zone_data(plan),
         ),
         expected_version=row.version,
-        postponed_after_seconds=_widest(plan),
+        postponed_after_seconds=greatest_spread(plan),
     )
 
 
-def _widest(plan: Plan) -> float:
+def greatest_spread(plan: Plan) -> float:
     """The greatest delay of a run after its nominal time by the schedule itself, in seconds."""
     return plan.jitter_seconds or plan.window_seconds or 0.0
 

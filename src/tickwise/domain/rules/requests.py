@@ -3,11 +3,13 @@
     cancelled ─► by a person or a job's cancel, or replaced by a later run    CANCEL             the first stays
     skipped ───► by a person                                                  REVOKE, REQUESTED  the first stays
     planned ───► a pause or a new plan of the job                             REVOKE, RETURN     the latest stands
-    on hold ───► its queue is on hold                                         RETURN             the first stays
+    on hold ───► its queue is on hold                                         RETURN             while the hold lasts
 
 A request takes the place of a lower one, and never of a higher one. So a repeat changes nothing, and a run that was
 asked to stop stops for the reason, and since the time, of the first request. Pause and plan are states of the job: the
-latest is the one that is true.
+latest is the one that is true. A plan that has a run withdraws what an earlier plan asked of it, never what a pause asks
+that holds still: that is asked again. A hold is a state of the queue. Its request stands behind all others, and its
+holder is told of it as soon as none of these stands.
 """
 
 from __future__ import annotations
@@ -26,15 +28,14 @@ class StopRequest(NamedTuple):
     asked_at: float
     error: str | None = None
     skipped: SkipReason | None = None
-    """REVOKE: the reason of the record that the run leaves; None: it leaves nothing. RETURN: PAUSED if it is for a
-    pause of the job; None: for a hold of the queue."""
+    """REVOKE: the reason of the record that the run leaves; None: it leaves nothing. RETURN: PAUSED, for a pause of the
+    job."""
     heard_at: float | None = None
 
 
 class RequestRank(IntEnum):
     """The source of a request. A higher one takes the place of a lower one."""
 
-    ON_HOLD = 0
     PLANNED = 1
     SKIPPED = 2
     CANCELLED = 3
@@ -46,8 +47,6 @@ def rank(request: StopRequest) -> RequestRank:
         return RequestRank.CANCELLED
     if request.skipped is SkipReason.REQUESTED:
         return RequestRank.SKIPPED
-    if request.kind is CancelKind.RETURN and request.skipped is None:
-        return RequestRank.ON_HOLD
     return RequestRank.PLANNED
 
 
@@ -59,9 +58,18 @@ def merged(standing: StopRequest | None, new: StopRequest) -> StopRequest:
     return new if latest or rank(new) > rank(standing) else standing
 
 
-def kept(standing: StopRequest | None, *, paused: bool) -> StopRequest | None:
-    """The request that stands after a new plan of the job has the run too: what a plan asked is withdrawn, and what a
-    pause asked unless the job is `paused`."""
+def kept(standing: StopRequest | None, *, pause: StopRequest | None) -> StopRequest | None:
+    """The request that stands after a new plan of the job has the run too. What a plan or a pause asked is withdrawn,
+    unless the job is paused: then the run is asked for its `pause`."""
     if standing is None or rank(standing) is not RequestRank.PLANNED:
         return standing
-    return standing if paused and standing.skipped is SkipReason.PAUSED else None
+    return standing if pause is not None and standing.skipped is SkipReason.PAUSED else pause
+
+
+def told_to_holder(standing: StopRequest | None, *, begun: bool, on_hold: bool) -> CancelKind | None:
+    """The request that the holder of a run is told; None: there is none. A run that has begun is not given back.
+
+    `begun`: the start of its attempt is on record. `on_hold`: its queue is on hold.
+    """
+    asked = standing.kind if standing is not None else CancelKind.RETURN if on_hold else None
+    return None if begun and asked is CancelKind.RETURN else asked

@@ -240,6 +240,8 @@ class JobChange:
     expected_paused: bool | None = None
     """True if the job was PAUSED when the plan was made: a pause changes no version. `VersionConflict` if the job's
     pause differs by now. None: the plan is valid either way."""
+    postponed_after_seconds: float = math.inf
+    """As in `JobMove`: a postponed run that the plan takes up again in a pause is held back, any other is skipped."""
     rate_changed: bool = False
     """Its rate is another one than before, or none."""
     operation: EndedOperation | None = None
@@ -260,7 +262,8 @@ class Replan:
 
     Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
     is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
-    asked back before, that is withdrawn (not for `RunSkip`, nor for a pause that goes on: `domain.rules.requests`).
+    asked back before, that is withdrawn (not for `RunSkip`; in a pause they are asked back for it again, and in a queue
+    on hold for that: `domain.rules.requests`).
     Requested runs (`RUN_NOW`, `RETRY`), what is due already and what has a recorded start is left alone.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -153,7 +154,7 @@ class Jobs(Duty):
                 else:
                     self._state.place(run)
         if change.replan is not None:
-            self._replan(job, change.replan)
+            self._replan(job, change.replan, postponed_after_seconds=change.postponed_after_seconds)
         return self._recorded(job, change)
 
     def _recorded(self, job: JobRecord, change: JobChange) -> JobRow:
@@ -225,18 +226,22 @@ class Jobs(Duty):
         self._state.hold_timer(job, NEVER if move.until is None else move.until)
         now = self._state.now()
         for run in self._unstarted(job):
-            if is_postponed(run, move):
+            if run.held:
+                if run.due > now:
+                    run.ask(self._pause_request(run, move.postponed_after_seconds))
+            elif is_postponed(run, move.postponed_after_seconds):
                 self._hold_back(run, move)
             elif run.due > now:
-                self._state.drop_unstarted(run, SkipReason.PAUSED, PAUSED_SENTENCE)
+                self._state.end_skipped(run, SkipReason.PAUSED, PAUSED_SENTENCE)
+
+    def _pause_request(self, run: RunRecord, postponed_after_seconds: float) -> StopRequest:
+        """The request of a pause: a postponed run waits for the end of the pause, any other is skipped."""
+        kind = CancelKind.RETURN if is_postponed(run, postponed_after_seconds) else CancelKind.REVOKE
+        return StopRequest(kind, self._state.now(), PAUSED_SENTENCE, SkipReason.PAUSED)
 
     def _hold_back(self, run: RunRecord, move: JobMove) -> None:
-        """A postponed run waits for the end of a pause: from now on, or from when its holder gives it back."""
-        now = self._state.now()
-        if run.held:
-            if run.due > now:
-                run.ask(StopRequest(CancelKind.RETURN, now, PAUSED_SENTENCE, SkipReason.PAUSED))
-        elif not run.blocked and max(run.due, run.ready) > now:
+        """A free postponed run waits for the end of a pause from now on."""
+        if not run.blocked and max(run.due, run.ready) > self._state.now():
             run.slot = run.rate_key = None
             run.ready = max(run.due, NEVER if move.until is None else move.until)
             self._state.place(run)
@@ -248,10 +253,11 @@ class Jobs(Duty):
         if plan.timer is not None and job.timer is not None:
             counted = plan.timer._replace(fired=job.timer.pending.fired, minute=None, in_minute=0)
             plan = replace(plan, timer=counted)
-        self._replan(job, plan, postponed=[run for run in self._unstarted(job) if is_postponed(run, move)])
+        after = move.postponed_after_seconds
+        self._replan(job, plan, postponed=[run for run in self._unstarted(job) if is_postponed(run, after)])
         now = self._state.now()
         for run in self._unstarted(job):
-            if is_postponed(run, move) and not run.held and not run.blocked and run.slot is None:
+            if is_postponed(run, after) and not run.held and not run.blocked and run.slot is None:
                 run.ready = min(run.ready, max(now, run.due))
                 self._state.place(run)
 
@@ -271,9 +277,17 @@ class Jobs(Duty):
             else:
                 self._state.cancel(run, request)
 
-    def _replan(self, job: JobRecord, plan: Replan, *, postponed: Collection[RunRecord] = ()) -> None:
+    def _replan(
+        self,
+        job: JobRecord,
+        plan: Replan,
+        *,
+        postponed: Collection[RunRecord] = (),
+        postponed_after_seconds: float = math.inf,
+    ) -> None:
         """The new plan in place of the old one, as `Replan` says; `postponed` runs stay."""
         state, now = self._state, self._state.now()
+        paused = state.is_paused(job)
         job.recurring = plan.recurring
         state.drop_timer(job)
         keep_dues = {microseconds(due) for due in plan.keep_dues}
@@ -286,7 +300,7 @@ class Jobs(Duty):
                 if not stays:
                     state.forget(run)
             elif stays:
-                run.request = kept(run.request, paused=state.is_paused(job))
+                run.request = kept(run.request, pause=self._pause_request(run, postponed_after_seconds) if paused else None)
             else:
                 run.ask(StopRequest(CancelKind.REVOKE, now))
         for missed in plan.missed:
@@ -372,9 +386,9 @@ class Receipts(Duty):
         return None
 
 
-def is_postponed(run: RunRecord, move: JobMove) -> bool:
+def is_postponed(run: RunRecord, after_seconds: float) -> bool:
     """Check whether a person gave a run of the schedule another time."""
-    return run.due - run.nominal > move.postponed_after_seconds
+    return run.due - run.nominal > after_seconds
 
 
 def microseconds(instant: float) -> int:

@@ -316,8 +316,10 @@ class Attempts(Duty):
             return is_repeat(STATES[outcome.state], outcome.reason, row.state, row.reason)
         run = self._state.runs.get(outcome.run_id)
         attempts = ended.attempts if ended is not None else run.attempts if run is not None else ()
-        return any(
-            (attempt.executor, attempt.token, attempt.state) == (executor, outcome.token, LET_GO.get(outcome.state))
+        let_go = LET_GO.get(outcome.state)
+        return let_go is not None and any(
+            (attempt.executor, attempt.token) == (executor, outcome.token)
+            and is_repeat(let_go, outcome.reason, attempt.state, attempt.reason)
             for attempt in attempts
         )
 

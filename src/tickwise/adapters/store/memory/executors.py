@@ -11,6 +11,7 @@ from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
 from tickwise.domain.rules.losses import LossFate
+from tickwise.domain.rules.requests import told_to_holder
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken
 
 MAX_EXECUTORS = 1_000
@@ -52,14 +53,11 @@ class Executors(Duty):
 
     def _request_to(self, run: RunRecord, now: float) -> CancelKind | None:
         """The request to the holder of a run; from now on the holder has heard it."""
-        if run.request is not None:
-            if run.request.kind is CancelKind.RETURN and run.state is not RunState.DISPATCHED:
-                return None
-            if run.request.heard_at is None:
-                run.request = run.request._replace(heard_at=now)
-            return run.request.kind
-        stands_still = run.state is RunState.DISPATCHED and self._state.on_hold(run.job.namespace, run.lane.queue)
-        return CancelKind.RETURN if stands_still else None
+        on_hold = self._state.on_hold(run.job.namespace, run.lane.queue)
+        told = told_to_holder(run.request, begun=run.state is not RunState.DISPATCHED, on_hold=on_hold)
+        if told is not None and run.request is not None and run.request.heard_at is None:
+            run.request = run.request._replace(heard_at=now)
+        return told
 
     async def leave(self, executor: int) -> None:
         found = self._state.executors.get(executor)

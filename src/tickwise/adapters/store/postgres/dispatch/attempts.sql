@@ -105,11 +105,13 @@ SELECT run_id, CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.jo
 
 -- name: release_refused
 -- Of attempts that may not have been released, those whose release is not on record either: the refused. A revoked run leaves no record, so
--- a repeat of its release finds none. $1 runs, $2 tokens, $3 states (RETRYING or QUEUED), $4 reasons, $5 executor. Scalar subqueries,
+-- a repeat of its release finds none. A store that releases attempts itself gives a reason that no executor reports
+-- (`domain/rules/repeats.py`). $1 runs, $2 tokens, $3 states (RETRYING or QUEUED), $4 reasons, $5 executor. Scalar subqueries,
 -- because the planner may answer EXISTS here by reading a whole table into a hash.
 SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::text[]) AS f(run_id, token, state, reason)
 WHERE (SELECT count(*) = 0 FROM tickwise.attempts a
-       WHERE a.run_id = f.run_id AND a.token = f.token AND a.state = f.state AND a.executor = $5)
+       WHERE a.run_id = f.run_id AND a.token = f.token AND a.state = f.state AND a.executor = $5
+         AND (f.state <> {RunState.QUEUED} OR a.reason IS NOT DISTINCT FROM f.reason))
   AND NOT CASE f.state
     WHEN {RunState.RETRYING} THEN false
     ELSE (SELECT count(*) > 0 FROM tickwise.runs r

@@ -82,8 +82,9 @@ class Changes(Part):
             await connection.execute(statement("timer_touch"), change.job_id)
             await connection.fetch(statement("job_runs_lock"), change.job_id)
         else:
-            await self._replan(connection, job, plan)
+            await self._replan(connection, job, plan, held_back_after_seconds=change.postponed_after_seconds)
         await connection.execute(statement("job_respecify"), change.job_id, lane, change.definition)
+        await connection.execute(statement("job_ask_back"), change.job_id)
         if change.rate_changed:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
@@ -128,6 +129,7 @@ class Changes(Part):
         postponed = move.postponed_after_seconds
         await self._replan(connection, job, move.replan, counts_on=True, postponed_after_seconds=postponed)
         await connection.execute(statement("plan_continue"), move.job_id, postponed)
+        await connection.execute(statement("job_ask_back"), move.job_id)
 
     async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> list[Woken]:
         if job["standing"] == JobStanding.CANCELLED:
@@ -144,13 +146,17 @@ class Changes(Part):
         *,
         counts_on: bool = False,
         postponed_after_seconds: float = math.inf,
+        held_back_after_seconds: float = math.inf,
     ) -> None:
-        """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one."""
+        """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one. A run that
+        was postponed by more than `postponed_after_seconds` stays; in a pause, one of the plan that was postponed by more
+        than `held_back_after_seconds` is held back."""
         job_id: UUID = job["job_id"]
         fired = await connection.fetchval(statement("timer_drop"), job_id)
         # A run that is claimed or given back meanwhile would be neither forgotten nor asked back.
         await connection.fetch(statement("job_runs_lock"), job_id)
-        await connection.execute(statement("plan_drop"), job_id, list(plan.keep_dues), postponed_after_seconds)
+        delays = postponed_after_seconds, PAUSED_SENTENCE, held_back_after_seconds
+        await connection.execute(statement("plan_drop"), job_id, list(plan.keep_dues), *delays)
         await make_runs(connection, [(job_id, run) for run in plan.missed])
         await make_skips(connection, job_id, plan.skips)
         timer = plan.timer

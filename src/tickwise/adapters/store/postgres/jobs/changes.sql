@@ -29,6 +29,23 @@ SET lane = $2, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 819
     ready = CASE WHEN blocked AND limit_key IS NOT NULL THEN greatest((SELECT tickwise.now()), due) ELSE ready END
 WHERE job_id = $1
 
+-- name: job_ask_back
+-- Request back the unstarted runs of a job whose queue is on hold, if nothing else is requested of them, and withdraw that for a queue that
+-- is not: their plan or queue is another one, and `holds_tell` is done. $1 job. The caller has locked these runs.
+WITH o AS MATERIALIZED (
+  SELECT run_id, token, holder, lane IN (SELECT lane FROM tickwise.lanes_held) AS on_hold
+  FROM tickwise.runs WHERE job_id = $1 AND state = {RunState.DISPATCHED}
+),
+withdrawn AS (
+  DELETE FROM tickwise.cancel_requests
+  WHERE kind = 'return' AND error IS NULL AND run_id = ANY(ARRAY(SELECT run_id FROM o WHERE NOT on_hold))
+)
+INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
+SELECT tickwise.now(), token, holder, run_id, 'return' FROM o WHERE on_hold ORDER BY run_id
+ON CONFLICT (run_id) DO UPDATE
+SET kind = 'return', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
+WHERE c.token <> excluded.token
+
 -- name: job_rate_changed
 -- A job's rate is another one: its free runs have no slot under the old one any more, and are claimable as they are due. $1 job. The caller
 -- has locked these runs.

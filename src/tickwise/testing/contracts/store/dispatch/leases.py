@@ -9,6 +9,7 @@ import pytest
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import executor_number
+from tickwise.domain.rules.sentences import REVOKED
 from tickwise.ports.store import Began, Expired, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
@@ -231,6 +232,37 @@ class LeasesContract(StoreContract):
         assert await self.run_state(store, stale.run_id) is RunState.DISPATCHED
         assert await self.finish(store, following, outcome(fresh)) == []
         assert await self.finish(store, dead, outcome(stale, RunState.FAILED)) == [stale.run_id]
+        assert await self.run_state(store, stale.run_id) is RunState.SUCCESS
+
+    @pytest.mark.parametrize("in_order", [False, True])
+    async def test_a_begun_attempt_that_was_lost_has_no_other_end(
+        self, store: Store, make: Factory, in_order: bool
+    ) -> None:
+        """The store has put its end on record, and the run went on: whatever its holder says of it later is refused,
+        also that it gave the run back."""
+        gone = await self.register(store, "gone")
+        stale = await self.held(store, gone, make.job())
+        await self.begin(store, gone, stale)
+        if in_order:
+            await store.executors.leave(gone)
+        else:
+            await self.expire(store, gone)
+        [lost] = await store.runs.attempts(stale.run_id)
+        assert lost.state is RunState.QUEUED
+        states = (RunState.QUEUED, RunState.RETRYING, RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED)
+        late = [outcome(stale, state, reason="drained", retry_at=stale.now) for state in states]
+        late.append(outcome(stale, RunState.SKIPPED, reason=REVOKED))
+        for report in late:
+            assert await self.finish(store, gone, report) == [stale.run_id], report
+        following = await self.register(store, "next")
+        [fresh] = await self.claim_freed(store, following)
+        for report in late:
+            assert await self.finish(store, gone, report) == [stale.run_id], report
+        assert list(await store.attempts.start(gone, [Began(stale.run_id, stale.token, stale.now)])) == [stale.run_id]
+        assert await self.finish(store, following, outcome(fresh)) == []
+        for report in late:
+            assert await self.finish(store, gone, report) == [stale.run_id], report
+        assert next(iter(await store.runs.attempts(stale.run_id))) == lost
         assert await self.run_state(store, stale.run_id) is RunState.SUCCESS
 
     async def test_a_stale_attempt_is_refused_though_the_same_executor_claimed_again(

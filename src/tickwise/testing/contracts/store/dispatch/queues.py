@@ -153,6 +153,22 @@ class QueuesContract(StoreContract):
         await self.shift(store, 61.0)
         assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.RETURN)]
 
+    @pytest.mark.parametrize("on_hold", [True, False])
+    async def test_what_is_held_of_a_job_that_changes_its_queue_goes_by_the_new_one(
+        self, store: Store, make: Factory, on_hold: bool
+    ) -> None:
+        """It is asked back if that is on hold, however long it has been, and not any more if only the one before is."""
+        executor = await self.register(store, queues=("default", "heavy"))
+        job = make.job()
+        claimed = await self.held(store, executor, job)
+        await store.queues.hold(make.hold("heavy" if on_hold else "default"))
+        await self.shift(store, 6.0)
+        asked = [CancelRequest(claimed.run_id, CancelKind.RETURN)]
+        assert await self.cancels(store, executor) == ([] if on_hold else asked)
+        change = make.change(await self.job_row(store, job.job_id), lane=lane(queue="heavy"))
+        await store.jobs.change(change)
+        assert await self.cancels(store, executor) == (asked if on_hold else [])
+
     async def test_what_has_begun_goes_on(self, store: Store, make: Factory) -> None:
         """It is not asked back, and ends as it ends."""
         executor = await self.register(store)

@@ -1,16 +1,19 @@
-"""Tables of requests that meet: two requests to the holder of one run, in both orders, before and after it begins."""
+"""Tables of requests that meet: two requests to the holder of one run, in both orders, before and after it begins; and
+the withdrawal of one of two."""
 
 from __future__ import annotations
 
+import math
 from enum import Enum, auto
-from itertools import product
+from itertools import product, zip_longest
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.domain.decision import PAUSED_SENTENCE, Overlap, SkipReason
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane
-from tickwise.domain.rules.requests import StopRequest, kept, merged
+from tickwise.domain.rules.requests import StopRequest, kept, merged, told_to_holder
 from tickwise.domain.rules.returns import ReturnVerdict, came_back
 from tickwise.domain.rules.sentences import CANCELLED, REPLACED_SENTENCE, cancelled_sentence
 from tickwise.ports.store import JobAction, RunCancel, RunSkip, Store
@@ -39,6 +42,7 @@ class StopCall(Enum):
     PLAN_WITHOUT = auto()
     PLAN_WITH = auto()
     HOLD_QUEUE = auto()
+    RESUME_QUEUE = auto()
 
 
 class Begins(Enum):
@@ -46,15 +50,15 @@ class Begins(Enum):
 
     FIRST = 0
     BETWEEN = 1
-    LAST = 2
-    NEVER = 3
+    """After the first call."""
+    LAST = 3
+    NEVER = 4
 
 
 class Meeting(NamedTuple):
-    """Two calls about one held run."""
+    """Calls about one held run, one after the other."""
 
-    first: StopCall
-    second: StopCall
+    calls: tuple[StopCall, ...]
     begins: Begins
 
 
@@ -69,6 +73,9 @@ class ShownRequest(NamedTuple):
     """The run after its holder gave it back: state, reason, error, whether it can be claimed; None: it is forgotten."""
 
 
+OF_QUEUES: Final = MappingProxyType({StopCall.HOLD_QUEUE: "h", StopCall.RESUME_QUEUE: "r"})
+"""Calls that concern a whole queue, and their letters in its name."""
+
 NOT_OF_CANCELLED: Final = (
     StopCall.PAUSE,
     StopCall.PAUSE_POSTPONED,
@@ -78,27 +85,57 @@ NOT_OF_CANCELLED: Final = (
 )
 """Calls that a store refuses for a job that is cancelled."""
 
-MEETINGS: Final = [
-    Meeting(first, second, begins)
-    for first, second, begins in product(StopCall, StopCall, Begins)
-    if (first is not StopCall.CANCEL_JOB or second not in NOT_OF_CANCELLED)
+WITHDRAWN: Final = (
+    StopCall.CANCEL,
+    StopCall.SKIP,
+    StopCall.PAUSE,
+    StopCall.PAUSE_POSTPONED,
+    StopCall.PLAN_WITHOUT,
+    StopCall.PLAN_WITH,
+    StopCall.HOLD_QUEUE,
+)
+"""One call of each kind that may stand before a withdrawal."""
+
+WITHDRAWALS: Final = (StopCall.RESUME, StopCall.PLAN_WITH, StopCall.RESUME_QUEUE)
+"""Calls that withdraw a request. What was asked before it, or because of another state, is asked again."""
+
+HOLD_SECONDS: Final = 6.0
+"""A hold that is older is asked for no more because it is new."""
+
+
+def _can_meet(calls: tuple[StopCall, ...]) -> bool:
+    """Check whether a store takes these calls, one after the other."""
+    cancelled = calls.index(StopCall.CANCEL_JOB) if StopCall.CANCEL_JOB in calls else len(calls)
     # No run starts in a queue that is on hold, so none replaces another one.
-    and {first, second} != {StopCall.HOLD_QUEUE, StopCall.REPLACE}
+    replaced_on_hold = {StopCall.HOLD_QUEUE, StopCall.REPLACE} <= set(calls)
+    return not replaced_on_hold and not set(calls[cancelled:]) & set(NOT_OF_CANCELLED)
+
+
+MEETINGS: Final = [
+    Meeting(calls, begins)
+    for calls, begins in (
+        *product(product(StopCall, StopCall), Begins),
+        *((calls, Begins.NEVER) for calls in product(WITHDRAWN, WITHDRAWN, WITHDRAWALS)),
+    )
+    if _can_meet(calls)
 ]
+"""Two calls, and a run that begins or does not; and three of which the last withdraws."""
+PLACES: Final = max(len(one.calls) for one in MEETINGS)
 
 
 class RequestTableContract(TableContract):
     """All calls that ask something of the holder of a run follow `domain.rules.requests`."""
 
-    async def test_each_meeting_of_two_requests_meets_the_verdict(self, store: Store, make: Factory) -> None:
+    async def test_each_meeting_of_requests_meets_the_verdict(self, store: Store, make: Factory) -> None:
         """By what the holder is told, what the run shows, and what happens to the run when it comes back."""
         scene = await MeetingScene.made(self, store, make)
-        for place, begins in enumerate((Begins.FIRST, Begins.BETWEEN)):
-            await scene.begin(begins)
+        for place in range(PLACES):
+            for begins in Begins:
+                if begins.value == place:
+                    await scene.begin(begins)
             if place:
                 await self.cancels(store, scene.executor)
-            for one in MEETINGS:
-                await scene.call(one, place)
+            await scene.call_all(place)
         await scene.begin(Begins.LAST)
         shown = {one: await self._shown(store, scene.runs[one]) for one in MEETINGS}
         told = {each.run_id: each.kind for each in await self.cancels(store, scene.executor)}
@@ -146,8 +183,9 @@ class MeetingScene:
         scene = cls(table, store, make, executor, other)
         for one in MEETINGS:
             await scene._add(one)
-        scene.claims = await table.take(store, executor, scene.runs.values())
-        scene.claims |= await table.take(store, other, scene._replacing.values())
+        queues = sorted({queue_of(one) for one in MEETINGS})
+        scene.claims = await table.take(store, executor, scene.runs.values(), queues=queues)
+        scene.claims |= await table.take(store, other, scene._replacing.values(), queues=queues)
         return scene
 
     async def _add(self, one: Meeting) -> None:
@@ -156,7 +194,7 @@ class MeetingScene:
         run = postponed(make, make.now + HOUR)._replace(origin=self._origins[one])
         replacing = {
             place: make.run(make.identifier(), make.now + HOUR + 1.0 + place, overlap=Overlap.CANCEL_RUNNING)
-            for place, call in enumerate(one[:2])
+            for place, call in enumerate(one.calls)
             if call is StopCall.REPLACE
         }
         self.runs[one] = run.run_id
@@ -170,11 +208,25 @@ class MeetingScene:
         starts = [began(self.claims[self.runs[one]]) for one in MEETINGS if one.begins is begins]
         assert list(await self._store.attempts.start(self.executor, starts)) == []
 
-    async def call(self, one: Meeting, place: int) -> None:
-        """Make the first or the second call."""
+    async def call_all(self, place: int) -> None:
+        """Make the calls of this place. One concerns a whole queue, and the holds of before are no longer new."""
+        await self._table.shift(self._store, HOLD_SECONDS)
+        await self._table.cancels(self._store, self._other)
+        queues: set[str] = set()
+        for one in MEETINGS:
+            if place < len(one.calls):
+                await self._call(one, place, queues)
+
+    async def _call(self, one: Meeting, place: int, queues: set[str]) -> None:
+        """Make a call, unless it concerns one of these queues: then it is made."""
         store, make, run_id, job_id = self._store, self._make, self.runs[one], self._jobs[one]
         who = str(place)
-        match one[place]:
+        if one.calls[place] in OF_QUEUES:
+            if (queue := queue_of(one)) not in queues:
+                queues.add(queue)
+                await self._call_queue(one.calls[place], queue)
+            return
+        match one.calls[place]:
             case StopCall.CANCEL:
                 await store.runs.move(RunCancel("default", run_id, who))
             case StopCall.CANCEL_JOB:
@@ -196,50 +248,58 @@ class MeetingScene:
             case StopCall.PLAN_WITHOUT | StopCall.PLAN_WITH as call:
                 kept_dues = [self._nominal] if call is StopCall.PLAN_WITH else []
                 row = await self._table.job_row(store, job_id)
-                await store.jobs.change(make.change(row, replan=make.plan(keep_dues=kept_dues)))
-            case StopCall.HOLD_QUEUE:
-                await store.queues.hold(make.hold(queue_of(one)))
+                plan = make.plan(keep_dues=kept_dues)
+                after = _postponed_after(one, place)
+                await store.jobs.change(make.change(row, replan=plan, postponed_after_seconds=after))
+
+    async def _call_queue(self, call: StopCall, queue: str) -> None:
+        if call is StopCall.HOLD_QUEUE:
+            await self._store.queues.hold(self._make.hold(queue))
+        else:
+            await self._store.queues.resume("default", queue)
+
+
+def _postponed_after(one: Meeting, place: int) -> float:
+    """The delay from which a plan takes a run for a postponed one: as the last pause before it did."""
+    pauses = [call for call in one.calls[:place] if call in (StopCall.PAUSE, StopCall.PAUSE_POSTPONED)]
+    return POSTPONED_SECONDS / 2 if pauses[-1:] == [StopCall.PAUSE_POSTPONED] else math.inf
 
 
 def queue_of(one: Meeting) -> str:
-    """The queue of the run: one for each place of a hold, because a hold concerns a whole queue."""
-    if StopCall.HOLD_QUEUE not in one[:2]:
-        return "default"
-    return "held" if one.first is StopCall.HOLD_QUEUE else "held later"
+    """The queue of the run: one for each order of calls that concern a whole queue."""
+    letters = [OF_QUEUES.get(call, "-") for call in one.calls]
+    return "".join(letters).rstrip("-") or "default"
 
 
 def expected_meeting(one: Meeting) -> ShownRequest:
     """The request that the rule predicts, and its effect."""
-    request, paused = None, False
-    for place, call in enumerate(one[:2]):
+    request: StopRequest | None = None
+    pause: StopRequest | None = None
+    on_hold = False
+    for place, call in zip_longest(range(PLACES), one.calls):
         begun = one.begins.value <= place
         if place and request is not None and not (begun and request.kind is CancelKind.RETURN):
             request = request._replace(heard_at=1.0)
-        paused = call in (StopCall.PAUSE, StopCall.PAUSE_POSTPONED) or (paused and call is not StopCall.RESUME)
-        request = _asked(request, call, str(place), begun=begun, paused=paused, resumed=_resumed(one, place))
+        new = None if call is None else requested(call, str(place))
+        match call:
+            case StopCall.PAUSE | StopCall.PAUSE_POSTPONED:
+                pause = new
+            case StopCall.HOLD_QUEUE | StopCall.RESUME_QUEUE:
+                on_hold = call is StopCall.HOLD_QUEUE
+        withdraws = call is StopCall.PLAN_WITH or (call is StopCall.RESUME and pause is not None)
+        pause = None if call is StopCall.RESUME else pause
+        if begun and (new is None or new.kind is not CancelKind.CANCEL):
+            continue
+        if new is not None:
+            request = merged(request, new)
+        elif withdraws:
+            request = kept(request, pause=pause)
     begun = one.begins is not Begins.NEVER
-    told = None if request is None or (begun and request.kind is CancelKind.RETURN) else request.kind
     shown = None
     if request is not None and request.kind is not CancelKind.RETURN:
         shown = (request.error, request.heard_at is not None)
-    return ShownRequest(told, shown, _back(request, begun=begun, paused=paused))
-
-
-def _resumed(one: Meeting, place: int) -> bool:
-    """Check whether a resume ends a pause; any other changes nothing."""
-    return place == 1 and one.second is StopCall.RESUME and one.first in (StopCall.PAUSE, StopCall.PAUSE_POSTPONED)
-
-
-def _asked(
-    standing: StopRequest | None, call: StopCall, who: str, *, begun: bool, paused: bool, resumed: bool
-) -> StopRequest | None:
-    new = requested(call, who)
-    if new is not None:
-        unbegun_only = new.kind is not CancelKind.CANCEL
-        return standing if begun and unbegun_only else merged(standing, new)
-    if call is StopCall.PLAN_WITH or resumed:
-        return standing if begun else kept(standing, paused=paused)
-    return standing
+    told = told_to_holder(request, begun=begun, on_hold=on_hold)
+    return ShownRequest(told, shown, _back(request, begun=begun, paused=pause is not None))
 
 
 def requested(call: StopCall, who: str) -> StopRequest | None:
@@ -257,9 +317,7 @@ def requested(call: StopCall, who: str) -> StopRequest | None:
             return StopRequest(CancelKind.RETURN, 0.0, PAUSED_SENTENCE, SkipReason.PAUSED)
         case StopCall.PLAN_WITHOUT:
             return StopRequest(CancelKind.REVOKE, 0.0)
-        case StopCall.HOLD_QUEUE:
-            return StopRequest(CancelKind.RETURN, 0.0)
-        case StopCall.RESUME | StopCall.PLAN_WITH:
+        case StopCall.RESUME | StopCall.PLAN_WITH | StopCall.HOLD_QUEUE | StopCall.RESUME_QUEUE:
             return None
 
 

@@ -76,12 +76,14 @@ class TableContract(StoreContract):
             assert await store.runs.add("default", job.job_id, runs[situation]) is True
         return {situation: job.job_id for situation, job in jobs.items()}
 
-    async def take(self, store: Store, executor: int, runs: Iterable[UUID]) -> dict[UUID, Claimed]:
+    async def take(
+        self, store: Store, executor: int, runs: Iterable[UUID], *, queues: Sequence[str] = ("default",)
+    ) -> dict[UUID, Claimed]:
         """Claim these runs, whenever they are due."""
         wanted = list(runs)
         request = ClaimRequest(
             executor=executor,
-            queues=("default", "held", "held later"),
+            queues=queues,
             labels=(),
             limit=len(wanted),
             ahead_seconds=10 * HOUR,
