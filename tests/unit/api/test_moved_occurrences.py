@@ -27,6 +27,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.calendar.rules import Dates
 from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.errors import InDoubt
+from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import run_id
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import ClaimRequest, Fire, FireRequest, JobRow, NewExecutor, OccurrenceMove
@@ -159,6 +160,32 @@ async def test_a_snoozed_occurrence_counts_as_a_run(here: World) -> None:
     await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T12:00:00Z")
     assert (await stored(here, job_id)).timer is None
     assert "2027-01-15T12:00:00Z" == (await get(here, f"/jobs/{job_id}"))["next_run_at"]
+
+
+@pytest.mark.parametrize(("snoozed", "asked"), [(True, CancelKind.RETURN), (False, CancelKind.REVOKE)])
+async def test_an_occurrence_that_a_schedule_names_again_in_a_pause_stays_within_it(
+    here: World, snoozed: bool, asked: CancelKind
+) -> None:
+    """The schedule was changed and changed back while the job was paused: a snoozed one waits for the end of the pause,
+    any other is skipped."""
+    job_id = await create(here, cron="0 * * * *")
+    if snoozed:
+        await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T09:30:00Z")
+    await pass_time(here, 3_590)
+    await plan_ahead(here, 20.0)
+    executor = await here.store.executors.join(
+        NewExecutor(
+            number=1, name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60
+        )
+    )
+    claim = ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=7_200)
+    [claimed] = await here.store.attempts.claim(claim)
+    await post(here, f"/jobs/{job_id}/pause")
+    for cron in ("30 12 * * *", "0 * * * *"):
+        changed = await here.client.patch(f"{API}/jobs/{job_id}", json={"cron": cron})
+        assert changed.status_code == 200, changed.text
+    beat = await here.store.executors.beat(executor, 60.0)
+    assert [(claimed.run_id, asked)] == [(each.run_id, each.kind) for each in beat.cancels]
 
 
 @pytest.mark.parametrize(("action", "body"), [("skipNext", {}), ("snooze", {"until": "2027-01-20T00:00:00Z"})])

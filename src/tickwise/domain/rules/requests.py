@@ -7,8 +7,8 @@
 
 A request takes the place of a lower one, and never of a higher one. So a repeat changes nothing, and a run that was
 asked to stop stops for the reason, and since the time, of the first request. Pause and plan are states of the job: the
-latest is the one that is true. A plan that has a run withdraws what an earlier plan asked of it, never what a pause asks
-that holds still: that is asked again. A hold is a state of the queue. Its request stands behind all others, and its
+latest is the one that is true. A plan that has a run withdraws the request of an earlier plan; if the job is paused,
+the request of the pause takes its place. A hold is a state of the queue: its request stands behind all others, and the
 holder is told of it as soon as none of these stands.
 """
 

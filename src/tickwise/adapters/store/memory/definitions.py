@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import json
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -300,7 +300,9 @@ class Jobs(Duty):
                 if not stays:
                     state.forget(run)
             elif stays:
-                run.request = kept(run.request, pause=self._pause_request(run, postponed_after_seconds) if paused else None)
+                run.request = kept(
+                    run.request, pause=self._pause_request(run, postponed_after_seconds) if paused else None
+                )
             else:
                 run.ask(StopRequest(CancelKind.REVOKE, now))
         for missed in plan.missed:

@@ -148,9 +148,11 @@ class Changes(Part):
         postponed_after_seconds: float = math.inf,
         held_back_after_seconds: float = math.inf,
     ) -> None:
-        """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one. A run that
-        was postponed by more than `postponed_after_seconds` stays; in a pause, one of the plan that was postponed by more
-        than `held_back_after_seconds` is held back."""
+        """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one.
+
+        A run that was postponed by more than `postponed_after_seconds` stays. A run that the plan takes up again in a
+        pause is held back if it was postponed by more than `held_back_after_seconds`.
+        """
         job_id: UUID = job["job_id"]
         fired = await connection.fetchval(statement("timer_drop"), job_id)
         # A run that is claimed or given back meanwhile would be neither forgotten nor asked back.

@@ -77,7 +77,7 @@ class TableContract(StoreContract):
         return {situation: job.job_id for situation, job in jobs.items()}
 
     async def take(
-        self, store: Store, executor: int, runs: Iterable[UUID], *, queues: Sequence[str] = ("default",)
+        self, store: Store, executor: int, runs: Iterable[UUID], *, queues: Sequence[str] = ("default", "held")
     ) -> dict[UUID, Claimed]:
         """Claim these runs, whenever they are due."""
         wanted = list(runs)
