@@ -21,12 +21,14 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from tests.support.runners import gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.process import task_starter, task_starter_program
+from tickwise.adapters.runner.process import limits, start, task_starter, task_starter_program
+from tickwise.adapters.runner.process.cgroups import Group, GroupFolder, Resource
 from tickwise.adapters.runner.process.orphan_reaper_program import EXECUTOR_GROUPS
 from tickwise.adapters.runner.process.runner import STARTERS, ProcessRunner
 from tickwise.adapters.runner.process.task_users import RANGE, task_users
@@ -431,6 +433,50 @@ async def test_a_task_whose_starter_was_killed_keeps_its_limits_and_can_be_stopp
     assert Verdict.CANCELLED is (await shop.listener.ending_of(stopped)).verdict
     assert "timeout" == (await shop.listener.ending_of(late)).reason
     assert "cpu_limit" == (await shop.listener.ending_of(greedy)).reason
+
+
+@needs_root
+async def test_the_loss_of_a_starter_is_logged_once_however_many_tasks_it_had(shop: Shop, open_folder: Path) -> None:
+    """All of them ask it for their exit status. It is lost once."""
+    await shop.open()
+    command = f"until [ -e {open_folder}/go ]; do sleep 0.01; done"
+    given = [shop.launch({"kind": "shell", "command": command}) for _ in range(3 * STARTERS)]
+    for each in given:
+        await shop.listener.until_begun(each)
+    killed = starters()
+    for starter in killed:
+        starter.kill()
+    with capture_logs() as logged:
+        (open_folder / "go").touch()
+        endings = [await shop.listener.ending_of(each) for each in given]
+    assert {Verdict.UNKNOWN} == {ending.verdict for ending in endings}
+    lost = [entry["pid"] for entry in logged if entry["event"] == "task_starter_lost"]
+    assert sorted(starter.pid for starter in killed) == sorted(lost)
+
+
+@needs_root
+async def test_a_limit_is_told_though_the_exit_status_is_lost_and_no_look_was_in_time(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel has killed a task for the limit of its control group, and its starter with it. A made-up group, which
+    no process can be in: few machines have all of them."""
+    made_up = tmp_path / "group"
+    made_up.mkdir()
+    (made_up / "cgroup.procs").symlink_to(os.devnull)
+    (made_up / "memory.events").write_text("oom 1\noom_kill 1\n")
+    group = Group({Resource.MEMORY: GroupFolder(2, made_up)})
+    monkeypatch.setattr(start, "make_group", lambda *_: group)
+    monkeypatch.setattr(limits, "LOOK_SECONDS", 600.0)
+    await shop.open()
+    bounded = TaskLimits(1 << 20, memory_bytes=1 << 30)
+    given = shop.launch({"kind": "shell", "command": "sleep 600"}, limits=bounded)
+    await shop.listener.until_begun(given)
+    for starter in starters():
+        for task in starter.children():
+            task.kill()
+        starter.kill()
+    ending = await shop.listener.ending_of(given)
+    assert (Verdict.FAILED, "memory_limit") == (ending.verdict, ending.reason)
 
 
 class Reused:
