@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.rules.requests import StopRequest
@@ -30,6 +31,7 @@ from tickwise.testing.contracts.store.dispatch.rates import RatesContract
 from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
+from tickwise.testing.contracts.store.dispatch.standstill_walks import StandstillWalksContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
@@ -258,6 +260,11 @@ class TestTraces(Backend, TracesContract):
 
 class TestWalks(Backend, WalksContract):
     pass
+
+
+@pytest.mark.takes_up_to(WALKS_SECONDS)
+class TestStandstillWalks(Backend, StandstillWalksContract):
+    seeds = walked_seeds(10)
 
 
 class TestUnknown(Backend, UnknownContract):

@@ -10,6 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.sessions import kept_sessions
+from tests.support.walks import WALKS_SECONDS, walked_seeds
+from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.ports.store import Check, RuleRow, Store
 from tickwise.testing.clock import ShiftedClock
@@ -32,6 +34,7 @@ from tickwise.testing.contracts.store.dispatch.rates import RatesContract
 from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
+from tickwise.testing.contracts.store.dispatch.standstill_walks import StandstillWalksContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
@@ -309,6 +312,16 @@ class TestTraces(Backend, TracesContract):
 
 class TestWalks(Backend, WalksContract):
     pass
+
+
+@pytest.mark.takes_up_to(WALKS_SECONDS)
+class TestStandstillWalks(Backend, StandstillWalksContract):
+    seeds = walked_seeds(2)
+
+    @pytest.fixture
+    def walked(self, store: Store) -> Sequence[Store]:
+        """Beside the memory store, which must show the same."""
+        return [MemoryStore(self.clock), store]
 
 
 class TestUnknown(Backend, UnknownContract):

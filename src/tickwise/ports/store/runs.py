@@ -210,8 +210,9 @@ class RunSkip(NamedTuple):
 
 
 class RunPostpone(NamedTuple):
-    """A free run that has not begun gets another due time; its overlap is open again. `Conflict`, code
-    `occurrence_begun`: it is held, has begun, waits for another run, or has ended."""
+    """A free run that has not begun gets another due time; its overlap is open again. One of the schedule cannot be
+    claimed before a pause of its job is over. `Conflict`, code `occurrence_begun`: it is held, has begun, waits for
+    another run, or has ended."""
 
     namespace: str
     run_id: UUID

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
@@ -226,25 +226,26 @@ class Jobs(Duty):
         self._state.hold_timer(job, NEVER if move.until is None else move.until)
         now = self._state.now()
         for run in self._unstarted(job):
+            postponed = is_postponed(run, move.postponed_after_seconds)
+            if run.due <= now and not (postponed and not run.blocked and run.ready > now):
+                continue
             if run.held:
-                if run.due > now:
-                    run.ask(self._pause_request(run, move.postponed_after_seconds))
-            elif is_postponed(run, move.postponed_after_seconds):
-                self._hold_back(run, move)
-            elif run.due > now:
+                run.ask(self._pause_request(run, move.postponed_after_seconds))
+            elif not postponed:
                 self._state.end_skipped(run, SkipReason.PAUSED, PAUSED_SENTENCE)
+            elif not run.blocked:
+                self._hold_back(run)
 
     def _pause_request(self, run: RunRecord, postponed_after_seconds: float) -> StopRequest:
         """The request of a pause: a postponed run waits for the end of the pause, any other is skipped."""
         kind = CancelKind.RETURN if is_postponed(run, postponed_after_seconds) else CancelKind.REVOKE
         return StopRequest(kind, self._state.now(), PAUSED_SENTENCE, SkipReason.PAUSED)
 
-    def _hold_back(self, run: RunRecord, move: JobMove) -> None:
+    def _hold_back(self, run: RunRecord) -> None:
         """A free postponed run waits for the end of a pause from now on."""
-        if not run.blocked and max(run.due, run.ready) > self._state.now():
-            run.slot = run.rate_key = None
-            run.ready = max(run.due, NEVER if move.until is None else move.until)
-            self._state.place(run)
+        run.slot = run.rate_key = None
+        run.ready = after_pause(run)
+        self._state.place(run)
 
     def _resume(self, job: JobRecord, move: JobMove) -> None:
         plan = move.replan

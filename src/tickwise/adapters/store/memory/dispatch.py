@@ -13,11 +13,11 @@ from tickwise.adapters.store.memory.limits import admit
 from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
-from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome
+from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome, Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.repeats import is_repeat
 from tickwise.domain.rules.requests import StopRequest
@@ -111,7 +111,8 @@ class RunCommands(Duty):
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
             raise not_postponable(move.run_id)
         run.due, run.waited_since = move.due, None
-        run.ready = claimable_at(now=self._state.now(), due=move.due)
+        in_pause = run.trigger == Trigger.SCHEDULE and self._state.is_paused(run.job)
+        run.ready = after_pause(run) if in_pause else claimable_at(now=self._state.now(), due=move.due)
         run.settled = False
         run.slot = run.rate_key = None
         self._state.place(run)

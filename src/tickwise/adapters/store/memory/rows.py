@@ -65,7 +65,8 @@ def run_row(
         definition=run.definition,
         nominal_at=run.nominal,
         blocked=run.blocked and report.ended is None,
-        limit_key=run.limit_key if report.ended is None else None,
+        # A woken run has no slot yet.
+        limit_key=run.limit_key if report.ended is None and (run.blocked or state is RunState.RUNNING) else None,
         paced=run.slot is not None and report.ended is None,
         cancel=cancel_row(run.request) if report.ended is None else report.cancel,
         occurrences=occurrences,

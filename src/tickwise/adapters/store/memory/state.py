@@ -367,7 +367,7 @@ class State:
         self._unhold(run)
         run.state, run.ready = state, claimable_at(now=self.now(), due=run.due, retry_at=retry_at, slot=run.slot)
         if verdict is ReturnVerdict.HOLD_BACK:
-            run.ready = max(run.due, NEVER if run.job.pause_until is None else run.job.pause_until)
+            run.ready = after_pause(run)
         self.place(run)
         return True
 
@@ -564,6 +564,11 @@ class State:
         if job.timer is not None and job.timer.comes:
             coming.append(job.timer.pending.due)
         return min(coming, default=None)
+
+
+def after_pause(run: RunRecord) -> float:
+    """From when on a run can be claimed that waits for the end of the pause of its job."""
+    return max(run.due, NEVER if run.job.pause_until is None else run.job.pause_until)
 
 
 class Duty:

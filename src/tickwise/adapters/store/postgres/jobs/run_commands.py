@@ -76,6 +76,7 @@ class RunCommands(Part):
 
     async def _postpone(self, move: RunPostpone) -> RunState:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("run_job_share"), move.run_id, move.namespace)
             job_id = await connection.fetchval(statement("run_postpone"), move.run_id, move.namespace, move.due)
             if job_id is None:
                 await _state(connection, move, None)

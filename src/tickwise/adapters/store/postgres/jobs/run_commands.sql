@@ -2,12 +2,21 @@
 -- The standing of a job, locked against a cancel until this transaction ends. $1 namespace, $2 job.
 SELECT standing FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR SHARE
 
+-- name: run_job_share
+-- Lock the job of a run against pauses until this transaction ends. $1 run, $2 namespace.
+SELECT FROM tickwise.jobs WHERE job_id = (SELECT job_id FROM tickwise.runs WHERE run_id = $1 AND namespace = $2) FOR SHARE
+
 -- name: run_postpone
 -- Move an unstarted free run that waits for no other one to another due time; the runs before it are looked at anew then, and it asks for
--- another slot under its rate. -- $1 run, $2 namespace, $3 due. Returns its job; no row if there is no such run.
+-- another slot under its rate. One of the schedule of a paused job waits for the end of the pause. $1 run, $2 namespace, $3 due. The caller
+-- has locked its job. Returns the job; no row if there is no such run.
 UPDATE tickwise.runs r
 SET due = to_timestamp($3::float8), nominal = nullif(coalesce(nominal, due), to_timestamp($3)),
-    ready = greatest((SELECT tickwise.now()), to_timestamp($3)), overlap = abs(overlap),
+    ready = greatest((SELECT tickwise.now()), to_timestamp($3), (
+      SELECT coalesce(j.pause_until, 'infinity') FROM tickwise.jobs j
+      WHERE j.job_id = r.job_id AND r.trigger = {Trigger.SCHEDULE} AND j.standing = {JobStanding.PAUSED}
+        AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now())))),
+    overlap = abs(overlap),
     slot = NULL, rate_key = NULL, limit_key = NULL, place = NULL
 WHERE run_id = $1 AND namespace = $2 AND state = {RunState.QUEUED} AND NOT blocked
   AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)

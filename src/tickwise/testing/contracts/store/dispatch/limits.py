@@ -103,6 +103,7 @@ class LimitsContract(CrowdContract):
         await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         assert await self.finish(store, executor, outcome(first, end, retry_at=first.now + HOUR)) == []
         assert await self.goes_on(store, second.run_id)
+        assert (await self.run_row(store, second.run_id)).limit_key is None
         [again] = await self.claim_freed(store, executor)
         assert (again.run_id, again.attempt) == (second.run_id, 1)
         assert await self.starts(store, executor, again, gate=limit(1)) == [True]

@@ -326,6 +326,39 @@ class RunRequestsContract(StoreContract):
         await self.shift(store, HOUR + 1.0)
         assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
 
+    async def test_a_run_that_is_postponed_in_a_pause_waits_for_its_end(self, store: Store, make: Factory) -> None:
+        """The pause came between the look of the caller and the request: it holds, and its end lets the run go."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
+        await store.jobs.move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        assert await store.runs.move(RunPostpone("default", run, make.now + 2 * HOUR)) is RunState.QUEUED
+        row = await self.run_row(store, run)
+        assert (row.ready_at, microseconds(row.due_at)) == (None, microseconds(make.now + 2 * HOUR))
+        assert list(await self.claim(store, executor, ahead_seconds=9 * HOUR)) == []
+        until = make.now + 3 * HOUR
+        await store.jobs.move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
+        assert await store.runs.move(RunPostpone("default", run, make.now + HOUR)) is RunState.QUEUED
+        assert microseconds((await self.run_row(store, run)).ready_at) == microseconds(until)
+        plan = make.plan(make.now + 5 * HOUR)
+        await store.jobs.move(make.move(job_id, JobAction.RESUME, plan, postponed_after_seconds=0.0))
+        assert [each.run_id for each in await self.claim(store, executor, ahead_seconds=2 * HOUR)] == [run]
+
+    async def test_a_pause_that_is_prolonged_asks_back_what_was_claimed_for_its_end(
+        self, store: Store, make: Factory
+    ) -> None:
+        """The time of the run itself has passed. It would begin with the end that the pause had."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
+        until = make.now + 2 * HOUR
+        await store.jobs.move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
+        await self.shift(store, 2 * HOUR - 5.0)
+        [claimed] = await self.claim(store, executor, ahead_seconds=10.0)
+        assert microseconds(claimed.ready) == microseconds(until)
+        await store.jobs.move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.RETURN)]
+        assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED, started=0.0)) == []
+        assert (await self.run_row(store, run)).ready_at is None
+
     async def test_a_pause_does_not_bring_back_what_somebody_skipped(self, store: Store, make: Factory) -> None:
         """The holder of a postponed run was asked to give it up for good, and has not heard it yet."""
         job_id, run = await self.postponed(store, make)
