@@ -229,6 +229,11 @@ class PeopleSteps(StandstillScene):
         assert await self.each(lambda store: store.runs.add("default", job.job_id, [new])) is True
         self.runs[new.run_id] = WalkedRun(new.run_id, job, new.trigger == Trigger.SCHEDULE)
 
+    def some_job(self) -> WalkedJob | None:
+        """A job: mostly one of which executors hold a run, for that is where calls meet."""
+        concerned = {run.job.job_id: run.job for run in self.held(begun=False) if run.job in self.jobs}
+        return self.one_of(concerned.values() if concerned and self.draw(4) else self.jobs)
+
     async def hold(self) -> None:
         """A queue stands still: until it is resumed, for some time, or from some time on."""
         queue = self.queues[self.draw(2)]
@@ -248,7 +253,7 @@ class PeopleSteps(StandstillScene):
 
     async def pause(self) -> None:
         """A job pauses, or its pause gets another end."""
-        if (job := self.one_of(self.jobs)) is not None:
+        if (job := self.some_job()) is not None:
             until = self.minutes(3, 25) if self.draw(3) == 0 else None
             self.note(str(job.job_id)[-6:], until)
             move = self.make.move(
@@ -261,7 +266,7 @@ class PeopleSteps(StandstillScene):
 
     async def resume(self) -> None:
         """A job goes on, by a plan that has some of its runs."""
-        if (job := self.one_of(self.jobs)) is not None:
+        if (job := self.some_job()) is not None:
             was_paused = job.is_paused(self.now)
             plan, left_out = await self.new_plan(job)
             self.note(str(job.job_id)[-6:], "paused" if was_paused else "not paused", len(plan.keep_dues))
@@ -274,7 +279,7 @@ class PeopleSteps(StandstillScene):
 
     async def plan(self) -> None:
         """A job gets another schedule, which has some of its runs."""
-        if (job := self.one_of(self.jobs)) is not None:
+        if (job := self.some_job()) is not None:
             plan, left_out = await self.new_plan(job)
             self.note(str(job.job_id)[-6:], len(plan.keep_dues))
             await self.change(job, replan=plan, postponed_after_seconds=POSTPONED_AFTER)
@@ -282,7 +287,7 @@ class PeopleSteps(StandstillScene):
 
     async def change_queue(self) -> None:
         """A job's runs go to the other queue."""
-        if (job := self.one_of(self.jobs)) is not None:
+        if (job := self.some_job()) is not None:
             [queue] = [each for each in self.queues if each != job.queue]
             self.note(str(job.job_id)[-6:], queue)
             await self.change(job, lane=Lane(queue))
@@ -296,11 +301,12 @@ class PeopleSteps(StandstillScene):
 
     async def new_plan(self, job: WalkedJob) -> tuple[Replan, list[WalkedRun]]:
         """A plan, and the runs that it leaves out."""
+        most_are_kept = self.draw(2)
         kept: list[float] = []
         left_out: list[WalkedRun] = []
         for run in self.runs.values():
             if run.job is job and run.by_schedule and (row := await self.found(run.run_id)) is not None:
-                if self.draw(2):
+                if bool(self.draw(8)) is bool(most_are_kept):
                     kept.append(row.nominal_at)
                 else:
                     left_out.append(run)
@@ -329,7 +335,9 @@ class PeopleSteps(StandstillScene):
 
     async def snooze(self) -> None:
         """A person wants a run later. A caller asks this of a job that is not paused; a pause may come first."""
-        if (run := self.one_of(self.runs.values())) is not None and run.by_schedule:
+        held_back = [run for run in self.runs.values() if run.job.is_paused(self.now)]
+        run = self.one_of(held_back if held_back and self.draw(2) else self.runs.values())
+        if run is not None and run.by_schedule:
             due = self.minutes(8, 30)
             self.note(str(run.run_id)[:13], f"{(due - self.now) / MINUTE:+.0f}")
             await self.of_person(RunPostpone("default", run.run_id, due))
@@ -348,7 +356,7 @@ class PeopleSteps(StandstillScene):
 
     async def cancel_job(self) -> None:
         """A job ends; another one comes in its place."""
-        if self.draw(4) or (job := self.one_of(self.jobs)) is None:
+        if self.draw(4) or (job := self.some_job()) is None:
             return
         self.note(str(job.job_id)[-6:])
         for store in self.stores:
