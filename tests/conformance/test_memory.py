@@ -31,7 +31,6 @@ from tickwise.testing.contracts.store.dispatch.rates import RatesContract
 from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
-from tickwise.testing.contracts.store.dispatch.standstill_walks import StandstillWalksContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
@@ -62,6 +61,7 @@ from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
+from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
 
 class Backend:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.local_up import ROOT, Local, local_up
+from tests.support.local_up import ROOT, Local, call_command, environment, local_up
+from tickwise.cli.commands import configuration
+from tickwise.cli.connection import read_local
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
@@ -189,6 +191,9 @@ def test_the_life_of_a_recurring_job(local: Local) -> None:
 
     assert "is paused" in local.tickwise("jobs", "pause", "a life", "--reason", "a test", "--until", "2d").out
     assert ["a life"] == [job["name"] for job in local.tickwise("jobs", "list", "--status", "paused", "--json").json]
+    pause = r"by \S+, since .+, until .+: a test"
+    assert re.search(rf"^paused +{pause}$", local.tickwise("jobs", "show", "a life").out, re.MULTILINE)
+    assert re.search(rf"The job is paused {pause}", local.tickwise("jobs", "explain", "a life").out)
     assert "goes on" in local.tickwise("jobs", "resume", "a life").out
     ran = local.tickwise("jobs", "run-now", "a life", "--follow")
     assert (0, "hi\n") == (ran.code, ran.out)
@@ -409,10 +414,45 @@ def _on_a_terminal(local: Local, **environ: str) -> str:
 def test_config_shows_what_is_in_force_and_masks_secrets(local: Local) -> None:
     """With the place that each came from."""
     secret = "a-secret-that-nobody-may-see-0123456789"
-    ran = local.tickwise_with("config", "--set", TICKWISE_BOOTSTRAP_KEY=secret, TICKWISE_PORT="9000")
+    ran = local.tickwise_with("config", "--set", "--here", TICKWISE_BOOTSTRAP_KEY=secret, TICKWISE_PORT="9000")
     assert 0 == ran.code
     assert re.search(r"^port +9000 +TICKWISE_PORT", ran.out, re.MULTILINE)
     assert secret not in ran.out
+    assert "the settings of this shell" in ran.err
+
+
+def test_config_shows_the_settings_of_the_server_that_runs(local: Local) -> None:
+    """Not those of the shell that asks, and it says whose they are."""
+    told = {each["name"]: each for each in local.tickwise_with("config", "--json", TICKWISE_PORT="9000").json}
+    assert ("0", "--port") == (told["port"]["value"], told["port"]["origin"])
+    assert told["port"]["meaning"]
+    assert f"(process {local.pid}) started" in local.tickwise("config").err
+
+
+def test_config_says_that_no_server_runs(tmp_path: Path) -> None:
+    """Also if one was killed and has left its file behind."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (tmp_path / "client.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": ended.pid, "settings": []}))
+    ran = call_command(["config", "--set", "--data-dir", tmp_path], environment())
+    assert (0, True) == (ran.code, f"no server runs in {tmp_path}" in ran.err)
+    assert "data_dir" in ran.out
+
+
+def test_config_says_that_an_older_server_told_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of the shell are shown as what they are."""
+    (tmp_path / "client.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": 1}))
+    monkeypatch.setattr(configuration, "running_up", read_local)
+    ran = call_command(["config", "--data-dir", tmp_path], environment())
+    assert (0, True) == (ran.code, "has not written its own" in ran.err)
+
+
+def test_a_job_without_a_schedule_runs_now_and_says_so(local: Local) -> None:
+    """On stderr, with the options that give one. Not to a person who said so, or who watches it."""
+    note = "No schedule is given, so it runs now, once. Give one with --cron, --every or --at."
+    assert note in local.tickwise("run", "--shell", "true").err
+    for options in (["--now"], ["--wait"], ["--in", "1h"]):
+        assert note not in local.tickwise("run", "--shell", "true", *options).err
 
 
 def test_a_misspelt_setting_is_refused_before_anything_starts(local: Local) -> None:

@@ -284,6 +284,21 @@ def test_the_next_run_is_skipped_and_the_one_after_is_not(local: Local) -> None:
     assert job["next_run_at"] == found[0]["nominal_time"]
 
 
+def test_a_time_line_that_is_cut_says_how_to_see_the_rest(local: Local) -> None:
+    """On stderr: which option shows more, and the time to go on from. What is shown whole says nothing."""
+    _job(local, "often", "--cron", "0 * * * *")
+    options = ("jobs", "occurrences", "often", "--from", "2030-01-01T00:00Z", "--to", "2030-01-01T09:30Z")
+    cut = local.tickwise(*options, "--limit", "4", "--json")
+    assert 4 == len(cut.json)
+    said = re.search(r"There are more than these 4. --limit shows more, --from (\S+) the rest.", cut.err)
+    assert said
+    rest = local.tickwise(*options[:4], said[1], *options[5:], "--json").json
+    whole = local.tickwise(*options, "--limit", "10", "--json")
+    assert (10, "") == (len(whole.json), whole.err)
+    names = [each["nominal_time"] for each in [*cut.json, *rest]]
+    assert sorted(set(names)) == [each["nominal_time"] for each in whole.json]
+
+
 def test_the_next_run_is_moved_and_the_one_after_is_not(local: Local) -> None:
     """It keeps its nominal time; an earlier time is refused with the option that said it."""
     job = _job(local, "snoozed", "--cron", "0 3 1 1 *")

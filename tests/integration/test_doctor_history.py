@@ -59,6 +59,10 @@ async def test_the_records_of_the_product_are_valid(database: Database) -> None:
     expected = {"runs": PLAIN + 4, "ended": PLAIN + 3, "attempts": 4, "one_time_jobs_over": PLAIN + 3, "executors": 2}
     assert expected == ran.json["counts"]
     assert ran.json["unseen"]
+    told = database.doctor("--to", "2099-01-01").out
+    lines = [f"{PLAIN + 4}  runs with a nominal time in the period", f"{PLAIN + 3}  of these runs have ended"]
+    assert lines == [line.strip() for line in told.splitlines() if "runs with" in line or "of these" in line]
+    assert "4  attempts of the ended runs that had more than one" in told
 
 
 async def test_a_run_that_is_gone_is_found(database: Database) -> None:

@@ -21,7 +21,9 @@ Tickwise runs without any. Each setting is read from these places, in this order
 
 A list is `["a", "b"]` in a file and `a,b` in the environment. A key that is not below is refused, with the file and
 the nearest right name; so is a variable that looks like a slip of one. `tickwise config` shows all values
-with their sources, and masks secrets. Keep secrets in `{FILES[1]}`, readable by the service alone.
+with their sources, and masks secrets: those of the `tickwise up` that runs in the data folder; without one, or with
+`--here`, those of a process that is started from this shell. Keep secrets in `{FILES[1]}`, readable by the service
+alone.
 
 The context of a task (`TICKWISE_RUN_ID` and so on) and the client's `TICKWISE_URL` and `TICKWISE_API_KEY` share the
 prefix and are no settings.

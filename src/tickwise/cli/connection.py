@@ -34,6 +34,8 @@ class Local:
     written_at: float
     """The time of writing, by the file system's clock."""
     database_url: str | None
+    settings: tuple[tuple[str, str, str], ...] | None = None
+    """Name, value and origin of each, secrets masked; None: a release that wrote none."""
 
 
 class ServerTarget(NamedTuple):
@@ -73,8 +75,16 @@ def read_local(data_dir: Path) -> Local | None:
     pid, database_url = value.get("pid"), value.get("database_url")
     return Local(
         value["url"], value.get("key"), pid if isinstance(pid, int) else 0, written_at,
-        database_url if isinstance(database_url, str) else None,
+        database_url if isinstance(database_url, str) else None, _settings(value.get("settings")),
     )  # fmt: skip
+
+
+def _settings(told: Any) -> tuple[tuple[str, str, str], ...] | None:
+    """The settings of a record; None if these are not what an `up` writes."""
+    try:
+        return tuple((str(name), str(value), str(origin)) for name, value, origin in told)
+    except (TypeError, ValueError):
+        return None
 
 
 def _holder(data_dir: Path) -> int | None:

@@ -144,10 +144,12 @@ def banner(address: str, admitted: Admitted) -> None:
 
 
 @contextlib.contextmanager
-def client_file(data_dir: Path, url: str, key: str, database_url: str) -> Iterator[None]:
-    """The file in which the command line finds the server, and `doctor` the database; removed at an orderly end."""
-    file = data_dir / "client.json"
-    facts = {"url": url, "key": key, "pid": os.getpid(), "database_url": database_url}
+def client_file(settings: Settings, url: str, key: str, database_url: str) -> Iterator[None]:
+    """The file in which the command line finds the server and its settings, and `doctor` the database; removed at an
+    orderly end."""
+    file = settings.data_dir / "client.json"
+    told = [(each.name, each.value, each.origin) for each in settings.describe()]
+    facts = {"url": url, "key": key, "pid": os.getpid(), "database_url": database_url, "settings": told}
     write_private(file, json.dumps(facts) + "\n")
     try:
         yield

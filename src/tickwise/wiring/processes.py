@@ -170,7 +170,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         for role in roles:
             await stack.enter_async_context(running(runtime, role))
         await stack.enter_async_context(api_port(runtime, control, sock))
-        stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
+        stack.enter_context(client_file(settings, address_of(sock), key, url))
         banner(address_of(sock), admitted)
         health.at_work(runtime, check_of(runtime, blobs=True))
         await stack.enter_async_context(membership(runtime, roles, health.url, api=settings.api_serve))

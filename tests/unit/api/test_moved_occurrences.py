@@ -371,7 +371,7 @@ async def test_a_preview_shows_a_pause_and_a_cancel(here: World) -> None:
     """What falls into the pause is skipped, with who and why; of a cancelled job nothing runs."""
     job_id = await create(here, cron="0 * * * *")
     await post(here, f"/jobs/{job_id}/pause", until="2027-01-15T10:30:00Z", reason="release")
-    said = "the job was paused by admin until 2027-01-15T10:30:00Z: release"
+    said = "the job is paused by admin, since 2027-01-15T08:00:00Z, until 2027-01-15T10:30:00Z: release"
     fires = (await get(here, f"/jobs/{job_id}/preview?count=3"))["fires"]
     assert [("skip", said), ("skip", said), ("fire", None)] == [(each["decision"], each.get("note")) for each in fires]
     assert (await here.client.delete(f"{API}/jobs/{job_id}")).is_success

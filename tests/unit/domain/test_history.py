@@ -577,6 +577,7 @@ def test_a_text_of_many_findings_is_bounded_and_says_how_many_there_are() -> Non
     lines = [line for line in verdict.as_text().splitlines() if line.startswith("  lost: ")]
     assert 20 == len(lines)
     assert f"… and {verdict.counts['lost'] - 20} more of lost" in verdict.as_text()
+    assert f"{verdict.counts['lost']}  findings of the kind lost" in verdict.as_text()
 
 
 @given(st.sampled_from(SEEDS), st.randoms(use_true_random=False))

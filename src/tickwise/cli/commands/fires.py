@@ -96,7 +96,11 @@ def occurrences(session: Session, job: str, *, start: str | None, end: str | Non
     pages = session.client.pages(
         f"/jobs/{resolve(session, job)}/occurrences", {**query, "limit": min(limit, MAX_COUNTED)}
     )
-    found = list(islice((each for page in pages for each in page), limit))
+    found = list(islice((each for page in pages for each in page), limit + 1))
+    if len(found) > limit:
+        found.pop()
+        last = found[-1]["until"] or found[-1]["nominal_time"]
+        session.note(f"There are more than these {limit}. --limit shows more, --from {last} the rest.")
     if session.as_json:
         session.show_json(found)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,6 +16,7 @@ from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
 from tickwise.domain.job_fields import JOB_FIELDS
+from tickwise.domain.pauses import pause_in_words
 
 _NOT_TO_EDIT = frozenset(
     {
@@ -28,6 +29,7 @@ _OF_SCHEDULE = frozenset({"schedule_type", "schedule_time", "cron_expression", "
 """Each of these fields makes a new schedule …"""
 _WITH_SCHEDULE = ("timezone", "start_at", "end_at", "max_runs", "dst")
 """… which has none of these unless they are sent with it."""
+PAUSE_TIMES: Final = ("paused_at", "pause_until")
 _SHOWN_OF_MANY = 20
 
 
@@ -181,6 +183,11 @@ def _fields(session: Session, job: dict[str, Any]) -> dict[str, Any]:
     fields["task"] = _task_line(job.get("task") or {})
     shown = {"job_id", "name", "status", "schedule_type", "cron_expression", "interval_seconds", "next_run_at", "task",
              "schedule_time", "warnings"}  # fmt: skip
+    if job["status"] == "PAUSED":
+        begin, end = (session.time(job[name], seen_at=seen_at) if job.get(name) else None for name in PAUSE_TIMES)
+        words = pause_in_words(by=job.get("paused_by"), since=begin, until=end, reason=job.get("pause_reason"))
+        fields["paused"] = words.removeprefix("paused ")
+        shown |= {*PAUSE_TIMES, "paused_by", "pause_reason"}
     for name, value in job.items():
         if name in shown or not _says_something(value):
             continue

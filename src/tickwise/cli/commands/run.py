@@ -75,6 +75,8 @@ def run(session: Session, /, **options: Any) -> int:
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     # Without a schedule, now: what a person who types `run` expects.
+    if not when.given() and not (options["follow"] or options["wait"]):
+        session.note("No schedule is given, so it runs now, once. Give one with --cron, --every or --at.")
     body = _body(session, what, work.When(now=True, timezone=when.timezone) if not when.given() else when, options)
     if options["job_key"] is not None:
         return _keep(session, body, options)

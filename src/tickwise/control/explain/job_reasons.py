@@ -16,6 +16,7 @@ from tickwise.control.explain.explanations import (
     sentence,
 )
 from tickwise.control.explain.standing import EXACT_SECONDS, Standing
+from tickwise.control.jobs.replans import pause_words
 from tickwise.control.schedules.occurrences import (
     Occurrence,
 )
@@ -24,6 +25,7 @@ from tickwise.control.times import written
 from tickwise.domain import schedule as schedules
 from tickwise.domain.decision import Hold
 from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.pauses import FUSE
 
 MAX_PASSED_OVER: Final = 1_000
 """Occurrences to come that are skipped, in search of one that is not."""
@@ -31,18 +33,15 @@ MAX_PASSED_OVER: Final = 1_000
 
 def paused(standing: Standing) -> Explanation:
     row = standing.row
-    fuse = row.paused_by == "fuse"
-    words = "the job is paused by " + ("its fuse" if fuse else row.paused_by or "somebody")
-    words += f", since {standing.said(row.paused_at)}" if row.paused_at is not None else ""
-    words += f", until {standing.said(row.pause_until)}" if row.pause_until is not None else ", until it is resumed"
-    words += f": {row.pause_reason}" if row.pause_reason else ""
+    words = f"the job is {pause_words(row, standing.said)}"
     data = {
         "paused_by": row.paused_by,
         "paused_time": None if row.paused_at is None else written(row.paused_at),
         "paused_until": None if row.pause_until is None else written(row.pause_until),
         "reason": row.pause_reason,
     }
-    return Explanation(code=Because.PAUSED_FUSE if fuse else Because.PAUSED, sentence=sentence(words), data=data)
+    code = Because.PAUSED_FUSE if row.paused_by == FUSE else Because.PAUSED
+    return Explanation(code=code, sentence=sentence(words), data=data)
 
 
 def held_back(standing: Standing, each: Occurrence, until: float) -> Explanation:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tickwise.control.explain.explanations import Because, Cause, Followed, RunFacts
 from tickwise.control.jobs.policies import key_in_words
+from tickwise.control.jobs.replans import pause_words
 from tickwise.control.times import written
 from tickwise.domain.excerpts import main_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -86,10 +87,8 @@ def is_paused(facts: RunFacts) -> bool:
 def _for_resume(facts: RunFacts) -> Waits:
     job = facts.job
     until = None if job is None else job.pause_until
-    end = "until it is resumed" if until is None else f"until {facts.said(until)}"
-    by = "" if job is None or not job.paused_by else f" by {job.paused_by}"
-    why = "" if job is None or not job.pause_reason else f" ({job.pause_reason})"
-    words = f"waits: its job is paused{by}{why}, {end}; then it runs, and not before {facts.said(facts.run.due_at)}"
+    paused = "paused" if job is None else pause_words(job, facts.said)
+    words = f"waits: its job is {paused}; then it runs, and not before {facts.said(facts.run.due_at)}"
     data = {
         "paused_by": None if job is None else job.paused_by,
         "paused_until": None if until is None else written(until),

@@ -9,7 +9,7 @@ reason; a paused job stays paused at each change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, SkipReason, T
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
+from tickwise.domain.pauses import pause_in_words
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.store import JobAction, JobMove, JobRow, NewRun, NewSkip, Replan
 
@@ -159,10 +160,15 @@ def was_paused(row: JobRow) -> str:
 
 
 def paused_note(row: JobRow) -> str:
-    """The note on a pause that goes on, with its end."""
-    until = "" if row.pause_until is None or row.pause_until == NEVER else f" until {written(row.pause_until)}"
-    who = f" by {row.paused_by}" if row.paused_by else ""
-    return f"{PAUSED_SENTENCE}{who}{until}" + (f": {row.pause_reason}" if row.pause_reason else "")
+    """The note on a pause that goes on, with its begin and end."""
+    return f"the job is {pause_words(row, written)}"
+
+
+def pause_words(row: JobRow, said: Callable[[float], str]) -> str:
+    """A pause that goes on, with its instants as they are `said`."""
+    until = None if row.pause_until is None or row.pause_until == NEVER else said(row.pause_until)
+    since = None if row.paused_at is None else said(row.paused_at)
+    return pause_in_words(by=row.paused_by, since=since, until=until, reason=row.pause_reason)
 
 
 def _nominal(schedule: Schedule, timer: TimerState) -> float:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -78,6 +79,30 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
+COUNTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "runs": "runs with a nominal time in the period",
+        "ended": "of these runs have ended",
+        "attempts": "attempts of the ended runs that had more than one, or were lost with an executor: each is checked",
+        "one_time_jobs_over": "one-time jobs that are over: each must have a run",
+        "executors": "executors that were active in the period",
+        "operations": "requests of clients",
+        "changes": "changes of runs in the journal",
+        "executions": "executions that tasks have told of",
+        "faults": "faults that were made on purpose",
+        "stale_refused": "late results that the store refused",
+    }
+)
+"""The meaning of a count, after its number. Of any other its name says it."""
+
+
+def counted(name: str) -> str:
+    """The words for what was counted under this name."""
+    if name in [str(kind) for kind in FindingKind]:
+        return f"findings of the kind {name}"
+    return COUNTED.get(name, name.replace("_", " "))
+
+
 class HistoryFinding(NamedTuple):
     """One thing that is wrong."""
 
@@ -143,6 +168,6 @@ class HistoryVerdict:
             if shown[found.kind] <= MAX_SHOWN:
                 lines.append(f"  {found.kind}: {found.text}")
         lines += [f"  … and {n - MAX_SHOWN} more of {kind}" for kind, n in shown.items() if n > MAX_SHOWN]
-        lines.append("  " + ", ".join(f"{name} {number}" for name, number in self.counts.items()))
+        lines += ["  counted:", *(f"    {number:>7}  {counted(name)}" for name, number in self.counts.items())]
         lines += [f"  not seen: {text}" for text in self.unseen]
         return "\n".join(lines)

@@ -130,7 +130,7 @@ class RequestTableContract(TableContract):
         """By what the holder is told, what the run shows, and what happens to the run when it comes back."""
         scene = await MeetingScene.made(self, store, make)
         for place in range(PLACES):
-            for begins in Begins:
+            for begins in (Begins.FIRST, Begins.BETWEEN):
                 if begins.value == place:
                     await scene.begin(begins)
             if place:

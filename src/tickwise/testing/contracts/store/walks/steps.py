@@ -25,7 +25,7 @@ from tickwise.ports.store import (
 )
 from tickwise.testing import factories
 from tickwise.testing.contracts.base import began
-from tickwise.testing.contracts.store.dispatch.standstill_scene import (
+from tickwise.testing.contracts.store.walks.scene import (
     MINUTE,
     LostClaim,
     StandstillScene,

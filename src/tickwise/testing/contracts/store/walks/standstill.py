@@ -16,8 +16,8 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import ClaimRequest, Gate, JobAction, RunRow, Store
 from tickwise.testing.contracts.base import StoreContract
-from tickwise.testing.contracts.store.dispatch.standstill_scene import WalkedJob
-from tickwise.testing.contracts.store.dispatch.standstill_steps import FAR, POSTPONED_AFTER, ExecutorSteps, PeopleSteps
+from tickwise.testing.contracts.store.walks.scene import WalkedJob
+from tickwise.testing.contracts.store.walks.steps import FAR, POSTPONED_AFTER, ExecutorSteps, PeopleSteps
 from tickwise.testing.factories import Factory
 
 STEPS: Final = 120
@@ -114,7 +114,7 @@ class StandstillWalk(ExecutorSteps, PeopleSteps):
 
 
 class StandstillWalksContract(StoreContract):
-    """Whatever meets: what stands still does so, nothing is lost, and all stores show the same."""
+    """Queues on hold and paused jobs stand still, no run is lost, and all stores show the same."""
 
     seeds: ClassVar[Sequence[int]] = range(3)
 
