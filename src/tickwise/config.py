@@ -34,7 +34,8 @@ RESERVED: Final = frozenset(
     PREFIX + name
     for name in (
         "JOB_ID", "RUN_ID", "ATTEMPT", "NOMINAL_TIME", "DUE_TIME", "IDEMPOTENCY_KEY", "FENCING_TOKEN", "NAMESPACE",
-        "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "DEBUG", "CONFIG_LOCATION", "SHARED_DATA",
+        "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "CA_FILE", "DEBUG", "CONFIG_LOCATION",
+        "SHARED_DATA",
     )
 )  # fmt: skip
 RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
@@ -144,6 +145,29 @@ class Settings:
         "too.)",
         least=0,
         most=65_535,
+    )
+    tls_cert_file: Path | None = _setting(
+        None,
+        "The certificate of the API's port, PEM, with those of its issuers behind it. Read again within seconds when "
+        "it or its key is replaced. Unset: the port speaks plain HTTP (`docs/how-to/tls.md`).",
+    )
+    tls_key_file: Path | None = _setting(
+        None,
+        "The private key of `tls_cert_file`, PEM without a password. Only its owner may read it, or, of a file of "
+        "root, its group.",
+    )
+    tls_version_least: str = _setting("1.2", "The oldest version of TLS that is spoken.", choices=("1.2", "1.3"))
+    tls_ports: tuple[str, ...] = _setting(
+        ("api",),
+        "The ports that speak TLS once there is a certificate: `api`, `health`. Nothing secret is on the health port, "
+        "and probes are simpler without.",
+        choices=("api", "health"),
+    )
+    tls_ends_at: str = _setting(
+        "here",
+        "Where TLS ends. `here`: in this process; an API without a certificate warns where other machines can reach "
+        "it. `proxy`: at a proxy in front, and the way from there is private.",
+        choices=("here", "proxy"),
     )
     api_serve: tuple[str, ...] = _setting(
         ("jobs", "search", "users", "auth"),
@@ -639,6 +663,14 @@ def _check_alone(facts: SettingFacts, value: Any) -> None:
 
 def _check_together(settings: Settings) -> None:
     """Rules over two settings. Each line: the rule, the two settings, the reason."""
+    if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
+        there, missing = (
+            ("tls_cert_file", "tls_key_file") if settings.tls_cert_file else ("tls_key_file", "tls_cert_file")
+        )
+        raise Misconfigured(
+            f"{there} is set ({settings.origins.get(there, 'default')}), and TLS needs the two files of a pair: set "
+            f"{SETTINGS[missing].variable} too, or neither."
+        )
     for name, through in (("ingest", "buffered"), ("results", "broker")):
         if getattr(settings, name) == through and settings.broker_url is None:
             raise Misconfigured(

@@ -30,6 +30,7 @@ POINTS: Final = {
     8: "stored scripts and calendars",
     9: "deployments and messages",
     10: "people, roles and tokens",
+    11: "what travels between machines",
 }
 """The headings of the table."""
 

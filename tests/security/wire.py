@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self, cast
 
 from tests.support.app import ADMIN_KEY, World, world
+from tests.support.certificates import NAME, trust
 from tickwise.api.connections import ConnectionLimits
 from tickwise.api.role_health import create_health_app
+from tickwise.wiring.certificates import Certificates
 from tickwise.wiring.listening import listen
 from tickwise.wiring.serving import serving
 
@@ -50,6 +53,10 @@ class Wire:
         """Read nothing from now on."""
         cast("asyncio.ReadTransport", self._writer.transport).pause_reading()
 
+    def abort(self) -> None:
+        """Go away without a word."""
+        self._writer.transport.abort()
+
     async def answer(self, *, head: bool = False) -> Answer:
         """The next answer. Raises `EOFError` if the connection ends before one."""
         text = await self._reader.readuntil(b"\r\n\r\n")
@@ -82,6 +89,8 @@ class Port:
     world: World | None
     host: str
     port: int
+    tls: ssl.SSLContext | None = None
+    """What a client of this port trusts, if it speaks TLS."""
 
     @property
     def here(self) -> World:
@@ -91,17 +100,26 @@ class Port:
 
     async def open(self) -> Wire:
         """A connection to it."""
+        name = None if self.tls is None else NAME
+        return Wire(*await asyncio.open_connection(self.host, self.port, ssl=self.tls, server_hostname=name))
+
+    async def open_raw(self) -> Wire:
+        """A connection to it without TLS, whatever it speaks."""
         return Wire(*await asyncio.open_connection(self.host, self.port))
 
 
 @asynccontextmanager
-async def port(limits: ConnectionLimits | None = None, **options: Any) -> AsyncIterator[Port]:
+async def port(
+    limits: ConnectionLimits | None = None, *, certificates: Certificates | None = None, **options: Any
+) -> AsyncIterator[Port]:
     """An API over a memory store on a free port of loopback."""
+    context = None if certificates is None else certificates.context
+    trusting = None if certificates is None else trust(certificates.certificate)
     async with world(**options) as here:
         with closing(listen("127.0.0.1", 0)) as sock:
             host, number = sock.getsockname()
-            async with serving(here.app, [sock], limits):
-                yield Port(here, host, number)
+            async with serving(here.app, [sock], limits, tls=context):
+                yield Port(here, host, number, trusting)
 
 
 @asynccontextmanager

@@ -50,14 +50,23 @@ MEANINGS = {
     "again, and says `loop_recovered` when it goes on.",
     "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
+    "certificate_ends": "The certificate of the ports (`file`, for `name`) ends in so many `days`, and should have "
+    "been renewed by now. Logged once a day. Renew it: its files are read again by themselves.",
+    "certificate_replaced": "The files of the certificate have changed, and new connections get the new one, which "
+    "ends at `ends_at` (Unix seconds).",
+    "certificate_unusable": "The files of the certificate have changed and cannot be served (`reason`); the one before "
+    "stays. They are tried again when they change again.",
     "channels_deleted": "Topics of Tickwise are gone from Kafka. They are made again; their messages are found in the "
     "store, or sent again.",
+    "clear_text": "The API can be reached from other machines without TLS: keys and passwords can be read on their "
+    "way. `advice` says what to set.",
     "claim_given_back": "The answer to a claim was lost, or the database carried the claim out after its executor had "
     "abandoned it. The claimed runs (`count`) went back unstarted.",
     "connection_failed": "A connection could not be read for a reason that was not foreseen; its request is answered "
     "with 400. Report it, with the trace.",
     "connections_refused": "Connections refused in the last second, before any route was found: each of `codes` "
-    "(error codes; `answer_unread`: cut off because the client read nothing of its answer) and its count.",
+    "(error codes; `answer_unread`: cut off because the client read nothing of its answer; `tls_handshake_failed`) and "
+    "its count.",
     "database_back": "The embedded PostgreSQL runs again.",
     "database_died": "The embedded PostgreSQL ended by itself; it is started again. Work goes on when it is back.",
     "database_lost": "The embedded PostgreSQL cannot be started again; `tickwise up` ends.",

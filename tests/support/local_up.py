@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tickwise.cli.main import main
-from tickwise.sdk.client import Client
+from tickwise.sdk.client import Client, ServerTrust
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_READY_SECONDS = 60.0
@@ -127,7 +127,8 @@ def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, env: dict[str
         except (OSError, ValueError):
             found = {}
         if found.get("pid") == process.pid:
-            with Client(found["url"], found["key"]) as client:
+            trust = ServerTrust(found["ca_file"], found["server_name"])
+            with Client(found["url"], found["key"], trust=trust) as client:
                 if client.ready():
                     return Local(data_dir, found["url"], found["key"], process.pid, env)
         time.sleep(0.05)  # noqa: TID251 - between two looks at another process, as `eventually` does for coroutines

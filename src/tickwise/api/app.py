@@ -55,6 +55,7 @@ from tickwise.api.problems import (
     RateLimited,
     problem_of,
 )
+from tickwise.api.protection import PROTECTION
 from tickwise.api.reading import (
     LARGE_BYTES,
     ClientGone,
@@ -95,13 +96,6 @@ NOBODY: Final = Principal("nobody", "", frozenset())
 """The principal of open routes."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
-_PROTECTION: Final[Headers] = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"referrer-policy", b"no-referrer"),
-]
-"""Of every answer: a browser takes none for a page, runs nothing in it, and passes its address to nobody
-(OWASP REST Security Cheat Sheet)."""
 _JSON_HEADER: Final = (b"content-type", b"application/json")
 
 logger = structlog.get_logger("tickwise.api")
@@ -431,7 +425,7 @@ async def _send(send: Send, answer: Reply, exchange: Exchange, *, head: bool) ->
                 (b"x-request-id", exchange.request_id.encode()),
                 *exchange.paced,
                 *answer.headers,
-                *_PROTECTION,
+                *PROTECTION,
             ],
         }
     )
@@ -538,7 +532,7 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
 def _response(answer: Reply, *, head: bool) -> Response:
     response = Response(answer.body, answer.status)
     media = [] if answer.status == 304 else [(b"content-type", answer.media)]
-    response.raw_headers += [*media, *answer.headers, *_PROTECTION]
+    response.raw_headers += [*media, *answer.headers, *PROTECTION]
     if head:
         response.body = b""  # its length stays in the headers
     return response

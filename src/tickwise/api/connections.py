@@ -19,10 +19,11 @@ never read as another one. (docs/decisions/0023)
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
 import structlog
@@ -44,7 +45,9 @@ from tickwise.api.problems import (
     TooManyWaiting,
     problem_of,
 )
+from tickwise.api.protection import HSTS, PROTECTION
 from tickwise.api.reading import ClientGone
+from tickwise.api.tls_stream import TlsStream
 from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.identity import FoundKey
@@ -60,6 +63,9 @@ LINGER_SECONDS: Final = 5.0
 """After a last answer: how long bytes are thrown away, because closing at once could destroy that answer on its way."""
 STALL_SECONDS: Final = 30.0
 """The longest time that a client may read nothing of an answer that waits for it."""
+
+HANDSHAKE_FAILED: Final = "tls_handshake_failed"
+"""In the log of refusals, beside the codes of problems."""
 
 ONCE: Final = (b"host", b"authorization", b"content-type", b"idempotency-key", b"transfer-encoding")
 """Headers that a proxy and we must not choose from differently."""
@@ -87,9 +93,16 @@ class ConnectionLimits:
 class Connections:
     """All connections of one server. Call `look` once a second."""
 
-    def __init__(self, limits: ConnectionLimits, request_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        request_id: Callable[[], str],
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        """`tls` gives the certificate in force; None: plain HTTP."""
         self.limits = limits
         self._request_id = request_id
+        self._tls = tls
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}
         """Those that wait for a head, the longest waiting first: idle, half-open, or at their end. Or for their key."""
@@ -104,7 +117,11 @@ class Connections:
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> asyncio.Protocol:
         """A connection, as uvicorn makes one."""
-        return Connection(self, config, server_state, app_state, _loop)
+        connection = Connection(self, config, server_state, app_state, _loop)
+        if self._tls is None:
+            return connection
+        # It has all methods of a protocol, beside those of a transport.
+        return cast("asyncio.Protocol", TlsStream(connection, self._tls()))
 
     def opened(self, connection: Connection) -> None:
         """Make room for it: by the longest waiting one, or by turning this one away if all others are at work."""
@@ -156,7 +173,7 @@ class Connections:
             (b"x-request-id", request_id.encode()),
             (b"connection", b"close"),
         ]
-        return problem.status, [*named, *headers], body
+        return problem.status, [*named, *headers, *PROTECTION], body
 
 
 class Connection(HttpToolsProtocol):
@@ -231,6 +248,16 @@ class Connection(HttpToolsProtocol):
                 self._in_head_still()
             elif self._in_body:
                 self._in_body_still(body_bytes)
+
+    def handshake_failed(self) -> None:
+        """The client and we have no TLS in common, or it is none."""
+        self._all.count(HANDSHAKE_FAILED)
+        self._linger()
+
+    def spoke_plain_http(self) -> None:
+        """A client sent no TLS to a port of TLS; whatever it sent could be read on its way."""
+        self.scheme = "http"
+        self._refuse(HttpMalformed("this port speaks TLS, and the client does not: use https://"))
 
     def shutdown(self) -> None:
         """Shut down as uvicorn does, but do not wait for clients that have had their last answer."""
@@ -435,7 +462,10 @@ class Connection(HttpToolsProtocol):
 
     def _words(self, failure: TickwiseError) -> bytes:
         status, headers, body = self._all.last_answer(failure)
-        lines = [b"%s: %s\r\n" % header for header in (*self.server_state.default_headers, *headers)]
+        usual = self.server_state.default_headers
+        if self.scheme != "https":
+            usual = [header for header in usual if header != HSTS]  # it means nothing outside of TLS (RFC 6797)
+        lines = [b"%s: %s\r\n" % header for header in (*usual, *headers)]
         return b"".join([STATUS_LINE[status], *lines, b"\r\n", body])
 
     def _say(self, words: bytes) -> None:

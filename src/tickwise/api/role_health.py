@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tickwise.api.problems import MEDIA_TYPE, MethodNotAllowed, NoSuchRoute, detail_of, problem_of
+from tickwise.api.protection import PROTECTION
 from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
 
@@ -24,18 +25,18 @@ def create_health_app(
     """`check` raises a `TickwiseError` if the role cannot work; `render` gives the metrics as `media_type`."""
 
     async def livez(_: Request) -> Response:
-        return PlainTextResponse("alive\n")
+        return _protected(PlainTextResponse("alive\n"))
 
     async def readyz(_: Request) -> Response:
         try:
             await check()
         except TickwiseError as failure:
             logger.warning("not_ready", code=failure.code, reason=failure.detail)
-            return PlainTextResponse(f"not ready: {detail_of(failure)}\n", 503)
-        return PlainTextResponse("ready\n")
+            return _protected(PlainTextResponse(f"not ready: {detail_of(failure)}\n", 503))
+        return _protected(PlainTextResponse("ready\n"))
 
     async def metrics(_: Request) -> Response:
-        return Response(await render(), media_type=media_type)
+        return _protected(Response(await render(), media_type=media_type))
 
     routes = {"/livez": livez, "/readyz": readyz, "/metrics": metrics}
     return Starlette(
@@ -52,4 +53,9 @@ async def _refused(request: Request, failure: Exception) -> Response:
     problem, headers = problem_of(known)
     response = Response(encode(problem), problem.status, media_type=MEDIA_TYPE)
     response.raw_headers += headers
+    return _protected(response)
+
+
+def _protected(response: Response) -> Response:
+    response.raw_headers += PROTECTION
     return response

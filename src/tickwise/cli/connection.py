@@ -1,6 +1,7 @@
 """Finds the server and the key: as told, else the `tickwise up` of this machine, else the last sign-in.
 
     server  --url  >  TICKWISE_URL  >  <data dir>/client.json, which a local `up` writes  >  the last `tickwise login`
+    trust   --ca-file  >  TICKWISE_CA_FILE  >  the certificate that <data dir>/client.json names  >  the machine's
     key     --key  >  TICKWISE_API_KEY  >  the sign-in at that server  >  <data dir>/client.json
 
 A local server comes before a sign-in elsewhere, so that no command meant for this machine reaches another one.
@@ -36,6 +37,9 @@ class Local:
     database_url: str | None
     settings: tuple[tuple[str, str, str], ...] | None = None
     """Name, value and origin of each, secrets masked; None: a release that wrote none."""
+    ca_file: str | None = None
+    server_name: str | None = None
+    """The certificate that the server has if it speaks TLS, and a name in it."""
 
 
 class ServerTarget(NamedTuple):
@@ -47,6 +51,10 @@ class ServerTarget(NamedTuple):
     """None: that of the key."""
     is_signed_in: bool = False
     """The sign-in at this server is used; its token takes the place of the key."""
+    ca_file: str | None = None
+    """The certificates that alone are trusted; None: those of the machine."""
+    server_name: str | None = None
+    """The name that the server's certificate must have; None: that of the address."""
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -76,6 +84,7 @@ def read_local(data_dir: Path) -> Local | None:
     return Local(
         value["url"], value.get("key"), pid if isinstance(pid, int) else 0, written_at,
         database_url if isinstance(database_url, str) else None, _settings(value.get("settings")),
+        value.get("ca_file"), value.get("server_name"),
     )  # fmt: skip
 
 
@@ -128,12 +137,16 @@ def find(
     environ: Mapping[str, str],
     namespace: str | None = None,
     sign_ins: KnownSignIns | None = None,
+    ca_file: str | None = None,
 ) -> ServerTarget:
     """The server to talk to. Raises `CommandFailure` with how to start or name one if there is none."""
     url = url or environ.get("TICKWISE_URL") or None
     key = key or environ.get("TICKWISE_API_KEY") or None
     namespace = namespace or environ.get("TICKWISE_NAMESPACE") or None
+    ca_file = ca_file or environ.get("TICKWISE_CA_FILE") or None
     target = _server(url, key, data_dir, environ, sign_ins)._replace(namespace=namespace)
+    if ca_file is not None:
+        target = target._replace(ca_file=ca_file, server_name=None)
     if key is None and sign_ins is not None and sign_ins.get(target.url) is not None:
         return target._replace(key=None, is_signed_in=True)
     return target
@@ -167,4 +180,4 @@ def _server(
     if url and url.rstrip("/") != local.url.rstrip("/"):
         # The local key is for the local server only; another one must not even see it.
         return ServerTarget(url, key)
-    return ServerTarget(url or local.url, key or local.key)
+    return ServerTarget(url or local.url, key or local.key, ca_file=local.ca_file, server_name=local.server_name)

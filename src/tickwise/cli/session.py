@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tickwise.cli.connection import ServerTarget
     from tickwise.cli.sign_ins import SignIns
-    from tickwise.sdk.client import Client
+    from tickwise.sdk.client import Client, ServerTrust
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -32,6 +32,8 @@ class Session:
 
     url: str | None = None
     key: str | None = None
+    ca_file: str | None = None
+    insecure: bool = False
     namespace: str | None = None
     data_dir: str | None = None
     as_json: bool = False
@@ -45,12 +47,41 @@ class Session:
         """A client for the server that was named or found."""
         from functools import partial
 
-        from tickwise.sdk.client import Client
+        from tickwise.sdk.client import Client, travels_in_clear
 
         target = self.target
-        if target.is_signed_in:
-            return Client(target.url, partial(self.sign_ins.access_token, target.url), namespace=target.namespace)
-        return Client(target.url, target.key, namespace=target.namespace)
+        if (target.key or target.is_signed_in) and not self.insecure and travels_in_clear(target.url):
+            self.note(
+                f"Your key travels to {target.url} unencrypted, and can be read on its way: use https, or say "
+                "--insecure where the way is private."
+            )
+        key = partial(self.sign_ins.access_token, target.url, self.trust) if target.is_signed_in else target.key
+        return Client(target.url, key, namespace=target.namespace, trust=self.trust)
+
+    @cached_property
+    def trust(self) -> ServerTrust:
+        """Whose certificate is taken for the server's. Keys may travel unencrypted: `client` says so before."""
+        from tickwise.sdk.client import ServerTrust
+
+        return ServerTrust(self.target.ca_file, self.target.server_name, insecure=True)
+
+    def keyless_client(self) -> Client:
+        """A client that shows no key: for signing in and out."""
+        from tickwise.sdk.client import Client
+
+        return Client(self.target.url, None, trust=self.trust)
+
+    def guard_password(self) -> None:
+        """Before a password is asked for. Raises `CommandFailure` if it would leave this machine unencrypted."""
+        from tickwise.cli.failures import CommandFailure, Exit
+        from tickwise.sdk.client import travels_in_clear
+
+        if not self.insecure and travels_in_clear(self.target.url):
+            raise CommandFailure(
+                f"a password is not sent to {self.target.url}: it would travel unencrypted, and could be read.",
+                Exit.REFUSED,
+                advice="Use an address that begins with https://, or say --insecure where the way is private.",
+            )
 
     @cached_property
     def target(self) -> ServerTarget:
@@ -59,7 +90,7 @@ class Session:
 
         return find(
             url=self.url, key=self.key, namespace=self.namespace, data_dir=self.data_dir, environ=self.environ,
-            sign_ins=self.sign_ins,
+            sign_ins=self.sign_ins, ca_file=self.ca_file,
         )  # fmt: skip
 
     @cached_property
@@ -152,11 +183,19 @@ def data_dir_option(command: Decorated) -> Decorated:
 
 
 def server_options(command: Decorated) -> Decorated:
-    """`--json`, `--url`, `--key`, `--namespace`, `--data-dir`: for every command that talks to a server."""
+    """The options of every command that talks to a server: its address, its trust, the key, the namespace."""
     for option in (
         click.option(
             "--namespace", metavar="NAME", expose_value=False, callback=_remember("namespace"),
             help="The namespace that the command is about.  [TICKWISE_NAMESPACE, or the first of your key or roles]",
+        ),
+        click.option(
+            "--insecure", is_flag=True, expose_value=False, callback=_remember("insecure"),
+            help="Send keys and passwords to other machines without TLS, too, and say nothing.",
+        ),
+        click.option(
+            "--ca-file", metavar="FILE", expose_value=False, callback=_remember("ca_file"),
+            help="The certificates (PEM) by which its own is trusted.  [TICKWISE_CA_FILE, or those of the machine]",
         ),
         click.option(
             "--key", metavar="KEY", expose_value=False, callback=_remember("key"),

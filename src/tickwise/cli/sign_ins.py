@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from tickwise.cli import moments
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.sdk.client import Client, ProblemError
+from tickwise.sdk.client import Client, ProblemError, ServerTrust
 
 FILE: Final = "sign-ins.json"
 EARLY_SECONDS: Final = 30.0
@@ -66,14 +66,16 @@ class SignIns:
             self._write([each for each in self._read() if each.url != _plain(url)])
         return found
 
-    def access_token(self, url: str) -> str:
-        """A token that is good for a while. Raises `CommandFailure` if the session has ended."""
+    def access_token(self, url: str, trust: ServerTrust | None = None) -> str:
+        """A token that is good for a while; `trust` is for the server that makes it.
+
+        Raises `CommandFailure` if the session has ended."""
         found = self.get(url)
         if found is None or found.expires_at - EARLY_SECONDS <= moments.now():
-            found = self._refreshed(url)
+            found = self._refreshed(url, trust)
         return found.access_token
 
-    def _refreshed(self, url: str) -> StoredSignIn:
+    def _refreshed(self, url: str, trust: ServerTrust | None) -> StoredSignIn:
         with self._locked():
             found = self.get(url)
             if found is None:
@@ -82,7 +84,7 @@ class SignIns:
                 return found  # another command refreshed it
             body = {"grant_type": "refresh_token", "refresh_token": found.refresh_token}
             try:
-                with Client(found.url, None) as client:
+                with Client(found.url, None, trust=trust) as client:
                     tokens = client.request("POST", "/auth/token", body=body).body
             except ProblemError as refused:
                 if refused.status not in {400, 401}:

@@ -265,12 +265,24 @@ class Metrics:
             registry=registry,
         )
         self._reachable.set(float("nan"))  # without a broker
+        self._certificate_end = Gauge(
+            "tickwise_certificate_end_timestamp_seconds",
+            "Unix time at which the certificate that this process serves ends; NaN without TLS.",
+            registry=registry,
+        )
+        self._certificate_end.set(float("nan"))
         self._lag = Gauge(
             "tickwise_broker_lag",
             "Messages of a channel that are there and not done, of the partitions that this process has.",
             ["channel"],
             registry=registry,
         )
+
+    # ------------------------------------------------------------------------------------------ ports
+
+    def certificate_ends(self, at: float) -> None:
+        """The end of the certificate in force, in Unix seconds."""
+        self._certificate_end.set(at)
 
     # ------------------------------------------------------------------------------------------ roles
 

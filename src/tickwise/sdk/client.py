@@ -13,8 +13,11 @@ of what is accepted and not there yet is waited for like an absent server, and t
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import ssl
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
@@ -30,7 +33,6 @@ _PENDING: Final = 202
 """Of a read: what it asks for is accepted, and not there yet."""
 # A connection that cannot be made is not waited for: nearly always nothing listens there, and a person is watching.
 _BROKEN_ON_THE_WAY: Final = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})
 
 Json = dict[str, Any]
 
@@ -70,6 +72,47 @@ class ProblemError(ClientError):
         self.request_id: str | None = problem.get("request_id")
 
 
+class ClearTextWarning(UserWarning):
+    """A key travels to another machine without encryption."""
+
+
+class ServerTrust(NamedTuple):
+    """Whose certificate a client takes for the server's."""
+
+    ca_file: str | None = None
+    """PEM certificates of authorities, or of the server itself: these alone are trusted. None: the machine's."""
+    server_name: str | None = None
+    """The name that the certificate must be for, if it is not that of the address."""
+    insecure: bool = False
+    """Send keys to other machines without TLS, too, and say nothing."""
+
+    def verify(self) -> ssl.SSLContext | bool:
+        """What httpx is told. Raises `ClientError` for a file that has no certificates."""
+        if self.ca_file is None:
+            return True
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ClientError(f"{self.ca_file} cannot be read as certificates (PEM): {error}") from None
+        # A certificate that is named itself is trusted, also if it is not the one that signed itself.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
+
+
+def travels_in_clear(url: str) -> bool:
+    """Check whether requests to this address leave the machine unencrypted."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and not _is_local(parts.hostname or "")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
+
+
 class Answer(NamedTuple):
     """An answer: the parsed JSON (None if there is no body) and the headers that callers need."""
 
@@ -107,12 +150,22 @@ class Client:
         namespace: str | None = None,
         timeout_seconds: float = 30.0,
         patience_seconds: float = 10.0,
+        trust: ServerTrust | None = None,
     ) -> None:
         """`key` is an API key or an access token; a callable is asked at each request, since tokens end. `namespace` is
-        the one that requests are about; None: that of the key."""
+        the one that requests are about; None: that of the key. `trust` says whose certificate is good, and whether a
+        key may travel without one; None: the machine's authorities, and a `ClearTextWarning` for a key that travels
+        unencrypted."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ClientError(f"{url!r} is no server address; write one such as http://127.0.0.1:8470")
+        trust = trust or ServerTrust()
+        if key and not trust.insecure and travels_in_clear(url):
+            warnings.warn(
+                f"your key travels to {parts.hostname} unencrypted, and can be read on its way; use https",
+                ClearTextWarning,
+                stacklevel=2,
+            )
         self.url = url.rstrip("/").removesuffix(API)
         self._patience_seconds = patience_seconds
         headers = {"Accept": "application/json", "User-Agent": "tickwise-client"}
@@ -125,9 +178,10 @@ class Client:
             timeout=timeout_seconds,
             # A proxy from the environment can reach no server on this machine; and without TLS, loading the
             # certificates of the world would be most of a command's time.
-            trust_env=parts.hostname not in _LOOPBACK,
-            verify=parts.scheme == "https",
+            trust_env=not _is_local(parts.hostname),
+            verify=trust.verify() if parts.scheme == "https" else False,
         )
+        self._extensions = {"sni_hostname": trust.server_name} if trust.server_name else None
 
     def __enter__(self) -> Self:
         return self
@@ -192,9 +246,11 @@ class Client:
         pause_seconds = 0.2
         while True:
             try:
-                response = self._http.request(method, address, params=params or None, content=content, headers=sent)
+                response = self._http.request(
+                    method, address, params=params or None, content=content, headers=sent, extensions=self._extensions
+                )
             except httpx2.ConnectError as error:
-                raise Unreachable(f"nothing answers at {self.url} ({error})") from error
+                raise Unreachable(_not_connected(self.url, error)) from error
             except httpx2.TimeoutException as error:
                 raise Unreachable(f"{self.url} did not answer in time") from error
             except _BROKEN_ON_THE_WAY as error:
@@ -558,9 +614,22 @@ class Client:
     def ready(self) -> bool:
         """Check whether the server is up and can serve. Never raises, also not for a server that is away."""
         try:
-            return self._http.get(f"{self.url}/readyz").status_code == 200
+            return self._http.get(f"{self.url}/readyz", extensions=self._extensions).status_code == 200
         except httpx2.HTTPError:
             return False
+
+
+def _not_connected(url: str, error: httpx2.ConnectError) -> str:
+    """The reason that there is no connection, and what to do about one that TLS refused."""
+    said = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return (
+            f"the certificate of {url} is not trusted ({said.partition('certificate verify failed: ')[2] or said}); "
+            "name the file with its authority: --ca-file, or TICKWISE_CA_FILE"
+        )
+    if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said:
+        return f"{url} speaks no TLS; is its address http://…?"
+    return f"nothing answers at {url} ({error})"
 
 
 def _safe(segment: str) -> str:

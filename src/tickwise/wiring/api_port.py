@@ -14,6 +14,7 @@ from tickwise.config import Settings
 from tickwise.control.control import Control
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
+from tickwise.wiring.certificates import Certificates, tls_of
 from tickwise.wiring.health_port import reachable
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.serving import limits_of, serving
@@ -25,9 +26,12 @@ def api_needs_broker(settings: Settings) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def api_port(runtime: Runtime, control: Control, sock: socket.socket) -> AsyncIterator[None]:
+async def api_port(
+    runtime: Runtime, control: Control, sock: socket.socket, certificates: Certificates | None = None
+) -> AsyncIterator[None]:
     """Served while the block lasts."""
-    async with serving(_app(runtime, control), [sock], limits_of(runtime.settings)):
+    tls = tls_of(runtime.settings, certificates, "api")
+    async with serving(_app(runtime, control), [sock], limits_of(runtime.settings), tls=tls):
         yield
 
 

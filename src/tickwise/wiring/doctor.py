@@ -18,6 +18,8 @@ from tickwise.adapters.runner.process.task_places import expected_work_root
 from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
+from tickwise.wiring.certificates import read_certificates
+from tickwise.wiring.clear_text import CURE, clear_text
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 
@@ -68,7 +70,7 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 
 async def _collect(settings: Settings, port: DoctorFinding, database_url: str | None) -> list[DoctorFinding]:
     found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
-    found += [_folder(settings.data_dir), port]
+    found += [_folder(settings.data_dir), port, _encryption(settings)]
     found += [await _blobs(settings), _work_folders(settings), _tasks(settings)]
     found += [finding async for finding in _database(settings, database_url)]
     return found
@@ -123,6 +125,27 @@ def _left(left: Left, data_dir: Path) -> DoctorFinding:
             "port", "warning", f"{left.path} names {left.url}: {gone}, and another program answers", again
         )
     return DoctorFinding("port", "error", f"{left.path} names {left.url}, which does not answer: {gone}", again)
+
+
+def _encryption(settings: Settings) -> DoctorFinding:
+    """TLS, and what travels without."""
+    try:
+        certificates = read_certificates(settings)
+    except Misconfigured as wrong:
+        return DoctorFinding("encryption", "error", wrong.detail, "docs/how-to/tls.md")
+    said = clear_text(settings)
+    if said is not None:
+        return DoctorFinding("encryption", "warning", said, CURE)
+    if certificates is not None:
+        loaded = certificates.loaded
+        days = (loaded.ends_at - SystemClock().now()) / 86_400
+        text = f"TLS {settings.tls_version_least} or newer; the certificate of {loaded.name} ends in {days:.0f} days"
+        if loaded.ends_soon(SystemClock().now()):
+            return DoctorFinding("encryption", "warning", text, "renew it: the files are read again by themselves")
+        return DoctorFinding("encryption", "ok", text)
+    if settings.tls_ends_at == "proxy":
+        return DoctorFinding("encryption", "ok", "a proxy in front ends TLS, as tls_ends_at says")
+    return DoctorFinding("encryption", "ok", "no TLS: only this machine reaches the API")
 
 
 def _answers(host: str, port: int) -> bool:

@@ -46,6 +46,18 @@ def check_bootstrap_key(settings: Settings) -> None:
         check_strength(settings.bootstrap_key)
 
 
+class ClientFacts(NamedTuple):
+    """What a running `up` tells the command line of its machine."""
+
+    url: str
+    key: str
+    database_url: str
+    ca_file: str | None = None
+    """The certificate that the server has, if it speaks TLS: it alone is trusted."""
+    server_name: str | None = None
+    """The name in that certificate."""
+
+
 class Admitted(NamedTuple):
     """The keys that admit a caller."""
 
@@ -144,13 +156,12 @@ def banner(address: str, admitted: Admitted) -> None:
 
 
 @contextlib.contextmanager
-def client_file(settings: Settings, url: str, key: str, database_url: str) -> Iterator[None]:
+def client_file(settings: Settings, facts: ClientFacts) -> Iterator[None]:
     """The file in which the command line finds the server and its settings, and `doctor` the database; removed at an
     orderly end."""
     file = settings.data_dir / "client.json"
     told = [(each.name, each.value, each.origin) for each in settings.describe()]
-    facts = {"url": url, "key": key, "pid": os.getpid(), "database_url": database_url, "settings": told}
-    write_private(file, json.dumps(facts) + "\n")
+    write_private(file, json.dumps({**facts._asdict(), "pid": os.getpid(), "settings": told}) + "\n")
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
+from tickwise.wiring.certificates import Certificates, tls_of
 from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.startup_wait import StartupWait
@@ -30,9 +31,10 @@ Check = Callable[[], Awaitable[None]]
 class HealthPort:
     """The answers of the health port; nothing is served without a port."""
 
-    def __init__(self, startup_wait: StartupWait) -> None:
+    def __init__(self, startup_wait: StartupWait, certificates: Certificates | None = None) -> None:
         self.url: str | None = None
         self._startup_wait = startup_wait
+        self._certificates = certificates
         self._check: Check | None = None
         self._text: Fresh[bytes] | None = None
 
@@ -40,6 +42,8 @@ class HealthPort:
         """From now on `check` says whether it can work: it raises if not."""
         self._check = check
         self._text = Fresh(partial(_rendered, runtime), runtime.clock, METRICS_FRESH_SECONDS)
+        if self._certificates is not None:
+            self._certificates.observe(runtime.metrics.certificate_ends)
 
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
@@ -61,9 +65,11 @@ async def _rendered(runtime: Runtime) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def health_port(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[HealthPort]:
+async def health_port(
+    settings: Settings, startup_wait: StartupWait, certificates: Certificates | None = None
+) -> AsyncIterator[HealthPort]:
     """Served while the block lasts, if the settings name a port."""
-    health = HealthPort(startup_wait)
+    health = HealthPort(startup_wait, certificates)
     if settings.health_port is None:
         yield health
         return
@@ -72,9 +78,11 @@ async def health_port(settings: Settings, startup_wait: StartupWait) -> AsyncIte
     from tickwise.wiring.serving import limits_of, serving
 
     with listen(settings.host, settings.health_port) as sock:
-        health.url = address_of(sock)
+        tls = tls_of(settings, certificates, "health")
+        health.url = address_of(sock, tls=tls is not None)
         limits = replace(limits_of(settings), connections=HEALTH_CONNECTIONS)
-        async with serving(create_health_app(health.check, health.render, CONTENT_TYPE), [sock], limits):
+        app = create_health_app(health.check, health.render, CONTENT_TYPE)
+        async with serving(app, [sock], limits, tls=tls):
             yield health
 
 

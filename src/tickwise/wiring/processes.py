@@ -24,8 +24,10 @@ from tickwise.adapters.seclusion import seclude
 from tickwise.config import Settings
 from tickwise.observability import logs
 from tickwise.roles.shared.service import Service
+from tickwise.wiring.certificates import Certificates, open_certificates, tls_of
+from tickwise.wiring.clear_text import warn_of_clear_text
 from tickwise.wiring.continuity import Restored, restored
-from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
+from tickwise.wiring.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.listening import address_of, listen
@@ -158,8 +160,11 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
     check_bootstrap_key(settings)
     startup_wait, buffered = StartupWait(stop, most_seconds=PERSON_SECONDS), api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
+        certificates = await stack.enter_async_context(open_certificates(settings))
         sock = stack.enter_context(listen(settings.host, settings.port))
-        health = await stack.enter_async_context(health_port(settings, startup_wait))
+        address = address_of(sock, tls=tls_of(settings, certificates, "api") is not None)
+        warn_of_clear_text(settings)
+        health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         url = await stack.enter_async_context(open_database(settings, startup_wait))
         runtime = await stack.enter_async_context(open_runtime(settings, url, startup_wait, needs_broker=buffered))
         control = await stack.enter_async_context(start_control(runtime))
@@ -169,12 +174,12 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         roles = [make_scheduler(runtime), *make_recorders(runtime), make_executor(runtime)]
         for role in roles:
             await stack.enter_async_context(running(runtime, role))
-        await stack.enter_async_context(api_port(runtime, control, sock))
-        stack.enter_context(client_file(settings, address_of(sock), key, url))
-        banner(address_of(sock), admitted)
+        await stack.enter_async_context(api_port(runtime, control, sock, certificates))
+        stack.enter_context(client_file(settings, _client_facts(address, key, url, certificates)))
+        banner(address, admitted)
         health.at_work(runtime, check_of(runtime, blobs=True))
         await stack.enter_async_context(membership(runtime, roles, health.url, api=settings.api_serve))
-        await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
+        await _work(stop, address, health, "api", *(role.name for role in roles))
 
 
 async def _api(settings: Settings, stop: asyncio.Event) -> None:
@@ -183,19 +188,22 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
     check_bootstrap_key(settings)
     startup_wait, buffered = StartupWait(stop), api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
+        certificates = await stack.enter_async_context(open_certificates(settings))
         sock = stack.enter_context(listen(settings.host, settings.port))
-        health = await stack.enter_async_context(health_port(settings, startup_wait))
+        address = address_of(sock, tls=tls_of(settings, certificates, "api") is not None)
+        warn_of_clear_text(settings)
+        health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         runtime = await stack.enter_async_context(
             open_runtime(settings, given_database(settings), startup_wait, needs_broker=buffered)
         )
         control = await stack.enter_async_context(start_control(runtime))
         admitted = await startup_wait.until("store", partial(let_in_api, runtime))
         await startup_wait.until("store", partial(sign_tokens, runtime.settings, control))
-        await stack.enter_async_context(api_port(runtime, control, sock))
-        banner(address_of(sock), admitted)
+        await stack.enter_async_context(api_port(runtime, control, sock, certificates))
+        banner(address, admitted)
         health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered))
         await stack.enter_async_context(membership(runtime, [], health.url, api=settings.api_serve))
-        await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)
+        await _work(stop, address, health, "api", serves=settings.api_serve)
 
 
 async def _scheduler(settings: Settings, stop: asyncio.Event) -> None:
@@ -222,7 +230,10 @@ async def _alone(
 ) -> None:
     startup_wait = StartupWait(stop)
     async with contextlib.AsyncExitStack() as stack:
-        health = await stack.enter_async_context(health_port(settings, startup_wait))
+        certificates = None
+        if settings.health_port is not None and "health" in settings.tls_ports:
+            certificates = await stack.enter_async_context(open_certificates(settings))
+        health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         runtime = await stack.enter_async_context(
             open_runtime(settings, given_database(settings), startup_wait, needs_broker=needs_broker)
         )
@@ -232,6 +243,14 @@ async def _alone(
         health.at_work(runtime, check_of(runtime, broker=needs_broker, blobs=stores_output))
         await stack.enter_async_context(membership(runtime, roles, health.url))
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
+
+
+def _client_facts(address: str, key: str, database_url: str, certificates: Certificates | None) -> ClientFacts:
+    """The facts that the command line of this machine needs, and `doctor`."""
+    if certificates is None or not address.startswith("https://"):
+        return ClientFacts(address, key, database_url)
+    # The command line trusts the very certificate that is served, whoever has signed it, under a name that it is for.
+    return ClientFacts(address, key, database_url, str(certificates.certificate), certificates.loaded.name)
 
 
 async def _work(

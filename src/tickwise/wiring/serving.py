@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final, cast
@@ -14,6 +15,7 @@ import uvicorn
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.api.connections import ConnectionLimits, Connections
+from tickwise.api.protection import HSTS
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.roles.shared.service import wait_for
@@ -80,10 +82,15 @@ def connections_most(wanted: int) -> int:
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: Any, sockets: list[socket.socket], limits: ConnectionLimits | None = None
+    app: Any,
+    sockets: list[socket.socket],
+    limits: ConnectionLimits | None = None,
+    *,
+    tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> AsyncIterator[None]:
-    """The app answers on these sockets while the block lasts. Raises `Misconfigured` if another process does."""
-    connections = Connections(limits or ConnectionLimits(), _request_ids())
+    """The app answers on these sockets while the block lasts. `tls` gives the certificate in force; None: plain HTTP.
+    Raises `Misconfigured` if another process answers there."""
+    connections = Connections(limits or ConnectionLimits(), _request_ids(), tls)
     config = uvicorn.Config(
         app,
         http=cast("type[asyncio.Protocol]", connections.protocol),
@@ -95,6 +102,7 @@ async def serving(
         server_header=False,
         # No code here needs the address of a client, so the headers of proxies are not read.
         proxy_headers=False,
+        headers=[] if tls is None else [(HSTS[0].decode(), HSTS[1].decode())],
         backlog=2048,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )

@@ -10,14 +10,13 @@ tokens of the key before work until they expire.
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.wiring.first_keys import write_private
+from tickwise.wiring.private_files import read_private
 
 if TYPE_CHECKING:
     from tickwise.control.control import Control
@@ -46,16 +45,7 @@ def _read(file: Path) -> SigningKey:
 
     from tickwise.control.people.tokens import SigningKey, key_id_of
 
-    try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            # Of the open file: a name could lead elsewhere by now.
-            mode = os.fstat(stream.fileno()).st_mode
-            text = stream.read(64 * 1024)
-    except OSError as failure:
-        raise Misconfigured(f"the key of tokens {file} cannot be read: {failure.strerror}") from failure
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(f"others may read the key of tokens {file}: chmod 600 {file}")
+    text = read_private(file, "the key of tokens")
     try:
         private = load_pem_private_key(text, password=None)
     except (ValueError, TypeError) as failure:

@@ -125,7 +125,7 @@ def test_without_a_local_server_the_last_sign_in_counts(tmp_path: Path) -> None:
     """So one `login` is enough for the commands after it; a data folder that is named must have a server."""
     environ = {"TICKWISE_DATA_DIR": str(tmp_path), "TICKWISE_NAMESPACE": "team-a"}
     found = connection.find(url=None, key=None, data_dir=None, environ=environ, sign_ins=Known("http://far"))
-    assert ("http://far", None, "team-a", True) == found
+    assert ("http://far", None, "team-a", True) == (found.url, found.key, found.namespace, found.is_signed_in)
     with pytest.raises(CommandFailure):
         connection.find(url=None, key=None, data_dir=str(tmp_path), environ=environ, sign_ins=Known("http://far"))
 

@@ -46,7 +46,7 @@ def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
     "--serve",
     "api_serve",
     metavar="PARTS",
-    help="The parts that it serves: jobs (requests that change something), search.  [jobs,search]",
+    help="The parts that it serves: jobs (requests that change something), search, users, auth.  [all]",
 )
 @_health_option
 @_database_option
@@ -54,8 +54,9 @@ def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
 def api(session: Session, /, **flags: Any) -> int:
     """Serve the REST API, or a part of it.
 
-    Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer. `search` is every GET and what ends in
-    `:preview`, `jobs` all the rest; a request for a part that is not served gets a 421.
+    Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer. `users` is all below /users and /namespaces,
+    `auth` all below /auth and /.well-known; of the rest, `search` is every GET and what ends in `:preview`, and `jobs`
+    what is left. A request for a part that is not served gets a 421.
     """
     return _run(session, "api", flags)
 

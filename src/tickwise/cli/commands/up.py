@@ -153,13 +153,13 @@ def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Loc
 
 
 def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, log_begin: int) -> Local:
-    from tickwise.sdk.client import Client
+    from tickwise.sdk.client import Client, ServerTrust
 
     until = moments.monotonic() + _MAX_READY_SECONDS
     while moments.monotonic() < until:
         local = read_local(data_dir)
         if local is not None and local.pid == process.pid:
-            with Client(local.url, local.key) as client:
+            with Client(local.url, local.key, trust=ServerTrust(local.ca_file, local.server_name)) as client:
                 if client.ready():
                     return local
         if process.poll() is not None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
-from urllib.parse import urlsplit
 
 import click
 
@@ -12,9 +10,7 @@ from tickwise.cli import output, work
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.passwords import password_option, read_password
 from tickwise.cli.session import Session, server_options, view_options
-from tickwise.sdk.client import Client, ProblemError
-
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+from tickwise.sdk.client import ProblemError
 
 
 @click.command()
@@ -28,9 +24,7 @@ def login(session: Session, name: str | None, from_stdin: bool) -> None:
     Later commands for this server use the sign-in, until `tickwise logout`; a key that is given comes first. It is
     stored in ~/.config/tickwise/sign-ins.json, which only you can read. Programs use keys: tickwise keys create."""
     url = session.target.url
-    parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        session.note(f"Your password travels to {parts.hostname} without encryption; use https where you can.")
+    session.guard_password()
     if name is None:
         if not sys.stdin.isatty():
             raise click.UsageError("there is no terminal to type a name on; give it: tickwise login NAME.")
@@ -38,7 +32,7 @@ def login(session: Session, name: str | None, from_stdin: bool) -> None:
     password = read_password(f"Password of {name} at {url}", from_stdin=from_stdin)
     work.blame(session, "/username", "NAME", name)
     body = {"grant_type": "password", "username": name, "password": password}
-    with Client(url, None) as client:
+    with session.keyless_client() as client:
         tokens = client.request("POST", "/auth/token", body=body).body
     user = tokens["user"]
     session.sign_ins.keep(url, user["name"], tokens)
@@ -63,7 +57,7 @@ def logout(session: Session) -> None:
     found = session.sign_ins.get(url)
     if found is None:
         raise CommandFailure(f"you are not signed in at {url}.", Exit.NOT_FOUND)
-    with Client(found.url, None) as client:
+    with session.keyless_client() as client:
         client.request("POST", "/auth/revoke", body={"token": found.refresh_token})
     session.sign_ins.remove(found.url)
     if session.as_json:

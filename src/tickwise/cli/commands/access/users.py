@@ -76,6 +76,7 @@ def add(session: Session, name: str, email: str | None, roles: tuple[str, ...], 
     if email is not None:
         body["email"] = email
     if from_stdin:
+        session.guard_password()
         body["password"] = read_password("", from_stdin=True)
     work.blame(session, "/name", "NAME", name)
     work.blame(session, "/email", "--email", email or "")
@@ -133,6 +134,7 @@ def reset(session: Session, user: str) -> None:
 @click.pass_obj
 def accept(session: Session, link: str, from_stdin: bool) -> None:
     """Choose your password with the LINK of an invitation or a reset."""
+    session.guard_password()
     password = read_password("New password", from_stdin=from_stdin, twice=True)
     body = {"secret": link, "password": password}
     work.blame(session, "/secret", "LINK", link)
@@ -149,6 +151,7 @@ def accept(session: Session, link: str, from_stdin: bool) -> None:
 @click.pass_obj
 def change_password(session: Session, from_stdin: bool) -> None:
     """Choose another password for yourself; all your sign-ins end. From stdin: the present one, then the new one."""
+    session.guard_password()
     body = {
         "current": read_password("Present password", from_stdin=from_stdin),
         "password": read_password("New password", from_stdin=from_stdin, twice=True),
