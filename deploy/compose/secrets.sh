@@ -17,6 +17,15 @@ for name in postgres_password postgres_executor grafana_password admin_key reque
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
 
+# The key that signs tokens: Ed25519 as PKCS #8 (RFC 8410), 32 random bytes behind a fixed head.
+if [ ! -s "$folder/token_key" ]; then
+    {
+        echo "-----BEGIN PRIVATE KEY-----"
+        { printf '\060\056\002\001\000\060\005\006\003\053\145\160\004\042\004\040' && head -c 32 /dev/urandom; } | base64
+        echo "-----END PRIVATE KEY-----"
+    } >"$folder/token_key"
+fi
+
 # What the servers read. ($1: the file; the text comes from standard input.)
 make() { if [ -s "$folder/$1" ]; then cat >/dev/null; else cat >"$folder/$1"; fi; }
 make redis.conf <<CONF
@@ -49,6 +58,14 @@ $signals
 ingest = "buffered"
 $requests
 bootstrap_key = "$(secret admin_key)"
+TOML
+make search.toml <<TOML
+$owner
+$signals
+TOML
+make identity.toml <<TOML
+$owner
+$signals
 TOML
 make scheduler.toml <<TOML
 $owner

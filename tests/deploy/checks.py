@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import yaml
 
-from tests.deploy import image
+from tests.deploy import gateway, image
 from tests.deploy.cluster import cluster
 from tests.deploy.files import ALERTS, CHART, COMPOSE, DEPLOY, UNITS
 from tests.deploy.tools import NotHere, from_go, hadolint, needed, said
+from tests.support.certificates import make as make_certificate
 
 MAX_EXPOSURE: Final = 2.0
 """Of `systemd-analyze security`, from 0 to 10; 2 is what it calls good."""
@@ -40,8 +41,11 @@ EVERYTHING_ON: Final[Mapping[str, Any]] = {
         "data": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 5432}, {"port": 9092}]}],
     },
     "settings": {"drain_seconds": 90.5, "ingest": "buffered", "broker_url": "kafka://k:9092?prefix=a"},
+    "tokenKey": {"secret": "token-key"},
+    "tls": {"secret": "tls"},
     "api": {"serve": ["jobs"], "autoscaling": {"enabled": True}},
     "search": {"enabled": True, "autoscaling": {"enabled": True}},
+    "identity": {"enabled": True, "autoscaling": {"enabled": True}},
     "recorder": {"enabled": True},
     "executors": {
         "default": {"autoscaling": {"enabled": True}},
@@ -66,8 +70,9 @@ REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
         "secretsOf.executor.database_url",
     ),
     "searches behind an ingress": (
-        {**PLAIN, "api": {"serve": ["jobs"]}, "search": {"enabled": True}}, "httpRoute",
+        {**PLAIN, "api": {"serve": ["jobs", "users", "auth"]}, "search": {"enabled": True}}, "httpRoute",
     ),
+    "tokens that nobody serves": ({**PLAIN, "api": {"serve": ["jobs", "search"]}}, "nobody serves auth"),
     "a tag that moves": ({**PLAIN, "image": {"tag": "latest"}}, "tag"),
 }  # fmt: skip
 
@@ -102,16 +107,25 @@ async def compose() -> str:
 
 
 async def load_balancer() -> str:
-    """nginx takes its configuration."""
+    """nginx takes the configurations of the gateway: of the compose file, and of the units of one machine."""
     program = needed("nginx", "Debian's nginx-light")
+    routes = (DEPLOY / "gateway" / "routes.conf").read_text()
     with tempfile.TemporaryDirectory() as name:
         configuration = Path(name) / "nginx.conf"
+        (Path(name) / "tickwise-routes.conf").write_text(routes)
         text = (DEPLOY / "compose" / "nginx.conf").read_text()
         # Its files lie in a folder of our own; in the container /tmp is that.
         configuration.write_text(text.replace("/tmp/", f"{name}/").replace("/dev/stdout", f"{name}/access.log"))
         answer = said([program, "-t", "-p", name, "-c", configuration])
+        pair = make_certificate(Path(name) / "tls")
+        server = (UNITS / "apart" / "nginx.conf").read_text()
+        for place, made in (("tickwise.crt", pair.certificate), ("tickwise.key", pair.key)):
+            server = server.replace(f"/etc/nginx/{place}", str(made))
+        inside = f"access_log off;\n{routes}\n{server}"
+        configuration.write_text(f"pid {name}/nginx.pid;\nevents {{}}\nhttp {{\n{inside}\n}}\n")
+        answer += said([program, "-t", "-p", name, "-c", configuration])
     assert "[warn]" not in answer, answer
-    return "nginx takes its configuration"
+    return "nginx takes both configurations"
 
 
 async def alarms() -> str:
@@ -142,6 +156,7 @@ async def chart() -> str:
         assert pod["terminationGracePeriodSeconds"] >= (90.5 + 5 + 5 if drains else 10), pod
     _check_secrets(everything)
     _check_policies(everything)
+    _check_parts(everything)
     (job,) = [_pod(each) for each in everything if each["kind"] == "Job"]
     assert job is not None
     assert ["db", "upgrade", "--executor-role", "executor"] == job["containers"][0]["args"], job
@@ -171,6 +186,7 @@ def _check_secrets(documents: list[dict[str, Any]]) -> None:
     plain = {"database_url"}
     wanted = {
         "api": plain | {"bootstrap_key", "requests_keys"}, "recorder": plain | {"requests_keys"}, "search": plain,
+        "identity": plain,
         "scheduler": plain, "executor": plain, "migrations": plain,
     }  # fmt: skip
     assert wanted == held, held
@@ -193,6 +209,27 @@ def _check_secrets(documents: list[dict[str, Any]]) -> None:
             assert (True, ["ALL"]) == (rights["readOnlyRootFilesystem"], rights["capabilities"]["drop"]), component
 
 
+def _check_parts(documents: list[dict[str, Any]]) -> None:
+    """The parts of the API are scaled alone, speak TLS, and one alone has the key of tokens; the gateway leads each
+    route to the part that serves it."""
+    parts = {"api", "search", "identity"}
+    scaled = {each["spec"]["scaleTargetRef"]["name"] for each in documents if each["kind"] == "HorizontalPodAutoscaler"}
+    assert {f"check-{part}" for part in parts} == scaled, scaled
+    pods = {
+        each["metadata"]["labels"]["app.kubernetes.io/component"]: _pod(each)
+        for each in documents if each["kind"] == "Deployment"
+    }  # fmt: skip
+    mounts = {
+        component: {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        for component, pod in pods.items() if pod
+    }  # fmt: skip
+    assert {"identity"} == {component for component, names in mounts.items() if "token" in names}, mounts
+    assert parts == {component for component, names in mounts.items() if "tls" in names}, mounts
+    (route,) = [each for each in documents if each["kind"] == "HTTPRoute"]
+    wrong = gateway.misled(lambda method, path: gateway.by_http_route(route, method, path), gateway.CHART)
+    assert not wrong, wrong
+
+
 def _check_policies(documents: list[dict[str, Any]]) -> None:
     """Each pod has a policy; only the API is reached by clients, and only executors reach the world."""
     policies = {
@@ -208,7 +245,7 @@ def _check_policies(documents: list[dict[str, Any]]) -> None:
         for port in rule["ports"]
         if port["port"] == "api"
     }
-    assert {"api", "search"} == reached, reached
+    assert {"api", "search", "identity"} == reached, reached
     anywhere = {name for name, said in policies.items() if "0.0.0.0/0" in str(said["egress"])}
     assert {"executor-default", "executor-gpu"} == anywhere, anywhere
 

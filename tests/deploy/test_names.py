@@ -19,6 +19,8 @@ from tickwise.observability.metrics import Metrics
 VARIABLE: Final = re.compile(r"\bTICKWISE_[A-Z_]+\b")
 METRIC: Final = re.compile(r"\btickwise_[a-z_]+\b")
 ROLES: Final = ("api", "scheduler", "executor", "recorder")
+PARTS: Final = ("search", "identity")
+"""Of the API, beside `api`."""
 SAMPLES: Final = {
     ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results", ("executor", "queues"): "a,b",
     ("executor", "labels"): "gpu,zone=a", ("executor", "slots"): "4",
@@ -101,13 +103,13 @@ def test_alarms_lead_to_commands_that_exist() -> None:
     assert said
 
 
-@pytest.mark.parametrize("name", [*ROLES, "migrations", "channels"])
+@pytest.mark.parametrize("name", [*ROLES, *PARTS, "migrations", "channels"])
 def test_the_commands_of_the_compose_file_exist(name: str) -> None:
     """With these options."""
     assert "" == refusal(list(services()[name]["command"]))
 
 
-@pytest.mark.parametrize("name", [*ROLES, "migrations"])
+@pytest.mark.parametrize("name", [*ROLES, *PARTS, "migrations"])
 def test_the_commands_of_the_units_exist(name: str) -> None:
     """With these options, and each role has its unit."""
     ((program, *words),) = (shlex.split(line) for line in unit(UNITS / f"tickwise-{name}.service")["ExecStart"])
@@ -120,7 +122,7 @@ def test_the_commands_of_the_chart_exist() -> None:
     found: dict[str, str] = {}
     for line in text.replace("concat $command (list ", 'list "executor" ').splitlines():
         for words in re.findall(r'\blist ("\w+".*)', line):
-            role, *options = re.findall(r'"(?:--)?(\w+)"', words.replace('"search"', ""))
+            role, *options = re.findall(r'"(?:--)?(\w+)"', words.replace('"search"', "").replace('"users,auth"', ""))
             given = [word for option in options for word in (f"--{option}", SAMPLES[role, option])]
             found[role] = found.get(role, "") + refusal([role, *given])
     assert dict.fromkeys(ROLES, "") == found

@@ -12,16 +12,23 @@ from urllib.parse import urlsplit
 
 import jsonschema_rs
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from tests.deploy.files import COMPOSE, DEPLOY, ROOT, UNITS, VALUES, VALUES_SCHEMA, load, unit
 from tests.deploy.values_schema import written
 from tickwise import __version__
 from tickwise.config import LOCATION, SETTINGS, Settings
 from tickwise.config import load as load_settings
+from tickwise.wiring.private_files import read_private
 
 ON_TOP_SECONDS: Final = 5.0
 """What a process that ends gets on top of what it takes at most: it starts to end a little after it is told."""
-ROLES: Final = ("api", "scheduler", "executor", "recorder")
+PARTS: Final = ("api", "search", "identity")
+"""Of the API, each a service of its own."""
+ROLES: Final = (*PARTS, "scheduler", "executor", "recorder")
+IN_CLEAR: Final = {"token_key"}
+"""Secrets that are no settings: each is a file that a setting names."""
 
 
 def seconds(text: str) -> float:
@@ -48,6 +55,8 @@ def stack(name: str, secrets: Path, folder: Path) -> Settings:
     compose = load(COMPOSE)
     service = compose["services"][name]
     for said in (*service["configs"], *service["secrets"]):
+        if said["source"] in IN_CLEAR:
+            continue
         target = Path(said["target"])
         assert Path("/etc/tickwise") == target.parent
         source = Path((compose["configs"] | compose["secrets"])[said["source"]]["file"])
@@ -63,12 +72,14 @@ def test_the_settings_of_the_compose_file_are_taken(name: str, secrets: Path, tm
     assert () == settings.warnings
     assert settings.database_url is not None
     if name in ROLES:
-        assert None not in (settings.broker_url, settings.signals_url)
+        assert settings.signals_url is not None
+        assert (name in ("search", "identity")) == (settings.broker_url is None)
+        assert "proxy" == settings.tls_ends_at
 
 
 HELD = {
-    "api": {"bootstrap_key", "requests_keys"}, "scheduler": set(), "executor": set(), "recorder": {"requests_keys"},
-    "migrations": set(), "channels": set(),
+    "api": {"bootstrap_key", "requests_keys"}, "search": set(), "identity": set(), "scheduler": set(),
+    "executor": set(), "recorder": {"requests_keys"}, "migrations": set(), "channels": set(),
 }  # fmt: skip
 
 
@@ -80,7 +91,10 @@ def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str,
     assert HELD[name] == found
     passwords = {place.name: place.read_text() for place in secrets.iterdir() if place.name.startswith("kafka_")}
     text = (tmp_path / "secrets.toml").read_text()
-    own = {"migrations": set(), "channels": {"kafka_owner"}}.get(name, {f"kafka_{name}"})
+    none: set[str] = set()
+    own = {"migrations": none, "search": none, "identity": none, "channels": {"kafka_owner"}}.get(
+        name, {f"kafka_{name}"}
+    )
     assert own == {place for place, password in passwords.items() if password in text}
 
 
@@ -105,7 +119,7 @@ def test_each_secret_of_the_compose_file_is_mounted_where_it_is_needed() -> None
     wanted = {name: {name} for name in HELD} | {
         "postgres_password": {"postgres", "executor_role"}, "postgres_executor": {"executor_role"},
         "grafana_password": {"grafana"}, "kafka_users": {"kafka"},
-        "redis.conf": {"redis"}, "redis_password": {"redis"},
+        "redis.conf": {"redis"}, "redis_password": {"redis"}, "token_key": {"identity"},
     }  # fmt: skip
     assert wanted == found
 
@@ -119,7 +133,7 @@ def test_nothing_of_the_compose_file_reaches_what_it_has_no_business_with() -> N
             members.setdefault(network, set()).add(name)
     servers = {"postgres", "kafka", "redis"}
     wanted = {
-        "front": {"nginx", "api"}, "data": {*ROLES, "migrations", "channels", "executor_role", *servers},
+        "front": {"nginx", *PARTS}, "data": {*ROLES, "migrations", "channels", "executor_role", *servers},
         "out": {"executor"}, "watch": {*ROLES, "prometheus"}, "desk": {"prometheus", "grafana"},
     }  # fmt: skip
     assert wanted == members
@@ -141,7 +155,7 @@ def test_every_role_of_the_compose_file_is_locked_up_and_looked_after() -> None:
     at their health."""
     services = load(COMPOSE)["services"]
     several = {name: services[name]["deploy"].get("replicas", 1) for name in ROLES}
-    assert {"api": 2, "scheduler": 2, "executor": 2, "recorder": 1} == several
+    assert dict.fromkeys(ROLES, 2) | {"recorder": 1} == several
     for name in ROLES:
         role = services[name]
         assert (True, ["ALL"], "10001:10001") == (role["read_only"], role["cap_drop"], role["user"]), name
@@ -165,8 +179,16 @@ def test_the_settings_of_the_units_are_taken(role: str) -> None:
     settings = unit_settings(role)
     assert () == settings.warnings
     others = {unit_settings(other).health_port for other in ROLES if other != role}
+    ports = {unit_port(part) for part in PARTS}
     assert settings.health_port is not None
-    assert settings.health_port not in others | {settings.port}
+    assert settings.health_port not in others | ports
+    assert len(PARTS) == len(ports)
+
+
+def unit_port(part: str) -> int:
+    """The port of the API of a unit."""
+    (command,) = unit(UNITS / f"tickwise-{part}.service")["ExecStart"]
+    return int(command.partition("--port ")[2].split()[0]) if "--port" in command else Settings().port
 
 
 def unit_settings(role: str) -> Settings:
@@ -192,7 +214,7 @@ def test_every_unit_can_write_its_own_folder_alone(role: str) -> None:
         "StateDirectoryMode": ["0700"], "WantedBy": ["tickwise.target"],
     }  # fmt: skip
     assert wanted == {key: said.get(key) for key in wanted}
-    shared = [] if role in ("recorder", "migrations") else ["/var/lib/tickwise/blobs"]
+    shared = ["/var/lib/tickwise/blobs"] if role in ("api", "scheduler", "executor") else []
     assert shared == said.get("ReadWritePaths", [])
 
 
@@ -310,3 +332,30 @@ def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert "*" == next(line for line in ignored if line and not line.startswith("#"))
     assert copied == {line[1:] for line in ignored if line.startswith("!")}
+
+
+# ------------------------------------------------------------------ the parts of the API
+
+
+def test_the_key_of_tokens_is_made_well_and_held_by_identity_alone(secrets: Path, tmp_path: Path) -> None:
+    """`secrets.sh` makes a key that is taken once nobody else may read it; each process that serves `auth` has it."""
+    file = tmp_path / "token.key"
+    file.write_bytes((secrets / "token_key").read_bytes())
+    file.chmod(0o600)
+    private = load_pem_private_key(read_private(file, "the key"), password=None)
+    assert isinstance(private, Ed25519PrivateKey)
+    service = load(COMPOSE)["services"]["identity"]
+    assert "umask 077 && cp /run/secrets/token_key /tmp/token.key" in service["entrypoint"][2]
+    assert "/tmp/token.key" == service["environment"]["TICKWISE_TOKEN_KEY_FILE"]
+    said = unit(UNITS / "tickwise-identity.service")
+    assert "token.key:/etc/tickwise/identity/token.key" in said["LoadCredential"]
+    assert "TICKWISE_TOKEN_KEY_FILE=%d/token.key" in said["Environment"]
+    for role in set(ROLES) - {"identity"}:
+        assert "TOKEN_KEY" not in (UNITS / f"tickwise-{role}.service").read_text(), role
+
+
+def test_search_changes_no_script_and_no_output() -> None:
+    """Its unit may read the blobs; that of identity has no business with them."""
+    assert ["/var/lib/tickwise/blobs"] == unit(UNITS / "tickwise-search.service")["ReadOnlyPaths"]
+    assert "blobs" not in (UNITS / "tickwise-identity.service").read_text()
+    assert [] == load(COMPOSE)["services"]["identity"]["volumes"]

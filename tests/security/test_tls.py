@@ -19,11 +19,11 @@ from tests.security.wire import Port, port, request
 from tests.support.certificates import NAME, Pair, make, number_of, trust
 from tests.support.waiting import eventually
 from tickwise.api.connections import ConnectionLimits
-from tickwise.api.protection import HSTS, PROTECTION
+from tickwise.api.edge.protection import HSTS, PROTECTION
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.wiring.certificates import Certificates
-from tickwise.wiring.clear_text import clear_text
+from tickwise.wiring.tls.certificates import Certificates
+from tickwise.wiring.tls.clear_text import clear_text
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 HELLO_OF_TLS = bytes.fromhex("1603010200010001fc0303") + os.urandom(32)

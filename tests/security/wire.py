@@ -14,9 +14,9 @@ from tests.support.app import ADMIN_KEY, World, world
 from tests.support.certificates import NAME, trust
 from tickwise.api.connections import ConnectionLimits
 from tickwise.api.role_health import create_health_app
-from tickwise.wiring.certificates import Certificates
 from tickwise.wiring.listening import listen
 from tickwise.wiring.serving import serving
+from tickwise.wiring.tls.certificates import Certificates
 
 AUTHORIZED: Final = f"Authorization: Bearer {ADMIN_KEY}"
 

@@ -106,7 +106,9 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     """For each, a value other than the default arrives in its field, under its own variable."""
     setting = SETTINGS[name]
     text = _another_value(setting, tmp_path)
-    settings = load({"TICKWISE_BROKER_URL": "kafka://host:9092"} | {setting.variable: text})
+    needed = {"TICKWISE_BROKER_URL": "kafka://host:9092"}
+    needed |= {f"TICKWISE_TLS_{file}_FILE": "/a" for file in ("CERT", "KEY") if name.startswith("tls_")}
+    settings = load(needed | {setting.variable: text})
     value = getattr(settings, name)
     assert value != setting.default
     assert text in (",".join(value) if isinstance(value, tuple) else str(value))

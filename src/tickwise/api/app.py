@@ -29,6 +29,7 @@ from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
 from tickwise.api.conditions import conditions_of
+from tickwise.api.edge.protection import PROTECTION
 from tickwise.api.endpoint import (
     BODY_BYTES_MAX,
     NAMESPACE_CHARACTERS_MAX,
@@ -55,7 +56,6 @@ from tickwise.api.problems import (
     RateLimited,
     problem_of,
 )
-from tickwise.api.protection import PROTECTION
 from tickwise.api.reading import (
     LARGE_BYTES,
     ClientGone,

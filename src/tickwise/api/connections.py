@@ -32,6 +32,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from tickwise.api.auth import CONNECTION
+from tickwise.api.edge.protection import HSTS, PROTECTION
+from tickwise.api.edge.tls_stream import TlsStream
 from tickwise.api.problems import (
     MEDIA_TYPE,
     AddressTooLong,
@@ -45,9 +47,7 @@ from tickwise.api.problems import (
     TooManyWaiting,
     problem_of,
 )
-from tickwise.api.protection import HSTS, PROTECTION
 from tickwise.api.reading import ClientGone
-from tickwise.api.tls_stream import TlsStream
 from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.identity import FoundKey

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tickwise.api.edge.protection import PROTECTION
 from tickwise.api.problems import MEDIA_TYPE, MethodNotAllowed, NoSuchRoute, detail_of, problem_of
-from tickwise.api.protection import PROTECTION
 from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
 

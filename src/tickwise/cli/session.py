@@ -60,7 +60,7 @@ class Session:
 
     @cached_property
     def trust(self) -> ServerTrust:
-        """Whose certificate is taken for the server's. Keys may travel unencrypted: `client` says so before."""
+        """The certificates that are taken for the server's. Keys may travel unencrypted: `client` says so before."""
         from tickwise.sdk.client import ServerTrust
 
         return ServerTrust(self.target.ca_file, self.target.server_name, insecure=True)

@@ -77,7 +77,7 @@ class ClearTextWarning(UserWarning):
 
 
 class ServerTrust(NamedTuple):
-    """Whose certificate a client takes for the server's."""
+    """The certificates that a client takes for the server's."""
 
     ca_file: str | None = None
     """PEM certificates of authorities, or of the server itself: these alone are trusted. None: the machine's."""
@@ -87,7 +87,7 @@ class ServerTrust(NamedTuple):
     """Send keys to other machines without TLS, too, and say nothing."""
 
     def verify(self) -> ssl.SSLContext | bool:
-        """What httpx is told. Raises `ClientError` for a file that has no certificates."""
+        """The argument for httpx. Raises `ClientError` for a file that has no certificates."""
         if self.ca_file is None:
             return True
         try:

@@ -14,10 +14,10 @@ from tickwise.config import Settings
 from tickwise.control.control import Control
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
-from tickwise.wiring.certificates import Certificates, tls_of
 from tickwise.wiring.health_port import reachable
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.serving import limits_of, serving
+from tickwise.wiring.tls.certificates import Certificates, tls_of
 
 
 def api_needs_broker(settings: Settings) -> bool:

@@ -18,10 +18,10 @@ from tickwise.adapters.runner.process.task_places import expected_work_root
 from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
-from tickwise.wiring.certificates import read_certificates
-from tickwise.wiring.clear_text import CURE, clear_text
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
+from tickwise.wiring.tls.certificates import read_certificates
+from tickwise.wiring.tls.clear_text import CURE, clear_text
 
 SPACE_BYTES: Final = 1 << 30
 """Less free space than this is worth a word: a day of a busy laptop."""

@@ -2,7 +2,7 @@
 
     TICKWISE_BOOTSTRAP_KEY is set ──► it is let in, unless it was revoked; the one that it replaces is not
     `up` without one that is good ──► local.key, for the command line of this machine
-    `api` without it, no key yet  ──► on a terminal: shown once; else: first.key in the data folder
+    `api --serve jobs` without it, no key yet ──► on a terminal: shown once; else: first.key in the data folder
 
 Invariant: no secret is written to a log. A terminal shows the secret; everywhere else a file is named.
 A secret is on disk before it is good, so that a crash between leaves no key that nobody has.
@@ -47,7 +47,7 @@ def check_bootstrap_key(settings: Settings) -> None:
 
 
 class ClientFacts(NamedTuple):
-    """What a running `up` tells the command line of its machine."""
+    """The facts that a running `up` tells the command line of its machine."""
 
     url: str
     key: str
@@ -92,9 +92,11 @@ async def _local_key(runtime: Runtime) -> tuple[str, FirstKey | None]:
 
 
 async def let_in_api(runtime: Runtime) -> Admitted:
-    """Admit the setting's key; without one, make the first key if the store has no key."""
+    """Admit the setting's key; without one, make the first key if the store has no key. Of an API in parts only `jobs`
+    makes it: each of the others could be the first to start, and would keep the key where nobody looks for it."""
     setting = await _let_in_setting(runtime)
-    return Admitted(await _first_key(runtime) if setting is None else None, setting)
+    makes = setting is None and "jobs" in runtime.settings.api_serve
+    return Admitted(await _first_key(runtime) if makes else None, setting)
 
 
 async def _first_key(runtime: Runtime) -> FirstKey | None:

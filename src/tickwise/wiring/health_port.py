@@ -14,10 +14,10 @@ from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
-from tickwise.wiring.certificates import Certificates, tls_of
 from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.tls.certificates import Certificates, tls_of
 
 HEALTH_CONNECTIONS: Final = 64
 """A supervisor and a few collectors of metrics come here."""

@@ -24,8 +24,6 @@ from tickwise.adapters.seclusion import seclude
 from tickwise.config import Settings
 from tickwise.observability import logs
 from tickwise.roles.shared.service import Service
-from tickwise.wiring.certificates import Certificates, open_certificates, tls_of
-from tickwise.wiring.clear_text import warn_of_clear_text
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port
@@ -45,6 +43,8 @@ from tickwise.wiring.runtime import (
     start_control,
 )
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
+from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
+from tickwise.wiring.tls.clear_text import warn_of_clear_text
 from tickwise.wiring.token_key import sign_tokens
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
@@ -249,7 +249,7 @@ def _client_facts(address: str, key: str, database_url: str, certificates: Certi
     """The facts that the command line of this machine needs, and `doctor`."""
     if certificates is None or not address.startswith("https://"):
         return ClientFacts(address, key, database_url)
-    # The command line trusts the very certificate that is served, whoever has signed it, under a name that it is for.
+    # The command line trusts the very certificate that is served, also without its authority, by a name in it.
     return ClientFacts(address, key, database_url, str(certificates.certificate), certificates.loaded.name)
 
 

@@ -15,7 +15,7 @@ import uvicorn
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.api.connections import ConnectionLimits, Connections
-from tickwise.api.protection import HSTS
+from tickwise.api.edge.protection import HSTS
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.roles.shared.service import wait_for

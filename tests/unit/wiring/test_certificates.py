@@ -19,7 +19,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.observability.metrics import Metrics
-from tickwise.wiring.certificates import Certificates, LoadedCertificate, open_certificates
+from tickwise.wiring.tls.certificates import Certificates, LoadedCertificate, open_certificates
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 CLIENTS = 100
@@ -60,7 +60,7 @@ async def test_a_replaced_pair_is_served_to_new_connections_while_others_stay(
     tmp_path: Path, replaced: Callable[[Path, Pair, Pair], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within seconds and without a restart; a hundred open connections go on."""
-    monkeypatch.setattr("tickwise.wiring.certificates.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("tickwise.wiring.tls.certificates.LOOK_SECONDS", 0.05)
     first, second = make(tmp_path / "first"), make(tmp_path / "second")
     (tmp_path / "..data").symlink_to(tmp_path / "first")
     served_pair = (
@@ -174,11 +174,11 @@ async def test_a_certificate_that_ends_soon_is_said_once_a_day(tmp_path: Path, m
     with structlog.testing.capture_logs() as logs:
         certificates = Certificates(made.certificate, made.key)
         assert [] == logs
-        monkeypatch.setattr("tickwise.wiring.certificates.WARN_SECONDS", float("inf"))
+        monkeypatch.setattr("tickwise.wiring.tls.certificates.WARN_SECONDS", float("inf"))
         monkeypatch.setattr(certificates, "loaded", certificates.loaded._replace(begins_at=0.0))
         await certificates.look()
         await certificates.look()
-        monkeypatch.setattr("tickwise.wiring.certificates.REMIND_SECONDS", 0.0)
+        monkeypatch.setattr("tickwise.wiring.tls.certificates.REMIND_SECONDS", 0.0)
         await certificates.look()
     assert [("certificate_ends", 10.0)] * 2 == [(each["event"], each["days"]) for each in logs]
     metrics = Metrics()

@@ -60,7 +60,7 @@ seccompProfile: {type: RuntimeDefault}
 
 {{/*
 What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
-recorder's, an executor has a user of its own in the database. (dict "root" $ "role" api|search|scheduler|recorder|executor|migrations)
+recorder's, an executor has a user of its own in the database. (dict "root" $ "role" api|search|identity|scheduler|recorder|executor|migrations)
 */}}
 {{- define "tickwise.roleSecrets" -}}
 {{- $secrets := .root.Values.secrets -}}

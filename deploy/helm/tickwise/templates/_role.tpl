@@ -1,6 +1,6 @@
 {{/*
 One role as a Deployment with its PodDisruptionBudget.
-(dict "root" $ "name" the component "command" list "role" its values "drains" bool "port" bool "scaled" bool)
+(dict "root" $ "name" the component "command" list "role" its values "drains" bool "port" bool "auth" bool "scaled" bool); auth: it signs tokens
 */}}
 {{- define "tickwise.role" -}}
 {{- $root := .root -}}
@@ -63,6 +63,15 @@ spec:
           env:
             - {name: TICKWISE_CONFIG_LOCATION, value: /etc/tickwise}
             - {name: TICKWISE_HEALTH_PORT, value: "8471"}
+            {{- if and .port $root.Values.tls.secret }}
+            - {name: TICKWISE_TLS_CERT_FILE, value: /etc/tickwise-tls/tls.crt}
+            - {name: TICKWISE_TLS_KEY_FILE, value: /etc/tickwise-tls/tls.key}
+            {{- else if and .port (or $root.Values.httpRoute.enabled (and $root.Values.ingress.enabled $root.Values.ingress.tlsSecret)) (not (hasKey $root.Values.settings "tls_ends_at")) }}
+            - {name: TICKWISE_TLS_ENDS_AT, value: proxy}
+            {{- end }}
+            {{- if and .auth $root.Values.tokenKey.secret }}
+            - {name: TICKWISE_TOKEN_KEY_FILE, value: /etc/tickwise-token/token.key}
+            {{- end }}
             {{- with .role.environment }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -99,11 +108,28 @@ spec:
             {{- toYaml .role.resources | nindent 12 }}
           volumeMounts:
             - {name: configuration, mountPath: /etc/tickwise, readOnly: true}
+            {{- if and .port $root.Values.tls.secret }}
+            - {name: tls, mountPath: /etc/tickwise-tls, readOnly: true}
+            {{- end }}
+            {{- if and .auth $root.Values.tokenKey.secret }}
+            - {name: token, mountPath: /etc/tickwise-token, readOnly: true}
+            {{- end }}
             - {name: tmp, mountPath: /tmp}
             - {name: data, mountPath: /data}
             - {name: blobs, mountPath: /data/blobs}
       volumes:
         {{- include "tickwise.configuration" (dict "configMap" (include "tickwise.name" $root) "secret" (include "tickwise.secret" $root) "role" $kind) | nindent 8 }}
+        {{- if and .port $root.Values.tls.secret }}
+        - name: tls
+          secret: {secretName: {{ $root.Values.tls.secret }}, defaultMode: 0440}
+        {{- end }}
+        {{- if and .auth $root.Values.tokenKey.secret }}
+        - name: token
+          secret:
+            secretName: {{ $root.Values.tokenKey.secret }}
+            defaultMode: 0440
+            items: [{key: token.key, path: token.key}]
+        {{- end }}
         - name: tmp
           emptyDir: {sizeLimit: 256Mi}
         - name: data

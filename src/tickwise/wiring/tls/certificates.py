@@ -153,7 +153,7 @@ def read_certificates(settings: Settings) -> Certificates | None:
 
 
 def tls_of(settings: Settings, certificates: Certificates | None, port: str) -> Callable[[], ssl.SSLContext] | None:
-    """Where the connections of a port take their certificate; None: it speaks plain HTTP. `port`: `api` or `health`."""
+    """The source of the certificate for connections of a port, `api` or `health`; None: it speaks plain HTTP."""
     return certificates.context if certificates is not None and port in settings.tls_ports else None
 
 
@@ -174,7 +174,7 @@ async def open_certificates(settings: Settings) -> AsyncIterator[Certificates | 
 
 
 def _state_of(file: Path) -> tuple[int, ...] | None:
-    """What changes when another file is there or its content is written; None if there is none."""
+    """A value that changes when another file is there or its content is written; None if there is none."""
     try:
         facts = os.stat(file)
     except OSError:

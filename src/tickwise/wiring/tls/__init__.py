@@ -1,0 +1,1 @@
+"""TLS of the ports: their certificate, and a warning where there is none."""

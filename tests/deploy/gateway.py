@@ -1,0 +1,58 @@
+"""What a gateway has to know of the API: the part that serves each route, as the description says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tickwise.api.endpoint import ApiService
+from tickwise.api.resources import RESOURCES
+
+NGINX: Final = {
+    ApiService.JOBS: "jobs", ApiService.SEARCH: "search", ApiService.USERS: "identity", ApiService.AUTH: "identity",
+}  # fmt: skip
+"""The names of `deploy/gateway/routes.conf`."""
+CHART: Final = {service: {"jobs": "check"}.get(name, f"check-{name}") for service, name in NGINX.items()}
+"""The names of the chart's Services, of a release that is called `check`."""
+PLAIN: Final = ("/livez", "/readyz", "/openapi.json")
+"""Served by each part."""
+
+
+def requests() -> list[tuple[str, str, ApiService]]:
+    """A request for each route that the API describes, with its part; each GET has its HEAD."""
+    found = []
+    for endpoint in RESOURCES:
+        assert endpoint.service is not None, endpoint.name
+        path = re.sub(r"\{\w+\}", "some-thing", endpoint.path)
+        methods = (endpoint.method, "HEAD") if endpoint.method == "GET" else (endpoint.method,)
+        found += [(method, path, endpoint.service) for method in methods]
+    return found
+
+
+def misled(part_of: Callable[[str, str], str], names: Mapping[ApiService, str]) -> dict[str, str]:
+    """The requests that a gateway leads to another part than the one that serves them."""
+    led = {(method, path): part_of(method, path) for method, path, _ in requests()}
+    wrong = {
+        f"{method} {path}": led[method, path]
+        for method, path, service in requests()
+        if led[method, path] != names[service]
+    }
+    return wrong | {path: part for path in PLAIN if (part := part_of("GET", path)) not in names.values()}
+
+
+def by_http_route(route: Mapping[str, Any], method: str, path: str) -> str:
+    """The backend of a request, by the rules of the Gateway API: of all matches the one with the longest path wins,
+    then the one that names a method, then the first. (A regular expression is as long as its text.)"""
+    found: list[tuple[int, bool, int, str]] = []
+    for place, rule in enumerate(route["spec"]["rules"]):
+        for match in rule.get("matches", ({},)):
+            wanted = match.get("path", {"type": "PathPrefix", "value": "/"})
+            kind, value = wanted["type"], wanted["value"]
+            if kind == "RegularExpression":
+                fits = re.fullmatch(value, path) is not None
+            else:
+                fits = path == value or path.startswith(value.rstrip("/") + "/")
+            if fits and match.get("method", method) == method:
+                found.append((len(value), "method" in match, -place, rule["backendRefs"][0]["name"]))
+    return max(found)[3]
