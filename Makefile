@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check clients fuzz-api \
+.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -11,6 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV    := .venv
 BIN     := $(VENV)/bin
+AUDIT   := .venv-audit
 STAMP   := $(VENV)/.installed
 PYTEST  := $(BIN)/python -m pytest
 # One file's tests stay in one process (`loadfile`): databases and servers are fixtures of a module, so a file that
@@ -115,6 +116,19 @@ image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another ima
 deploy-check: setup  ## judge deploy/ by the programs that it is for: engine, helm, compose, systemd (CHECKS="chart …")
 	BASE="$(BASE)" $(BIN)/python -m tests.deploy $(CHECKS)
 
+sbom: setup  ## the bill of materials of the package and of the image, as CycloneDX, into dist/sbom/
+	@$(BIN)/python -m tests.deploy.sbom dist/sbom
+
+audit-deps: $(AUDIT)/.installed  ## known holes in the locked libraries, by pip-audit; asks the network
+	@for lock in base local server build dev audit; do echo "requirements/$$lock.txt"; \
+		$(AUDIT)/bin/pip-audit --require-hashes --disable-pip --requirement requirements/$$lock.txt || bad=1; \
+	done; exit $${bad:-0}
+
+$(AUDIT)/.installed: requirements/audit.txt
+	python3 -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --require-hashes --requirement requirements/audit.txt
+	touch $@
+
 clients: setup  ## make clients with generators of others, build and use them on a real API (CLIENTS="go java …")
 	$(BIN)/python -m tests.clients $(CLIENTS)
 
@@ -128,8 +142,9 @@ lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
 	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra redis -c requirements/dev.txt -o requirements/server.txt
 	$(UV_COMPILE) requirements/clients.in -o requirements/clients.txt
+	$(UV_COMPILE) requirements/audit.in -c requirements/dev.txt -o requirements/audit.txt
 	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
 clean:  ## remove the virtual environment and every cache; never data
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AUDIT) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ for name in postgres_password postgres_executor grafana_password admin_key reque
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
 
-# The key that signs tokens: Ed25519 as PKCS #8 (RFC 8410), 32 random bytes behind a fixed head.
+# The key that signs tokens is one of Ed25519 in PKCS #8 (RFC 8410): 32 random bytes behind a fixed head.
 if [ ! -s "$folder/token_key" ]; then
     {
         echo "-----BEGIN PRIVATE KEY-----"
