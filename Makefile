@@ -121,7 +121,7 @@ sbom: setup  ## the bill of materials of the package and of the image, as Cyclon
 
 audit-deps: $(AUDIT)/.installed  ## known holes in the locked libraries, by pip-audit; asks the network
 	@for lock in base local server build dev audit; do echo "requirements/$$lock.txt"; \
-		$(AUDIT)/bin/pip-audit --require-hashes --disable-pip --requirement requirements/$$lock.txt || bad=1; \
+		$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements/$$lock.txt || bad=1; \
 	done; exit $${bad:-0}
 
 $(AUDIT)/.installed: requirements/audit.txt
