@@ -215,21 +215,26 @@ class TlsStream(asyncio.Transport):
             return
         self._is_reading = True
         try:
-            while self._phase is _Phase.OPEN and not self._paused:
+            # To ask what is left costs less than the exception of a read that finds nothing.
+            while (
+                self._phase is _Phase.OPEN and not self._paused and (self._from_client.pending or self._tls.pending())
+            ):
                 data = self._tls.read(RECORD_BYTES)
                 if not data:
                     self.close()
                     return
                 self._http.data_received(data)
         except ssl.SSLWantReadError:
-            self._flush()
+            pass  # the rest of a record is to come
         except ssl.SSLZeroReturnError:
             self.close()
         except ssl.SSLError:
-            self._flush()
+            self._flush()  # the alert that says why
             self.close()
         finally:
             self._is_reading = False
+        if self._phase is _Phase.OPEN:
+            self._flush()  # some messages of TLS have an answer of TLS
 
     def _flush(self) -> None:
         if self._to_client.pending:
