@@ -367,6 +367,32 @@ class Settings:
         least=0,
         most=1_000_000,
     )
+    address_requests_per_second_most: float = _setting(
+        0.0,
+        "Most requests of one client address in a second (of IPv6: of the 64 bits that a customer has), of all API "
+        "processes together; 0 is no limit. Twice as many may come at once. They are counted before a key is looked "
+        "up; `/livez` and `/readyz` are not. Behind a proxy set `trusted_proxies` first, or all clients are one.",
+        least=0,
+        most=1_000_000,
+    )
+    namespace_requests_per_second_most: float = _setting(
+        0.0,
+        "Most requests in one namespace in a second, of all API processes together; 0 is no limit. Twice as many may "
+        "come at once. A namespace can have a limit of its own (`docs/how-to/limits-and-quotas.md`).",
+        least=0,
+        most=1_000_000,
+    )
+    trusted_proxies: tuple[str, ...] = _setting(
+        (),
+        "Networks (`10.0.0.0/8`) and addresses of proxies whose word counts for the address of a client. Unset: the "
+        "address is that of the connection, whatever a header says.",
+    )
+    client_address_header: str = _setting(
+        "x-forwarded-for",
+        "The header in which the proxies of `trusted_proxies` write the address of a client. Only the one that they "
+        "write themselves: a client can send the other one through them.",
+        choices=("x-forwarded-for", "forwarded"),
+    )
     wrong_keys_per_second_most: float = _setting(
         200.0,
         "Most keys a second that an API process looks up in vain. More of them wait for their turn, and callers of "

@@ -13,7 +13,7 @@ from tickwise.adapters.signals.local import LocalLimits, LocalSharedState
 from tickwise.adapters.signals.postgres import PostgresLink, PostgresSharedState, postgres_limits
 from tickwise.adapters.signals.redis import RedisLink, RedisSharedState, redis_limits
 from tickwise.adapters.store.postgres import upgrade
-from tickwise.ports.limits import Pace, RateLimits
+from tickwise.ports.limits import RateLimits
 from tickwise.ports.shared_state import SharedState
 from tickwise.testing.contracts.limits import MakeLimits, RateLimitsContract
 from tickwise.testing.contracts.shared_state import SharedStateContract
@@ -75,8 +75,8 @@ class TestRedisSharedState(SharedStateContract):
 class TestLocalLimits(RateLimitsContract):
     @pytest.fixture
     def make_limits(self) -> MakeLimits:
-        def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
-            limits = LocalLimits(pace, SystemClock())
+        def make() -> tuple[RateLimits, RateLimits]:
+            limits = LocalLimits(SystemClock())
             return limits, limits
 
         return make
@@ -85,8 +85,8 @@ class TestLocalLimits(RateLimitsContract):
 class TestPostgresLimits(RateLimitsContract):
     @pytest.fixture
     def make_limits(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> MakeLimits:
-        def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
-            here, there = (postgres_limits(link, pace, wait_seconds=PATIENCE_SECONDS) for link in postgres_links)
+        def make() -> tuple[RateLimits, RateLimits]:
+            here, there = (postgres_limits(link, wait_seconds=PATIENCE_SECONDS) for link in postgres_links)
             return here, there
 
         return make
@@ -95,8 +95,8 @@ class TestPostgresLimits(RateLimitsContract):
 class TestRedisLimits(RateLimitsContract):
     @pytest.fixture
     def make_limits(self, redis_links: tuple[RedisLink, RedisLink]) -> MakeLimits:
-        def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
-            here, there = (redis_limits(link, pace, wait_seconds=PATIENCE_SECONDS) for link in redis_links)
+        def make() -> tuple[RateLimits, RateLimits]:
+            here, there = (redis_limits(link, wait_seconds=PATIENCE_SECONDS) for link in redis_links)
             return here, there
 
         return make

@@ -332,16 +332,16 @@ async def test_an_idle_session_that_the_server_ends_is_an_outage_and_no_defect(
     Notes, the shared count and signals take that for a database that is away; the next call has a new session."""
     await upgrade(database_url)
     link = PostgresLink(database_url, SystemClock())
-    shared_state, limits = PostgresSharedState(link), postgres_limits(link, Pace(100.0, 100))
+    shared_state, limits = PostgresSharedState(link), postgres_limits(link)
     notes = [Note("process", "here", {"alive": True})]
     assert await shared_state.put(notes, 30.0)
     _end_session(link)
     assert not await shared_state.put(notes, 30.0)
     assert await eventually(lambda: shared_state.put(notes, 30.0))
     await limits.start()
-    assert await limits.hit("somebody")
+    assert await limits.hit("somebody", Pace(100.0, 100))
     _end_session(link)
-    assert await limits.hit("somebody")
+    assert await limits.hit("somebody", Pace(100.0, 100))
     await limits.stop()
     await link.close()
     assert not [record for record in caplog.records if record.exc_info], "an error with a traceback is a defect"

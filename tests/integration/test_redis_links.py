@@ -137,9 +137,11 @@ async def test_one_that_may_not_be_written_to_still_rings_and_that_is_said_once(
             assert 1 == sum("does not keep cancels" in record.getMessage() for record in caplog.records)
             assert not await RedisSharedState(link).put([Note("role", "a", {})], 60.0)
             await eventually(_found_nothing(link), within_seconds=WITHIN_SECONDS, what="it can be looked at")
-            limits = redis_limits(link, Pace(rate=0.001, burst=2))
+            limits = redis_limits(link)
             await limits.start()
-            assert [True, True, False] == [(await limits.hit("anna")).allowed for _ in range(3)]
+            assert [True, True, False] == [
+                (await limits.hit("anna", Pace(rate=0.001, burst=2))).allowed for _ in range(3)
+            ]
             await limits.stop()
             await link.close()
 
@@ -157,7 +159,7 @@ async def test_with_nobody_there_everything_answers(caplog: pytest.LogCaptureFix
     """No exception, no waiting for long, and no password in a log."""
     url = "redis://anna:hunter2secret@127.0.0.1:1/0"
     link = RedisLink(url, "c", SystemClock())
-    limits = redis_limits(link, Pace(rate=0.001, burst=2))
+    limits = redis_limits(link)
     shared_state, signals = RedisSharedState(link), RedisSignals(link)
     with caplog.at_level(logging.DEBUG):
         for each in (limits, shared_state, signals):
@@ -168,7 +170,7 @@ async def test_with_nobody_there_everything_answers(caplog: pytest.LogCaptureFix
         assert not await shared_state.put([Note("role", "a", {})], 60.0)
         assert await shared_state.look("role") is None
         await shared_state.take_down("role", ["a"])
-        assert [True, True, False] == [(await limits.hit("anna")).allowed for _ in range(3)]
+        assert [True, True, False] == [(await limits.hit("anna", Pace(rate=0.001, burst=2))).allowed for _ in range(3)]
         await eventually(lambda: len(caplog.records) >= 3, within_seconds=WITHIN_SECONDS, what="it is said")
         for each in (limits, shared_state, signals):
             await each.stop()

@@ -12,6 +12,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.api.app import create_app
@@ -49,6 +50,7 @@ async def process(url: str) -> AsyncIterator[httpx2.AsyncClient]:
         metrics=metrics,
         render_metrics=lambda _: metrics.render(),
         metrics_media=CONTENT_TYPE,
+        limits=LocalLimits(clock),
     )
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     transport = httpx2.ASGITransport(app=app)

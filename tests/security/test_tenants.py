@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.security.probes import probe
 from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.signals.local import LocalLimits
+from tickwise.api.clients.pacing import RequestPaces
 from tickwise.ports.limits import Pace
 from tickwise.ports.store import MAX_LANES_OF_NAMESPACE, MAX_NAMESPACE, RuleKind
 
@@ -82,7 +82,7 @@ async def test_names_that_read_alike_share_no_answer(here: World) -> None:
 async def test_names_that_read_alike_share_no_pace() -> None:
     """`c` of `a/b` uses up the requests of `b/c` of `a`."""
     clock = VirtualClock()
-    async with world(clock=clock, limits=LocalLimits(Pace(rate=0.1, burst=2), clock)) as here:
+    async with world(clock=clock, paces=RequestPaces(key=Pace(rate=0.1, burst=2))) as here:
         one, two = await tenant(here, "a/b", "c"), await tenant(here, "a", "b/c")
         statuses = [
             (await here.client.get(f"{API}/jobs", headers={"Authorization": f"Bearer {key}"})).status_code

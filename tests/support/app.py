@@ -17,6 +17,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
+from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.app import create_app
 from tickwise.control.context import ControlContext
@@ -98,10 +99,11 @@ async def world(
     signer: Signer | None = None,
     shared_state: SharedState | None = None,
     membership: SharedState | None = None,
+    address: str = "127.0.0.1",
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
-    it. An answer that is not as the API describes it fails the test that asked for it."""
+    it. `address` is the client's. An answer that is not as the API describes it fails the test that asked for it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -135,10 +137,16 @@ async def world(
         return metrics.render()
 
     app = create_app(
-        control, clock=clock, metrics=metrics, render_metrics=render, metrics_media=CONTENT_TYPE, **options
+        control,
+        clock=clock,
+        metrics=metrics,
+        render_metrics=render,
+        metrics_media=CONTENT_TYPE,
+        limits=LocalLimits(clock),
+        **options,
     )
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-    transport = httpx2.ASGITransport(app=app)
+    transport = httpx2.ASGITransport(app=app, client=(address, 4711))
     hooks = {"response": [check_answer]}
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://tickwise", headers=headers, event_hooks=hooks

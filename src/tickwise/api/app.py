@@ -28,6 +28,8 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
+from tickwise.api.clients.address import ClientAddresses
+from tickwise.api.clients.pacing import Pacer, RequestPaces
 from tickwise.api.conditions import conditions_of
 from tickwise.api.edge.protection import PROTECTION
 from tickwise.api.endpoint import (
@@ -44,7 +46,6 @@ from tickwise.api.endpoint import (
 from tickwise.api.health import HealthRoutes
 from tickwise.api.negotiation import COMPRESSED_BYTES_MIN, check_accept, encoded, without_suffix
 from tickwise.api.openapi import describe
-from tickwise.api.pacing import Pacer
 from tickwise.api.pending import unless_awaited
 from tickwise.api.problems import (
     MEDIA_TYPE,
@@ -90,6 +91,8 @@ NAMESPACE_HEADER: Final = b"tickwise-namespace"
 """The namespace that a request is about. Left out: that of the key."""
 IDEMPOTENCY_KEY_MAX: Final = 255
 HOT: Final = frozenset({("POST", f"{API}/jobs")})
+PROBES: Final = frozenset({"/livez", "/readyz"})
+"""Not counted: a probe that is refused takes a server out of service that works."""
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 NOBODY: Final = Principal("nobody", "", frozenset())
@@ -97,6 +100,9 @@ NOBODY: Final = Principal("nobody", "", frozenset())
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _JSON_HEADER: Final = (b"content-type", b"application/json")
+UNPACED: Final = RequestPaces()
+DIRECT: Final = ClientAddresses()
+"""No proxy is trusted."""
 
 logger = structlog.get_logger("tickwise.api")
 
@@ -127,9 +133,11 @@ class Exchange:
     request_id: str
     headers: Mapping[bytes, bytes]
     principal: Principal | None
+    address: str = ""
+    """The client's, as `ClientAddresses` tells it; empty if it is unknown."""
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
-    """The headers of its answer about the rate limit of its key."""
+    """The headers of its answer about rate limits."""
 
 
 class Server:
@@ -174,7 +182,7 @@ class Server:
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
-            address=_address(scope),
+            address=exchange.address,
             job_bytes_max=self._job_bytes_max,
             path_values=values,
         )
@@ -286,7 +294,8 @@ class Front:
         directory: NamespaceDirectory,
         clock: Clock,
         metrics: RequestMetrics,
-        pacer: Pacer | None,
+        pacer: Pacer,
+        addresses: ClientAddresses,
         log: RequestLog,
     ) -> None:
         self._inner = inner
@@ -297,6 +306,7 @@ class Front:
         self._clock = clock
         self._metrics = metrics
         self._pacer = pacer
+        self._addresses = addresses
         known = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
         # Unique without a draw for each: ids of requests are names, not secrets.
         self._prefix = clock.random_bytes(8).hex()
@@ -317,20 +327,22 @@ class Front:
         began = self._clock.monotonic()
         headers = dict(scope["headers"])
         line = scope.pop(CONNECTION, None)  # taken out: a connection and its scope would keep each other in memory
-        exchange = Exchange(self._request_id(headers), headers, None)
+        exchange = Exchange(self._request_id(headers), headers, None, self._addresses.of(scope))
         status = 499  # as nginx calls it: the client was gone before the answer
         path = scope["path"]
         try:
             is_open = (scope["method"], path) in self._open
+            if self._pacer.counts_addresses and not (is_open and path in PROBES):
+                await self._pacer.admit_address(exchange.address, exchange.paced)
             if not is_open:
                 said = headers.get(b"authorization")
                 caller = self._authenticator.remembered(said)
                 if caller is None:
-                    caller = await self._authenticator.caller(said, _address(scope), line)
+                    caller = await self._authenticator.caller(said, exchange.address, line)
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
                 exchange.principal = await self._directory.principal(caller, place)
-                if self._pacer is not None:
+                if self._pacer.counts_callers:
                     await self._pacer.admit(exchange.principal, exchange.paced)
             endpoint = self._hot.get((scope["method"], path))
             if endpoint is not None:
@@ -359,7 +371,7 @@ class Front:
                 seconds=seconds,
                 request_id=exchange.request_id,
                 principal=exchange.principal,
-                address=_address(scope),
+                address=exchange.address,
             )
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -394,12 +406,6 @@ def _namespace(text: bytes) -> str:
             parameter="Tickwise-Namespace",
         )
     return name
-
-
-def _address(scope: Scope) -> str:
-    """Of the caller, or of the proxy before us; empty if there is none."""
-    client = scope.get("client")
-    return client[0] if client else ""
 
 
 def problem_answer(failure: Exception, request_id: str) -> Reply:
@@ -450,7 +456,9 @@ def create_app(
     lifespan: Lifespan = _nothing,
     serves: Collection[ApiService] = tuple(ApiService),
     accepts: Callable[[], None] | None = None,
-    limits: RateLimits | None = None,
+    limits: RateLimits,
+    paces: RequestPaces = UNPACED,
+    addresses: ClientAddresses = DIRECT,
     body_limit_bytes: int = 1 << 20,
     batch_body_limit_bytes: int = 32 << 20,
     wrong_keys_per_second_most: float = MISSES_PER_SECOND,
@@ -461,7 +469,7 @@ def create_app(
 
     `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached. `serves`: the
     parts of the API that are served here; the others' routes are 421. `accepts`: see `HealthRoutes`. `limits` counts
-    the requests of each key; without it nobody is held to a pace.
+    requests, and `paces` says which ones. `addresses` tells the address of a client.
     """
     health = HealthRoutes(
         control,
@@ -492,7 +500,8 @@ def create_app(
         directory=control.directory,
         clock=clock,
         metrics=metrics,
-        pacer=None if limits is None else Pacer(limits),
+        pacer=Pacer(limits, paces),
+        addresses=addresses,
         log=RequestLog(clock.monotonic, log_requests_per_second),
     )
 

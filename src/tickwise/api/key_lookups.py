@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from tickwise.api.problems import KeysWaiting
+from tickwise.domain.networks import network_of
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey
 
@@ -66,7 +66,7 @@ class KeyLookups:
     async def find(self, digest: bytes, address: str) -> FoundKey | None:
         """The good key with this digest. Raises `KeysWaiting`, and what the store raises. If every caller that waits
         for a key is cancelled before its turn, it is not looked up."""
-        lookup = self._lookups.get(digest) or self._queue(digest, _network(address))
+        lookup = self._lookups.get(digest) or self._queue(digest, network_of(address))
         lookup.callers += 1
         try:
             return await asyncio.shield(lookup.answer)
@@ -143,12 +143,3 @@ class KeyLookups:
             answer.exception()  # read: there may be no waiting caller any more
         else:
             answer.set_result(outcome)
-
-
-def _network(address: str) -> str:
-    """The address, or the 64 bits of it that one customer has."""
-    try:
-        known = ip_address(address)
-    except ValueError:
-        return address
-    return known.exploded[:19] if isinstance(known, IPv6Address) else address

@@ -89,10 +89,14 @@ _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
 HEADERS: Final[dict[str, tuple[str, Schema]]] = {
     "X-Request-Id": ("Names this request in the logs; one that is sent is taken over.", {"type": "string"}),
     "RateLimit-Policy": (
-        'The pace that the key is held to, such as `"key";q=200;w=2`; none: it is held to none.',
+        'The paces that the request is held to, such as `"address";q=100;w=2, "key";q=200;w=2`; none: it is held to '
+        "none.",
         {"type": "string"},
     ),
-    "RateLimit": ('The requests that the key has left, such as `"key";r=17;t=2`.', {"type": "string"}),
+    "RateLimit": (
+        'The requests that are left under each, such as `"address";r=60;t=1, "key";r=17;t=2`.',
+        {"type": "string"},
+    ),
     "Retry-After": ("Seconds after which to send the same again.", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": ("The scheme by which a key is sent.", {"type": "string"}),
     "ETag": ("The version of the resource, for `If-Match` and `If-None-Match`.", {"type": "string"}),

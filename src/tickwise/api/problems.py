@@ -120,7 +120,7 @@ class TokenRequestInvalid(Malformed):
 
 
 class RateLimited(Busy):
-    """This key sends more requests in a second than one may; nothing of this one was done."""
+    """This key, address or namespace sends more requests in a second than one may; nothing of this one was done."""
 
     code = "rate_limited"
 

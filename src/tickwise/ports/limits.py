@@ -1,4 +1,5 @@
-"""The request rate of one caller, counted by all processes of the API together.
+"""Rates of requests, of anything that has a name (a key, an address, a namespace), counted by all processes of the API
+together.
 
 The measure is a pace (GCRA: the generic cell rate algorithm): each request moves a caller's theoretical time on by 1 /
 rate, and one that would move it further ahead of now than the burst allows is refused. So there are no windows at
@@ -13,7 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+BURST_SECONDS: Final = 2.0
+"""The part of a rate of requests that may come at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,11 @@ class Pace:
     def __post_init__(self) -> None:
         if not 0 < self.rate < math.inf or self.burst < 1:
             raise ValueError(f"a pace needs a rate above 0 and a burst of at least 1, not {self.rate} and {self.burst}")
+
+    @classmethod
+    def of_requests(cls, rate: float) -> Pace:
+        """The pace of so many requests a second: clients work in bursts, so two seconds of it may come at once."""
+        return cls(rate, max(1, math.ceil(BURST_SECONDS * rate)))
 
     @property
     def interval_seconds(self) -> float:
@@ -55,11 +64,6 @@ class Passed(NamedTuple):
 class RateLimits(Protocol):
     """The count. Never raises because the other side is away."""
 
-    @property
-    def pace(self) -> Pace:
-        """The rate of each caller."""
-        ...
-
     async def start(self) -> None:
         """Begin; never raises because the other side is away."""
         ...
@@ -68,6 +72,7 @@ class RateLimits(Protocol):
         """Free everything."""
         ...
 
-    async def hit(self, who: str) -> Passed:
-        """One request of this caller. Those that come together are asked for together."""
+    async def hit(self, who: str, pace: Pace) -> Passed:
+        """One request of this caller, by this pace. Those that come together are asked for together; of several paces
+        for one caller, the last one counts."""
         ...

@@ -9,10 +9,13 @@ from functools import partial
 from typing import Any
 
 from tickwise.api.app import create_app
+from tickwise.api.clients.address import ClientAddresses
+from tickwise.api.clients.pacing import RequestPaces
 from tickwise.api.endpoint import ApiService
 from tickwise.config import Settings
 from tickwise.control.control import Control
 from tickwise.observability.metrics import CONTENT_TYPE
+from tickwise.ports.limits import Pace
 from tickwise.ports.store import StoreStats
 from tickwise.wiring.health_port import reachable
 from tickwise.wiring.runtime import Runtime
@@ -56,4 +59,14 @@ def _app(runtime: Runtime, control: Control) -> Any:
         wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
         log_requests_per_second=settings.log_requests_per_second,
         limits=runtime.coordination.limits,
+        paces=RequestPaces(
+            key=_pace(settings.requests_per_second_most),
+            address=_pace(settings.address_requests_per_second_most),
+            namespace=_pace(settings.namespace_requests_per_second_most),
+        ),
+        addresses=ClientAddresses(settings.trusted_proxies, settings.client_address_header),
     )
+
+
+def _pace(rate: float) -> Pace | None:
+    return Pace.of_requests(rate) if rate else None

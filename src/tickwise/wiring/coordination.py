@@ -6,21 +6,16 @@ Chosen by address: `signals_url`, or else that of the store. None of it is neede
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
 
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
-from tickwise.ports.limits import Pace, RateLimits
+from tickwise.ports.limits import RateLimits
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
-
-BURST_SECONDS: Final = 2.0
-"""The part of a key's rate that may come at once: clients work in bursts."""
 
 
 class ApiProcessCount:
@@ -39,8 +34,7 @@ class Coordination:
 
     signals: Signals
     shared_state: SharedState
-    limits: RateLimits | None
-    """None: no rate limit."""
+    limits: RateLimits
     api_processes: ApiProcessCount
     """The processes of the API, which share a limit if they cannot count requests together."""
     are_apart: bool = False
@@ -51,30 +45,29 @@ class Coordination:
 async def open_coordination(settings: Settings, url: str, *, store: Store, clock: Clock) -> AsyncIterator[Coordination]:
     """Open the parts of a cluster's coordination, and start them; `url` is that of the store, which is open. Raises
     `Misconfigured`."""
-    address, rate = settings.signals_url or url, settings.requests_per_second_most
-    pace = Pace(rate, max(1, math.ceil(BURST_SECONDS * rate))) if rate else None
+    address = settings.signals_url or url
     if address.startswith(("redis:", "rediss:")):
-        opened = _through_redis(address, store.upkeep.cluster_id, pace, clock)
+        opened = _through_redis(address, store.upkeep.cluster_id, clock)
     elif address.startswith("memory:"):
-        opened = _in_this_process(pace, clock)
+        opened = _in_this_process(clock)
     else:
         if settings.signals_url is not None:
             from tickwise.adapters.store.postgres import check_sessions
 
             await check_sessions(address)  # a session that listens must be one's own
-        opened = _through_postgres(address, pace, clock)
+        opened = _through_postgres(address, clock)
     async with opened as coordination:
         yield coordination
 
 
 @contextlib.asynccontextmanager
-async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
+async def _in_this_process(clock: Clock) -> AsyncIterator[Coordination]:
     from tickwise.adapters.signals.local import LocalLimits, LocalSharedState, LocalSignals
 
     coordination = Coordination(
         signals=LocalSignals(),
         shared_state=LocalSharedState(clock),
-        limits=None if pace is None else LocalLimits(pace, clock),
+        limits=LocalLimits(clock),
         api_processes=ApiProcessCount(),
     )
     async with _started(coordination):
@@ -82,7 +75,7 @@ async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Coo
 
 
 @contextlib.asynccontextmanager
-async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
+async def _through_postgres(address: str, clock: Clock) -> AsyncIterator[Coordination]:
     from tickwise.adapters.signals.postgres import (
         PostgresLink,
         PostgresSharedState,
@@ -94,7 +87,7 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
     coordination = Coordination(
         signals=PostgresSignals(link),
         shared_state=PostgresSharedState(link),
-        limits=None if pace is None else postgres_limits(link, pace, api_processes=api_processes),
+        limits=postgres_limits(link, api_processes=api_processes),
         api_processes=api_processes,
     )
     try:
@@ -105,7 +98,7 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
 
 
 @contextlib.asynccontextmanager
-async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
+async def _through_redis(address: str, cluster: str, clock: Clock) -> AsyncIterator[Coordination]:
     try:
         from tickwise.adapters.signals.redis import RedisLink, RedisSharedState, RedisSignals, redis_limits
     except ImportError as missing:
@@ -117,7 +110,7 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
     coordination = Coordination(
         signals=RedisSignals(link),
         shared_state=RedisSharedState(link),
-        limits=None if pace is None else redis_limits(link, pace, api_processes=api_processes),
+        limits=redis_limits(link, api_processes=api_processes),
         api_processes=api_processes,
         are_apart=True,
     )
@@ -132,7 +125,6 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
 async def _started(coordination: Coordination) -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
         for each in (coordination.signals, coordination.shared_state, coordination.limits):
-            if each is not None:
-                await each.start()
-                stack.push_async_callback(each.stop)
+            await each.start()
+            stack.push_async_callback(each.stop)
         yield

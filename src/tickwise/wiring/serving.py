@@ -100,7 +100,7 @@ async def serving(
         log_level="warning",
         access_log=False,
         server_header=False,
-        # No code here needs the address of a client, so the headers of proxies are not read.
+        # The API reads them itself (`api.clients.address`): this one takes the first of two headers.
         proxy_headers=False,
         headers=[] if tls is None else [(HSTS[0].decode(), HSTS[1].decode())],
         backlog=2048,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import structlog
 
-from tests.support.app import API, world
+from tests.support.app import ADMIN_KEY, API, world
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.signals.local import LocalLimits, LocalSharedState
+from tickwise.adapters.signals.local import LocalSharedState
+from tickwise.api.clients.address import ClientAddresses
+from tickwise.api.clients.pacing import RequestPaces
 from tickwise.ports.limits import Pace
 from tickwise.ports.shared_state import Facts, Note, SharedState
 from tickwise.roles.shared.membership import KIND, MembershipWriter, RoleFacts
@@ -36,7 +39,7 @@ class AwaySharedState:
 async def test_who_comes_too_fast_is_told_when_to_come_again_and_then_let_through() -> None:
     """On every route alike, the hottest one and those of the framework; the time that is told is true."""
     clock = VirtualClock()
-    async with world(clock=clock, limits=LocalLimits(PACE, clock)) as here:
+    async with world(clock=clock, paces=RequestPaces(key=PACE)) as here:
         asked = [("POST", "/jobs"), ("GET", "/jobs"), ("GET", "/nothing")]
         answers = [await here.client.request(method, API + path, json=JOB) for method, path in asked]
         assert [201, 200, 404] == [answer.status_code for answer in answers]
@@ -58,7 +61,7 @@ async def test_who_comes_too_fast_is_told_when_to_come_again_and_then_let_throug
 async def test_each_key_has_a_pace_of_its_own_and_what_needs_no_key_has_none() -> None:
     """Whoever sends too much hinders nobody else, and no probe."""
     clock = VirtualClock()
-    async with world(clock=clock, limits=LocalLimits(PACE, clock)) as here:
+    async with world(clock=clock, paces=RequestPaces(key=PACE)) as here:
         other = await here.key("another-key-of-at-least-32-characters", "jobs:read", name="bert")
         headers = {"Authorization": f"Bearer {other}"}
         mine = [(await here.client.get(f"{API}/jobs")).status_code for _ in range(5)]
@@ -72,7 +75,7 @@ async def test_each_key_has_a_pace_of_its_own_and_what_needs_no_key_has_none() -
 async def test_keys_whose_namespace_and_name_read_alike_have_a_pace_each() -> None:
     """A namespace and a name may hold a slash."""
     clock = VirtualClock()
-    async with world(clock=clock, limits=LocalLimits(PACE, clock)) as here:
+    async with world(clock=clock, paces=RequestPaces(key=PACE)) as here:
         one = await here.key("a-key-of-c-in-the-namespace-a/b", "*", namespace="a/b", name="c")
         two = await here.key("a-key-of-b/c-in-the-namespace-a", "*", namespace="a", name="b/c")
         statuses = [
@@ -80,6 +83,61 @@ async def test_keys_whose_namespace_and_name_read_alike_have_a_pace_each() -> No
             for key in (*[one] * 4, two)
         ]
     assert [200, 200, 200, 429, 200] == statuses
+
+
+async def test_an_address_is_held_to_its_pace_before_its_key_is_looked_up() -> None:
+    """Whatever it sends, with a key or none; probes are not counted, and other addresses are not held up."""
+    clock = VirtualClock()
+    trusted = ClientAddresses(("127.0.0.0/8",))
+    async with world(clock=clock, paces=RequestPaces(address=PACE), addresses=trusted) as here:
+        asked = [
+            await here.client.get(f"{API}/jobs", headers={"Authorization": "Bearer wrong"}),
+            await here.client.post(f"{API}/auth/token", json={}),
+            await here.client.get("/openapi.json"),
+        ]
+        assert [401, 400, 200] == [answer.status_code for answer in asked]
+        assert ['"address";r=2;t=2', '"address";r=1;t=4', '"address";r=0;t=6'] == [
+            answer.headers["ratelimit"] for answer in asked
+        ]
+        for key in ("wrong", "another wrong one", ADMIN_KEY):
+            refused = await here.client.get(f"{API}/jobs", headers={"Authorization": f"Bearer {key}"})
+            assert (429, "rate_limited", '"address";q=3;w=6') == (
+                refused.status_code, refused.json()["code"], refused.headers["ratelimit-policy"],
+            )  # fmt: skip
+            assert "this address" in refused.json()["detail"]
+        assert 200 == (await here.client.get("/livez")).status_code
+        for other in ("192.0.2.1", "2001:db8::1"):
+            answer = await here.client.get(f"{API}/jobs", headers={"X-Forwarded-For": other})
+            assert (200, '"address";r=2;t=2') == (answer.status_code, answer.headers["ratelimit"])
+        neighbour = await here.client.get(f"{API}/jobs", headers={"X-Forwarded-For": "2001:db8::2"})
+        assert '"address";r=1;t=4' == neighbour.headers["ratelimit"]
+
+
+async def test_a_namespace_is_held_to_its_pace_and_one_key_does_not_use_it_up() -> None:
+    """What a key sends above its own pace does not count for its namespace. The answer tells each policy."""
+    clock = VirtualClock()
+    paces = RequestPaces(key=Pace(rate=0.5, burst=2), namespace=PACE, address=Pace(rate=50.0, burst=100))
+    async with world(clock=clock, paces=paces) as here:
+        one, two = [
+            await here.key(f"a-key-of-{name}-with-32-characters-or-more", "*", namespace="team", name=name)
+            for name in ("one", "two")
+        ]
+        headers = [{"Authorization": f"Bearer {key}"} for key in (*[one] * 5, two, two)]
+        answers = [await here.client.get(f"{API}/jobs", headers=each) for each in headers]
+        assert [200, 200, 429, 429, 429, 200, 429] == [answer.status_code for answer in answers]
+        assert '"address";q=100;w=2, "key";q=2;w=4, "namespace";q=3;w=6' == answers[-1].headers["ratelimit-policy"]
+        assert '"address";r=93;t=1, "key";r=0;t=4, "namespace";r=0;t=6' == answers[-1].headers["ratelimit"]
+        assert "the namespace" in answers[-1].json()["detail"]
+        assert 200 == (await here.client.get(f"{API}/jobs")).status_code
+
+
+async def test_the_log_names_the_client_behind_a_trusted_proxy() -> None:
+    """And nobody whom a client names."""
+    for trusted, address in ((ClientAddresses(("127.0.0.1",)), "192.0.2.1"), (ClientAddresses(), "127.0.0.1")):
+        async with world(addresses=trusted) as here:
+            with structlog.testing.capture_logs() as logs:
+                await here.client.get(f"{API}/jobs", headers={"X-Forwarded-For": "198.51.100.1, 192.0.2.1"})
+            assert [address] == [line["address"] for line in logs if line["event"] == "request"]
 
 
 async def test_without_a_limit_nothing_is_counted_and_nothing_is_said() -> None:

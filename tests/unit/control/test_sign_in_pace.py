@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tickwise.control.people import pace
-from tickwise.control.people.pace import BURST, FREE_FAILURES, PAUSE_SECONDS_MOST, SignInPace, network_of
+from tickwise.control.people.pace import BURST, FREE_FAILURES, PAUSE_SECONDS_MOST, SignInPace
 from tickwise.domain.errors import SignInPaced
 from tickwise.testing.clock import VirtualClock
 
@@ -83,12 +83,3 @@ def test_the_memory_is_bounded(paced: SignInPace, monkeypatch: pytest.MonkeyPatc
         paced.failed(f"name {number}", HERE)
     assert 100 >= len(paced._addresses)
     assert 100 >= len(paced._failures)
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:0db8:0000:0000"), ("unix", "unix"), ("", "")],
-)
-def test_a_customer_of_ipv6_is_one_network(address: str, network: str) -> None:
-    """Who has 64 bits of addresses uses another one for each attempt."""
-    assert network == network_of(address)

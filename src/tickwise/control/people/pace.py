@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
 from typing import Final, TypeVar
 
 from tickwise.domain.errors import SignInPaced
+from tickwise.domain.networks import network_of
 from tickwise.ports.clock import Clock
 
 K = TypeVar("K")
@@ -76,15 +76,6 @@ class SignInPace:
     def succeeded(self, account: str, address: str) -> None:
         """The person is in: failures of before count no more."""
         self._failures.pop((account, network_of(address)), None)
-
-
-def network_of(address: str) -> str:
-    """The address, or the 64 bits of it that one customer has."""
-    try:
-        known = ip_address(address)
-    except ValueError:
-        return address
-    return known.exploded[:19] if isinstance(known, IPv6Address) else address
 
 
 def _keep(place: dict[K, V], key: K, value: V) -> None:

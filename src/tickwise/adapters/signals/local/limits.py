@@ -10,8 +10,7 @@ from tickwise.ports.limits import Pace, Passed
 class LocalLimits:
     """`ports.limits.Limits` of one process."""
 
-    def __init__(self, pace: Pace, clock: Clock) -> None:
-        self.pace = pace
+    def __init__(self, clock: Clock) -> None:
         self._own = OwnCount(clock)
 
     async def start(self) -> None:
@@ -20,6 +19,6 @@ class LocalLimits:
     async def stop(self) -> None:
         """There is nothing to free."""
 
-    async def hit(self, who: str) -> Passed:
+    async def hit(self, who: str, pace: Pace) -> Passed:
         """See the port."""
-        return self._own.count(self.pace, who, 1).passed(self.pace, 0)
+        return self._own.count(pace, who, 1).passed(pace, 0)

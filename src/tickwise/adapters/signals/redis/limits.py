@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from redis.exceptions import NoScriptError
 
-from tickwise.adapters.signals.pacing import COUNT_SECONDS, SharedLimits, Standing
+from tickwise.adapters.signals.pacing import COUNT_SECONDS, SharedLimits, Standing, Wanted
 from tickwise.adapters.signals.redis.link import AWAY, Command, RedisLink
-from tickwise.ports.limits import Pace
 
 _SCRIPT: Final = Path(__file__).with_name("pace.lua").read_text(encoding="utf-8")
 _SHA: Final = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
@@ -19,14 +18,18 @@ _SHA: Final = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 def redis_limits(
-    link: RedisLink, pace: Pace, *, api_processes: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
+    link: RedisLink, *, api_processes: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
 ) -> SharedLimits:
     """`ports.limits.Limits` over one Redis; the rest as `SharedLimits` says."""
 
-    async def count(asked: Mapping[str, int]) -> Mapping[str, Standing]:
+    async def count(asked: Mapping[str, Wanted]) -> Mapping[str, Standing]:
         keys = [link.key("pace", who) for who in asked]
-        measures = (repr(pace.interval_seconds), repr(pace.tolerance_seconds))
-        arguments: Command = (len(keys), *keys, *measures, *asked.values())
+        measures = [
+            measure
+            for wanted in asked.values()
+            for measure in (repr(wanted.pace.interval_seconds), repr(wanted.pace.tolerance_seconds), wanted.requests)
+        ]
+        arguments: Command = (len(keys), *keys, *measures)
         try:
             found: Any = await link.ask("EVALSHA", _SHA, *arguments)
         except NoScriptError:
@@ -34,6 +37,4 @@ def redis_limits(
         pairs = zip(found[::2], found[1::2], strict=True)
         return {who: Standing(int(granted), float(ahead)) for who, (granted, ahead) in zip(asked, pairs, strict=True)}
 
-    return SharedLimits(
-        count, pace=pace, clock=link.clock, away=AWAY, api_processes=api_processes, wait_seconds=wait_seconds
-    )
+    return SharedLimits(count, clock=link.clock, away=AWAY, api_processes=api_processes, wait_seconds=wait_seconds)
