@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import pytest
 
 from tests.security.probes import probe
-from tests.support.app import API, world
-from tickwise.adapters.clock import VirtualClock
+from tests.support.app import ADMIN_KEY, API, world
+from tests.support.people import ask
+from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.signals.pacing import MAX_CALLERS
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.api.clients.address import FORWARDED, ClientAddresses
 from tickwise.api.clients.pacing import RequestPaces
 from tickwise.ports.limits import Pace
@@ -92,3 +97,35 @@ async def test_made_up_addresses_free_nobody_who_has_to_wait() -> None:
         await limits.hit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", pace)
     assert not (await limits.hit("attacker", pace)).allowed
     assert len(limits._own._times) <= MAX_CALLERS
+
+
+@probe(6, stopped_by="additions to a namespace with quotas lock its use until they are there")
+async def test_parallel_batches_do_not_pass_a_quota(database_url: str) -> None:
+    """A tenant sends twenty batches at once to two API processes, to get more jobs and runs than
+    its quota."""
+    await upgrade(database_url)
+    async with contextlib.AsyncExitStack() as stack:
+        stores = []
+        for _ in range(2):
+            store = PostgresStore(database_url, clock=SystemClock())
+            await store.open()
+            stack.push_async_callback(store.close)
+            stores.append(store)
+        here, there = [await stack.enter_async_context(world(store=store)) for store in stores]
+        assert 201 == (await ask(here, ADMIN_KEY, "POST", "/namespaces", json={"name": "team"})).status_code
+        quotas = {"jobs": 7, "runs_per_day": 9}
+        assert 200 == (await ask(here, ADMIN_KEY, "PUT", "/namespaces/team/quotas", json=quotas)).status_code
+        task = {"kind": "shell", "command": "true"}
+        batch = [{"name": "j", "every": "1h", "task": task}, {"name": "r", "schedule_type": "IMMEDIATE", "task": task}]
+        answers = await asyncio.gather(
+            *(
+                ask(each, ADMIN_KEY, "POST", "/jobs:batch", json=batch * 2, namespace="team")
+                for each in [here, there] * 10
+            )
+        )
+        results = [each for answer in answers for each in answer.json()["results"]]
+        use = (await ask(there, ADMIN_KEY, "GET", "/namespaces/team/usage")).json()
+    assert 16 == sum(each["status"] == 201 for each in results)
+    assert (7, 9) == (use["jobs"], use["runs_today"])
+    codes = {each["problem"]["code"] for each in results if "problem" in each}
+    assert {"quota_jobs", "quota_runs"} == codes

@@ -61,16 +61,17 @@ MEANINGS = {
     "job_paused": "The job is paused; resume it first.",
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
     "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
-    "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000), or "
-    "all have (10,000) and it has its 16. Use one of those, or the default queue without labels; unused ones are freed "
-    "in time.",
+    "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000, or "
+    "its quota `lanes`), or all have (10,000) and it has its 16. Use one of those, or the default queue without "
+    "labels; unused ones are freed in time.",
     "letter_not_held": "The outcome of the run is known, so there is nothing to decide.",
     "letter_settled": "This dead letter was redriven, discarded or decided before; `detail` has the decision.",
     "no_occurrence": "The schedule of the job names no further time.",
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
     "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
-    "rules_exhausted": "The namespace has as many calendars (1,000) or maintenance windows (200) as it may, or all "
+    "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
+    "quota) as it may, or all "
     "together have 10,000. Delete one first, or put the times of several into one.",
     "run_ended": "The run has ended already.",
     "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
@@ -96,6 +97,9 @@ MEANINGS = {
     " them first.",
     "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
     "password_wrong": "The present password is wrong.",
+    "quota_bytes": "Definitions and stored tasks of the namespace would have more bytes than its quota `bytes`.",
+    "quota_jobs": "The namespace has as many active jobs as its quota `jobs` allows. Cancel some first.",
+    "quota_runs": "The namespace has used up its quota `runs_per_day`; the next day of UTC has room again.",
     "role_in_use": "People have this role. Give them another one first.",
     "role_unknown": "There is no role of this name in the namespace.",
     "user_exists": "Another person has this name or e-mail, or a name that looks the same.",
@@ -107,7 +111,14 @@ LOCAL = {
     "usage": "The command line cannot be understood.",
 }
 # Codes that are computed where they are raised: the call, and what it can come to.
-COMPUTED = {("control/jobs/submission.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value)}
+COMPUTED = {
+    ("control/jobs/submission.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value),
+    ("ports/store/quotas.py", "Conflict"): (
+        Added.NO_QUOTA_JOBS.value,
+        Added.NO_QUOTA_RUNS.value,
+        Added.NO_QUOTA_BYTES.value,
+    ),
+}
 INTERNAL = (
     "An error that was not foreseen. Its log lines bear the `request_id`, or the `operation_id` of a request that had "
     "been accepted. Please report it."

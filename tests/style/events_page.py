@@ -25,6 +25,7 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "quotas_set": "An administrator of the installation set the quotas of a namespace; `quotas` has all of them.",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "

@@ -104,6 +104,7 @@ SKIPS = {
     SkipReason.DST: "The clock skipped that time.",
     SkipReason.FUSE: "The job, or its namespace, made too many runs in a minute.",
     SkipReason.REQUESTED: "A person asked to skip just this one.",
+    SkipReason.QUOTA: "The namespace had used up its quota `runs_per_day`.",
 }
 VARIABLES = {
     "JOB_ID": "The job.",

@@ -342,8 +342,9 @@ class Front:
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
                 exchange.principal = await self._directory.principal(caller, place)
-                if self._pacer.counts_callers:
-                    await self._pacer.admit(exchange.principal, exchange.paced)
+                rate = self._directory.rate(exchange.principal.namespace)
+                if self._pacer.counts_callers or rate is not None:
+                    await self._pacer.admit(exchange.principal, exchange.paced, rate)
             endpoint = self._hot.get((scope["method"], path))
             if endpoint is not None:
                 found = await self._server.serve(endpoint, exchange, scope, receive, {})

@@ -56,6 +56,7 @@ BODIES: Final[dict[str, Any]] = {
     "QueueDrainBody": {"reason": "the host is replaced"},
     "KeyBody": {"name": "reports", "permissions": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
     "NamespaceBody": {"name": "team-a", "display_name": "Team A"},
+    "QuotasBody": {"jobs": 1_000, "runs_per_day": 100_000, "requests_per_second": 50},
     "NamespaceChangeBody": {"display_name": "Team A"},
     "UserBody": {"name": "Ada", "email": "ada@example.org", "roles": [{"namespace": "default", "role": "developer"}]},
     "UserChangeBody": {"roles": [{"namespace": "default", "role": "operator"}]},

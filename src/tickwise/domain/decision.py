@@ -68,6 +68,8 @@ class SkipReason(StrEnum):
     FUSE = "fuse"
     REQUESTED = "requested"
     """A person asked to skip just this one."""
+    QUOTA = "quota"
+    """The namespace had used up its runs of the day."""
 
 
 class Overlap(StrEnum):

@@ -1,10 +1,11 @@
-"""What a scheduler promises of calendars, windows, a namespace's limit, absences and changed zone data."""
+"""What a scheduler promises of calendars, windows, a namespace's limit and quota, absences and changed zone data."""
 
 from __future__ import annotations
 
 import struct
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from tickwise.documents.rulebook import Rulebook, decode_window, encode_window
 from tickwise.domain import zones
 from tickwise.domain.calendar.rules import Calendar, Cover, Otherwise, Period, Window, next_cover
 from tickwise.domain.decision import Hold, Overlap
-from tickwise.domain.errors import StoreUnavailable
+from tickwise.domain.errors import Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id
-from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.domain.quotas import Quotas
+from tickwise.ports.store import Added, Fire, RuleKind, RuleRow
 from tickwise.roles.scheduler import rule_budget
+from tickwise.roles.scheduler.fires import OVER_QUOTA
 from tickwise.roles.scheduler.role import Scheduler
 
 USES = [{"name": "quiet"}]
@@ -308,6 +311,65 @@ async def test_one_time_jobs_are_not_parked(rig: Rig) -> None:
     await rig.clock.advance(24)
     await tick_for(rig, rig.scheduler(fires_per_minute_most=2), 1)
     assert 5 == len(await rig.rows(RunState.QUEUED))
+
+
+# -------------------------------------------------------------------------------------------- a quota of runs
+
+
+async def quota(rig: Rig, runs_per_day: int | None) -> None:
+    row = await rig.store.namespaces.get("default")
+    assert row is not None
+    await rig.store.namespaces.change(replace(row, quotas=Quotas(runs_per_day=runs_per_day)))
+
+
+async def test_fires_over_the_quota_of_a_day_are_skipped_and_go_on_the_next_day(rig: Rig) -> None:
+    """Each is on record; the schedule goes on, and other namespaces do not notice."""
+    now = rig.clock.now()
+    await quota(rig, 5)
+    job = await rig.cron("* * * * * *", now + 1)
+    elsewhere = await rig.cron("* * * * * *", now + 1, namespace="other")
+    await tick_for(rig, rig.scheduler(), 8)
+    rows = [row for row in await rig.rows() if row.job_id == job.job_id]
+    assert [now + 1 + number for number in range(len(rows))] == [row.nominal_at for row in rows]
+    assert ["QUEUED"] * 5 + ["SKIPPED"] * (len(rows) - 5) == [str(row.state) for row in rows]
+    assert {("quota", OVER_QUOTA)} == {(row.reason, row.error) for row in rows[5:]}
+    found = await rig.store.jobs.get("default", job.job_id)
+    assert found is not None
+    assert found.timer is not None
+    assert ("SCHEDULED", 5) == (str(found.status), found.timer.fired)
+    assert all(row.state is RunState.QUEUED for row in await rig.rows() if row.job_id == elsewhere.job_id)
+
+
+async def test_a_job_that_runs_once_was_counted_when_it_came_and_always_fires(rig: Rig) -> None:
+    """Also where a window near it has a scheduler decide it."""
+    now = rig.clock.now()
+    await quota(rig, 2)
+    await put_window(rig, now, now + 60, labels={"nobody": "has"})
+    jobs = [rig.make.job(now + 25.0, definition=FUTURE) for _ in range(3)]
+    assert [Added.CREATED, Added.CREATED, Added.NO_QUOTA_RUNS] == await rig.store.jobs.add(jobs)
+    await rig.clock.advance(24)
+    await tick_for(rig, rig.scheduler(), 1)
+    assert 2 == len(await rig.rows(RunState.QUEUED))
+
+
+async def test_fires_that_the_store_refuses_are_not_counted(rig: Rig) -> None:
+    """They are decided again."""
+    now = rig.clock.now()
+    await quota(rig, 100)
+    job = await rig.cron("* * * * * *", now + 1)
+    commit = rig.store.timers.commit
+
+    async def refuse(_batch_id: int, _fires: Sequence[Fire]) -> int:
+        rig.store.timers.commit = commit  # type: ignore[method-assign]  # the store's own again
+        raise Invalid("not like this")
+
+    rig.store.timers.commit = refuse  # type: ignore[method-assign, assignment]  # to refuse the first commit
+    await tick_for(rig, rig.scheduler(), 3)
+    assert 0 == (await rig.store.quotas.use("default")).runs_today
+    await tick_for(rig, rig.scheduler(), 70)
+    made = [row for row in await rig.rows(RunState.QUEUED) if row.job_id == job.job_id]
+    assert made
+    assert len(made) == (await rig.store.quotas.use("default")).runs_today
 
 
 # ------------------------------------------------------------------------------------------------------ absences

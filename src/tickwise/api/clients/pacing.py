@@ -55,12 +55,12 @@ class Pacer:
         if self._paces.address is not None:
             await self._hit(ADDRESS, joined("@address", network_of(address)), self._paces.address, headers)
 
-    async def admit(self, who: Principal, headers: Headers, own: Pace | None = None) -> None:
-        """Let one more request through; the answer to it bears what is put into `headers`, refused or not. `own`: the
-        pace of the namespace, if it has one of its own. Raises `RateLimited`."""
+    async def admit(self, who: Principal, headers: Headers, rate: float | None = None) -> None:
+        """Let one more request through; the answer to it bears what is put into `headers`, refused or not. `rate`: the
+        requests a second of the namespace, if it has a quota of its own. Raises `RateLimited`."""
         if self._paces.key is not None:
             await self._hit(KEY, who.full_name, self._paces.key, headers)
-        pace = own or self._paces.namespace
+        pace = self._paces.namespace if rate is None else Pace.of_requests(rate)
         if pace is not None:
             await self._hit(NAMESPACE, joined("@namespace", who.namespace), pace, headers)
 

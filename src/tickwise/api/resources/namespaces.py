@@ -11,11 +11,13 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, pa
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of
-from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService
+from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService, QuotasBody
+from tickwise.domain.quotas import QUOTA_NAMES
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
 
 _body: Final = msgspec.json.Decoder(NamespaceBody)
 _change: Final = msgspec.json.Decoder(NamespaceChangeBody)
+_quotas: Final = msgspec.json.Decoder(QuotasBody)
 
 
 class NamespacesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -82,6 +84,69 @@ async def namespace_remove(call: Call) -> Reply:
     return answer(200, _view(await call.control.namespaces.remove(call.principal, call.path_values["namespace"])))
 
 
+class QuotasView(msgspec.Struct, kw_only=True):
+    """The quotas of a namespace; null: none."""
+
+    jobs: int | None
+    runs_per_day: int | None
+    bytes: int | None
+    lanes: int | None
+    calendars: int | None
+    windows: int | None
+    requests_per_second: float | None
+    version: int
+    """Of the namespace."""
+
+
+class UsageView(msgspec.Struct, kw_only=True):
+    """The use of a namespace, beside its quotas."""
+
+    namespace: str
+    jobs: int
+    runs_today: int | None
+    """Since midnight UTC; null: nobody counts them, because there is no quota of runs, or none was asked for."""
+    bytes: int
+    lanes: int
+    calendars: int
+    windows: int
+    quotas: QuotasView
+
+
+def _quotas_view(row: NamespaceRow) -> QuotasView:
+    return QuotasView(**{name: getattr(row.quotas, name) for name in QUOTA_NAMES}, version=row.version)
+
+
+async def quotas_get(call: Call) -> Reply:
+    """The quotas of one."""
+    row = await call.control.namespaces.quotas(call.principal, call.path_values["namespace"])
+    return answer(200, _quotas_view(row))
+
+
+async def quotas_set(call: Call) -> Reply:
+    """Replace the quotas of one."""
+    body = decode(_quotas, call.body, field_names(QuotasBody))
+    row = await call.control.namespaces.set_quotas(call.principal, call.path_values["namespace"], body)
+    return answer(200, _quotas_view(row))
+
+
+async def usage_get(call: Call) -> Reply:
+    """The use of one."""
+    row, use = await call.control.namespaces.usage(call.principal, call.path_values["namespace"])
+    return answer(
+        200,
+        UsageView(
+            namespace=row.name,
+            jobs=use.jobs,
+            runs_today=use.runs_today,
+            bytes=use.bytes,
+            lanes=use.lanes,
+            calendars=use.calendars,
+            windows=use.windows,
+            quotas=_quotas_view(row),
+        ),
+    )
+
+
 NAMESPACES: Final = (
     Endpoint(
         method="POST", path=f"{API}/namespaces", control=NamespaceService.add, name="createNamespace", tag="namespaces",
@@ -111,5 +176,22 @@ NAMESPACES: Final = (
         name="removeNamespace", tag="namespaces",
         summary="Remove a namespace that is closing and holds no job, run, key or member; its last state is answered.",
         handler=namespace_remove, answers=(NamespaceView,), refuses=(404, 409),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/namespaces/{{namespace}}/quotas", control=NamespaceService.quotas,
+        name="getQuotas", tag="namespaces", summary="The quotas of a namespace.",
+        handler=quotas_get, answers=(QuotasView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="PUT", path=f"{API}/namespaces/{{namespace}}/quotas", control=NamespaceService.set_quotas,
+        name="setQuotas", tag="namespaces", summary="Replace the quotas of a namespace.",
+        description="For administrators of the installation. What is left out has no quota. They are in force within "
+        "four seconds; what is there already stays.",
+        handler=quotas_set, body=QuotasBody, answers=(QuotasView,), refuses=(404, 412),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/namespaces/{{namespace}}/usage", control=NamespaceService.usage,
+        name="getUsage", tag="namespaces", summary="What a namespace uses of its quotas, counted now.",
+        handler=usage_get, answers=(UsageView,), refuses=(404,),
     ),
 )  # fmt: skip

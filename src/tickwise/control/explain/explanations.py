@@ -130,6 +130,7 @@ class Because(StrEnum):
     SKIPPED_DST = "skipped_dst"
     SKIPPED_FUSE = "skipped_fuse"
     SKIPPED_REQUESTED = "skipped_requested"
+    SKIPPED_QUOTA = "skipped_quota"
     CANCELLED = "cancelled"
     """It never began."""
     FAILED_UNBEGUN = "failed_unbegun"

@@ -22,6 +22,7 @@ from tickwise.domain.errors import Busy, Conflict, Refused
 from tickwise.domain.model import Principal
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.store import Added, NewJob, Replay, no_lane
+from tickwise.ports.store.quotas import quota_refusal
 from tickwise.roles.shared.group_commit import Gatherer, Room
 
 _THERE: Final = frozenset({Added.CREATED, Added.REPEATED})
@@ -251,6 +252,8 @@ def refusal_of(added: Added, job: NewJob) -> Conflict | None:
         return no_lane(job.namespace)
     if added is Added.KEY_TAKEN:
         return key_taken(str(job.key))
+    if added in (Added.NO_QUOTA_JOBS, Added.NO_QUOTA_RUNS, Added.NO_QUOTA_BYTES):
+        return quota_refusal(added, job.namespace)
     assert_never(added)
 
 

@@ -20,6 +20,7 @@ from tickwise.domain.errors import Forbidden, NotFound, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.names import clean_namespace
 from tickwise.domain.permissions import Permission
+from tickwise.domain.quotas import QUOTA_NAMES, Quotas, QuotaUse
 from tickwise.ports.identity import NamespaceStore
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, NewNamespace
 
@@ -46,6 +47,33 @@ class NamespaceChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
     display_name: DisplayName | UnsetType = UNSET
     state: NamespaceState | UnsetType = UNSET
     expected_version: int | UnsetType = UNSET
+
+
+Count = Annotated[int, Meta(ge=0, le=1_000_000_000_000)]
+
+
+class QuotasBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The quotas of a namespace; one that is left out or null is none."""
+
+    jobs: Annotated[
+        Count | None, Meta(description="Active jobs that last: see `docs/how-to/limits-and-quotas.md`.")
+    ] = None
+    runs_per_day: Annotated[Count | None, Meta(description="Runs that are asked for in a day of UTC.")] = None
+    bytes: Annotated[Count | None, Meta(description="Of the definitions of these jobs, and of stored tasks.")] = None
+    lanes: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000)] | None, Meta(description="Combinations of queue, priority and labels.")
+    ] = None
+    calendars: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+    windows: Annotated[int, Meta(ge=0, le=200)] | None = None
+    requests_per_second: Annotated[
+        Annotated[float, Meta(ge=0.001, le=1_000_000)] | None,
+        Meta(description="In place of the setting `namespace_requests_per_second_most`."),
+    ] = None
+    expected_version: int | UnsetType = UNSET
+
+    def quotas(self) -> Quotas:
+        """The quotas of this body."""
+        return Quotas(**{name: getattr(self, name) for name in QUOTA_NAMES})
 
 
 class NamespaceService:
@@ -104,6 +132,31 @@ class NamespaceService:
         changed = await self._context.surely(lambda: self._namespaces.change(wanted))
         logger.info("namespace_changed", namespace=name, state=changed.state.value, by=who.name)
         return changed
+
+    @requires(Permission.NAMESPACES_ADMIN)
+    async def quotas(self, who: Principal, name: str) -> NamespaceRow:
+        """The namespace, with its quotas. Raises `NotFound`."""
+        return await self._row(who, name)
+
+    @requires(Permission.NAMESPACES_ADMIN)
+    async def set_quotas(self, who: Principal, name: str, body: QuotasBody) -> NamespaceRow:
+        """Replace the quotas of a namespace. Raises `NotFound`, `Forbidden`, `VersionConflict`."""
+        _check_everywhere(who)
+        row = await self._row(who, name)
+        if body.expected_version is not UNSET and body.expected_version != row.version:
+            raise VersionConflict(f"the namespace is at version {row.version}, not {body.expected_version}: look again")
+        wanted = replace(row, quotas=body.quotas())
+        if wanted == row:
+            return row
+        changed = await self._context.surely(lambda: self._namespaces.change(wanted))
+        logger.info("quotas_set", namespace=name, quotas=changed.quotas.said(), by=who.name)
+        return changed
+
+    @requires(Permission.NAMESPACES_ADMIN)
+    async def usage(self, who: Principal, name: str) -> tuple[NamespaceRow, QuotaUse]:
+        """The namespace, and what it uses of its quotas, counted now. Raises `NotFound`."""
+        row = await self._row(who, name)
+        return row, await self._context.store.quotas.use(name)
 
     @requires(Permission.NAMESPACES_ADMIN)
     async def remove(self, who: Principal, name: str) -> NamespaceRow:

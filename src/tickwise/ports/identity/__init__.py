@@ -18,6 +18,7 @@ from tickwise.ports.identity.keys import (
     check_keys_room,
 )
 from tickwise.ports.identity.namespaces import NamespaceStore
+from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.identity.sessions import SessionStore
 from tickwise.ports.identity.users import RoleStore, UserStore
 
@@ -29,6 +30,7 @@ __all__ = [
     "Keys",
     "NamespaceStore",
     "NewKey",
+    "QuotaStore",
     "RoleStore",
     "SessionStore",
     "UserStore",

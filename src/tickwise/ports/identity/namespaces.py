@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.quotas import NO_QUOTAS, Quotas
+
+QUOTAS_FRESH_SECONDS: Final = 4.0
+"""The greatest age of the quotas that a process goes by."""
 
 
 class NamespaceState(StrEnum):
@@ -34,6 +38,8 @@ class NamespaceRow:
     created_at: float
     created_by: str
     version: int
+    quotas: Quotas = NO_QUOTAS
+    """In force everywhere `QUOTAS_FRESH_SECONDS` after they were changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,7 @@ class NamespaceStore(Protocol):
         ...
 
     async def change(self, row: NamespaceRow) -> NamespaceRow:
-        """Replace display name and state of the version that `row` says; the version grows by one. Raises
+        """Replace display name, state and quotas of the version that `row` says; the version grows by one. Raises
         `VersionConflict`, `NotFound`, and `Conflict` for closing `default`."""
         ...
 

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tickwise.ports.identity import Keys, NamespaceStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -331,6 +331,8 @@ class Store(Protocol):
     def keys(self) -> Keys: ...
     @property
     def namespaces(self) -> NamespaceStore: ...
+    @property
+    def quotas(self) -> QuotaStore: ...
     @property
     def roles(self) -> RoleStore: ...
     @property

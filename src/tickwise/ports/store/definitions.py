@@ -121,6 +121,12 @@ class Added(StrEnum):
     KEY_TAKEN = "key_taken"
     NO_LANE = "lanes_exhausted"
     """Its namespace may have no more different lanes."""
+    NO_QUOTA_JOBS = "quota_jobs"
+    """Its namespace may have no more active jobs (`domain.quotas`)."""
+    NO_QUOTA_RUNS = "quota_runs"
+    """Its namespace may ask for no more runs today."""
+    NO_QUOTA_BYTES = "quota_bytes"
+    """Its namespace may store no more bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +427,8 @@ class JobStore(Protocol):
         The due time of a one-time job within the store's horizon (`near_seconds`) becomes a run at once, a later one,
         and every one of a recurring job, a timer. With a receipt whose key was used before, nothing is stored and the
         earlier answer comes back; else the receipt is kept with the jobs if every one is CREATED or REPEATED, and not
-        at all if one was refused (its answer is then for `ReceiptStore.keep`).
+        at all if one was refused (its answer is then for `ReceiptStore.keep`). Of a namespace with quotas as many are
+        stored, in their order, as there is room for.
 
         With `whole`, nothing is stored unless every one is CREATED or REPEATED.
 

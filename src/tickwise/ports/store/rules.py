@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.quotas import Quotas
 from tickwise.ports.store.paging import Page, utf8_bytes
 
 MAX_RULES: Final = 10_000
@@ -32,12 +33,14 @@ RESERVED: Final = 20
 """The number of rules of a kind that each namespace may have at any total."""
 
 
-def check_room(kind: RuleKind, *, of_all: int, of_kind: int) -> None:
+def check_room(kind: RuleKind, quotas: Quotas, *, of_all: int, of_kind: int) -> None:
     """Raise `Conflict`, code `rules_exhausted`, if one rule more is too many: `of_all` are stored, `of_kind` of them of
-    this kind in its namespace."""
-    if of_kind >= MAX_NAMESPACE[kind]:
+    this kind in its namespace, which has these quotas."""
+    quota = quotas.calendars if kind is RuleKind.CALENDAR else quotas.windows
+    most = MAX_NAMESPACE[kind] if quota is None else min(quota, MAX_NAMESPACE[kind])
+    if of_kind >= most:
         raise Conflict(
-            f"the namespace has {MAX_NAMESPACE[kind]} {kind}s, and may have no more: delete one that is no longer "
+            f"the namespace has {of_kind} {kind}s, and may have no more: delete one that is no longer "
             "used, or put the times of several into one",
             code="rules_exhausted",
         )
@@ -114,7 +117,7 @@ class RuleStore(Protocol):
         it repeats a call whose outcome is in doubt: then the version after the expected one, with this body, is its
         own effect. (Without, of several that only create the same one does.) Who created it and when stays.
 
-        What would be one more than `MAX_NAMESPACE` of its kind in the namespace, or than `MAX_RULES`
+        What would be one more than `MAX_NAMESPACE` or the quota of its kind in the namespace, or than `MAX_RULES`
         where the namespace has `RESERVED` of them, raises `Conflict`, code `rules_exhausted`; what is there can always
         be replaced."""
         ...

@@ -25,7 +25,7 @@ from tickwise.domain.errors import Bug, Invalid, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Store, Timer
-from tickwise.roles.scheduler.fires import Decided, NamespaceFuse, TakenTimers, fire_of, read_plan
+from tickwise.roles.scheduler.fires import Decided, NamespaceFuse, RunQuota, TakenTimers, fire_of, read_plan
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.rule_budget import RuleShare
 from tickwise.roles.shared.hint_publisher import HintPublisher
@@ -86,6 +86,7 @@ class FireLoop:
         self._hint_publisher = hint_publisher
         self._share = RuleShare()
         self._fuse = NamespaceFuse(store.timers, fires_per_minute_most)
+        self._quota = RunQuota(store.quotas)
         self._singly = 0
         """The number of timers yet to be recorded one by one, since the store refused them together."""
         self._refused: set[tuple[UUID, float]] = set()
@@ -165,10 +166,12 @@ class FireLoop:
     async def _record(self, taken: FireBatch, decided: Sequence[Decided]) -> int:
         """Record the decisions and return the number of new runs."""
         await self._fuse.hold_down(decided, taken.now)
+        await self._quota.hold_down(decided)
         try:
             made = await self._store.timers.commit(taken.batch_id, [each.fire for each in decided])
         except (Invalid, Bug):
             await self._fuse.forget(decided)
+            await self._quota.forget(decided)
             raise
         if self._refused:
             self._refused.difference_update(_stand(each.timer) for each in decided)

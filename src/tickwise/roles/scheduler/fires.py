@@ -20,11 +20,13 @@ from tickwise.domain import zones
 from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Skip, SkipReason
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
+from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Timer, TimerStore
 
 CACHED_LENGTH: Final = 4096
 """Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""
 MINUTE_SECONDS: Final = 60.0
+OVER_QUOTA: Final = "the namespace has used up its runs of this day (UTC), the quota runs_per_day"
 _QUEUES: Final = {Overlap.SKIP: Overlap.QUEUE_ALL, Overlap.QUEUE_ONE: Overlap.QUEUE_ALL}
 """Caught-up occurrences run one after the other, or the first would keep the others from running."""
 
@@ -165,6 +167,52 @@ class NamespaceFuse:
         return freed
 
 
+class RunQuota:
+    """Keeps the fires of schedules within the quotas of runs a day, all schedulers together."""
+
+    def __init__(self, quotas: QuotaStore) -> None:
+        self._quotas = quotas
+
+    async def hold_down(self, decided: Sequence[Decided]) -> None:
+        """Count the decided fires of jobs that recur; those for which a namespace has no room are skipped, the latest
+        first. A job that runs once was counted when it was taken in."""
+        counts = Counter(each.timer.namespace for each in decided if _recurs(each) for _ in each.fire.runs)
+        if not counts:
+            return
+        for namespace, lacking in (await self._quotas.take_runs(counts)).items():
+            jobs = [each for each in decided if each.timer.namespace == namespace and _recurs(each)]
+            fires = sorted((run.due, number) for number, each in enumerate(jobs) for run in each.fire.runs)
+            for number, count in Counter(number for _, number in fires[len(fires) - lacking :]).items():
+                jobs[number].fire = _over_quota(jobs[number].fire, count)
+
+    async def forget(self, decided: Sequence[Decided]) -> None:
+        """Take counted fires back, because the store refused to record them."""
+        counts = Counter(each.timer.namespace for each in decided if _recurs(each) for _ in each.fire.runs)
+        if counts:
+            await self._quotas.take_runs({namespace: -count for namespace, count in counts.items()})
+
+
+def _recurs(decided: Decided) -> bool:
+    return decided.schedule is not None and decided.schedule.recurs
+
+
+def _over_quota(fire: Fire, count: int) -> Fire:
+    """This fire with its latest runs, so many, as skips."""
+    runs = sorted(fire.runs, key=lambda run: run.due)
+    timer = fire.timer
+    return fire._replace(
+        timer=None if timer is None else timer._replace(fired=timer.fired - count),
+        runs=runs[: len(runs) - count],
+        skips=[*fire.skips, *_skips(runs[len(runs) - count :], SkipReason.QUOTA, OVER_QUOTA)],
+    )
+
+
+def _skips(runs: Sequence[NewRun], reason: SkipReason, error: str) -> list[NewSkip]:
+    """Runs as skips, by the same names."""
+    nominals = [(run, run.due if run.nominal is None else run.nominal) for run in runs]
+    return [NewSkip(run.run_id, at, at, 1, reason, error, run.trigger) for run, at in nominals]
+
+
 def _made_before(decided: Decided, now: float) -> int:
     """The number of runs that a job has made in this minute. Without it, one runaway job would use up the minute of
     all."""
@@ -176,8 +224,7 @@ def _made_before(decided: Decided, now: float) -> int:
 
 def _parked(fire: Fire, reason: str) -> Fire:
     """This fire without its runs, and with the job held back."""
-    nominals = [(run, run.due if run.nominal is None else run.nominal) for run in fire.runs]
-    skips = [NewSkip(run.run_id, at, at, 1, SkipReason.FUSE, reason, run.trigger) for run, at in nominals]
+    skips = _skips(fire.runs, SkipReason.FUSE, reason)
     timer = fire.timer
     if timer is not None:
         fired = timer.fired - len(fire.runs)

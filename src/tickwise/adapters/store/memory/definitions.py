@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.operations import record_ended
+from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
@@ -36,6 +37,8 @@ from tickwise.ports.store import (
     no_lane,
     page_within,
 )
+from tickwise.ports.store.placement import is_lasting, plan_lasts
+from tickwise.ports.store.quotas import Cost, QuotaRoom, cost_of
 
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
@@ -51,13 +54,16 @@ class Jobs(Duty):
         check_one_namespace(jobs, receipt, whole=whole)
         if (replay := self._state.replay(receipt)) is not None:
             return replay
-        answers = list(self._judge(jobs))
+        rooms = {name: room for name in {job.namespace for job in jobs} if (room := open_room(self._state, name))}
+        answers = list(self._judge(jobs, rooms))
         if not whole or STORED.issuperset(answers):
             self._store(jobs, answers, receipt)
+            for namespace, room in rooms.items():
+                close_room(self._state, namespace, room)
         return answers
 
-    def _judge(self, jobs: Sequence[NewJob]) -> Iterator[Added]:
-        """The result for each, with those before it in the batch considered."""
+    def _judge(self, jobs: Sequence[NewJob], rooms: Mapping[str, QuotaRoom]) -> Iterator[Added]:
+        """The result for each, with those before it in the batch considered. `rooms`: of namespaces with quotas."""
         batch: dict[UUID, NewJob] = {}
         keys: set[tuple[str, str]] = set()
         refused = self._state.admit((job.namespace, job.lane) for job in jobs)
@@ -72,6 +78,8 @@ class Jobs(Duty):
                 yield Added.REPEATED if same else Added.ID_TAKEN
             elif key is not None and (key in keys or key in self._state.job_keys):
                 yield Added.KEY_TAKEN
+            elif job.namespace in rooms and (lacking := rooms[job.namespace].take(cost_of(job))) is not None:
+                yield lacking
             else:
                 batch[job.job_id] = job
                 if key is not None:
@@ -104,6 +112,7 @@ class Jobs(Duty):
             created_at=now,
             updated_at=now,
             recurring=new.recurring,
+            lasting=is_lasting(new),
             calendars=frozenset(new.calendars),
         )
         self._state.jobs[job.job_id] = job
@@ -154,6 +163,7 @@ class Jobs(Duty):
                 else:
                     self._state.place(run)
         if change.replan is not None:
+            job.lasting = job.lasting or plan_lasts(job.job_id, change.replan)
             self._replan(job, change.replan, postponed_after_seconds=change.postponed_after_seconds)
         return self._recorded(job, change)
 
@@ -341,8 +351,11 @@ class Tasks(Duty):
     async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         versions = self._state.tasks.get((task.namespace, task.task_id), [])
         check_newest(versions[-1] if versions else None, task, expected_version, again=again)
+        is_new = not versions or versions[-1].digest != task.digest
+        if is_new and (room := open_room(self._state, task.namespace)) is not None:
+            room.demand(Cost(bytes=len(task.task.encode())))
         versions = self._state.tasks.setdefault((task.namespace, task.task_id), versions)
-        if not versions or versions[-1].digest != task.digest:
+        if is_new:
             versions.append(replace(task, version=len(versions) + 1, created_at=self._state.now()))
         return versions[-1]
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.limits import admit
 from tickwise.adapters.store.memory.overlap import settle
+from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
@@ -36,6 +37,7 @@ from tickwise.ports.store import (
     RunPostpone,
     not_postponable,
 )
+from tickwise.ports.store.quotas import Cost
 
 PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""
@@ -78,8 +80,13 @@ class RunCommands(Duty):
         job = self._state.job(namespace, job_id)
         if job.standing is JobAction.CANCEL:
             return False
-        for run in runs:
+        new = [run for run in runs if run.run_id not in self._state.runs and run.run_id not in self._state.ended]
+        room = open_room(self._state, namespace)
+        if room is not None:
+            room.demand(Cost(runs=len({run.run_id for run in new})))
+        for run in new:
             self._state.make_now(job, run)
+        close_room(self._state, namespace, room)
         self._state.keep(receipt)
         return True
 

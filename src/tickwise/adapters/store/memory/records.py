@@ -114,6 +114,7 @@ class JobRecord:
     updated_at: float
     listed: UUID
     recurring: bool
+    lasting: bool
     version: int = 1
     standing: JobAction | None = None
     """PAUSE or CANCEL, if that was the last word."""

@@ -34,7 +34,8 @@ class Rules(Duty):
         check_seen(stored, rule, expected_version)
         if stored is None:
             of_kind = self._state.rules_of_kind
-            check_room(rule.kind, of_all=len(rules), of_kind=of_kind[rule.namespace, rule.kind])
+            quotas = self._state.quotas_of(rule.namespace)
+            check_room(rule.kind, quotas, of_all=len(rules), of_kind=of_kind[rule.namespace, rule.kind])
             of_kind[rule.namespace, rule.kind] += 1
         now = self._state.now()
         first = replace(rule, created_at=now) if stored is None else stored

@@ -38,6 +38,7 @@ from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerStat
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
+from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.overlap import is_earlier, next_in_line
 from tickwise.domain.rules.requests import StopRequest
@@ -146,6 +147,8 @@ class State:
         self.rules_of_kind: Counter[tuple[str, RuleKind]] = Counter()
         """The number of rules, by namespace and kind."""
         self.rules_version = 0
+        self.runs_of_day: dict[str, tuple[int, int]] = {}
+        """By namespace: the last day on which runs were counted for a quota, and their number."""
         self.minute = 0
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
@@ -183,9 +186,19 @@ class State:
             self.known[namespace, lane] = None
         return refused
 
+    def quotas_of(self, namespace: str) -> Quotas:
+        """The quotas of a namespace."""
+        row = self.namespaces.get(namespace)
+        return NO_QUOTAS if row is None else row.quotas
+
     def _has_room(self, namespace: str, lane: Lane) -> bool:
         mine = self.known_of[namespace]
-        if is_default_lane(lane) or mine < LANES_RESERVED:
+        if is_default_lane(lane):
+            return True
+        quota = self.quotas_of(namespace).lanes
+        if quota is not None and mine >= quota:
+            return False
+        if mine < LANES_RESERVED:
             return True
         return mine < MAX_LANES_OF_NAMESPACE and len(self.known) < MAX_LANES
 

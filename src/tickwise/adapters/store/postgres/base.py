@@ -10,6 +10,7 @@ from tickwise.adapters.store.postgres.connection.batches import Batches
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST
 from tickwise.adapters.store.postgres.queue.lanes import Lanes
+from tickwise.adapters.store.postgres.queue.quota_book import QuotaBook
 from tickwise.adapters.store.postgres.queue.releases import Stuck
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
 from tickwise.domain.errors import Unavailable
@@ -35,7 +36,8 @@ class Shared:
         self.near_seconds = near_seconds
         self.cluster_id: str | None = None
         """None: not opened yet."""
-        self.lanes = Lanes(self.links, clock)
+        self.quotas = QuotaBook(self.links, clock)
+        self.lanes = Lanes(self.links, clock, self.quotas)
         self.reached: dict[int, dict[int, float]] = {}
         """By executor and lane, the last instant of readiness that was claimed."""
         self.batches = Batches(self.links)
@@ -78,6 +80,7 @@ class Shared:
         executors have claimed in lanes that are still there is as it was."""
         self.forget()
         self.lanes.forget()
+        self.quotas.forget()
         self.stuck.clear()
 
 
@@ -89,3 +92,4 @@ class Part:
         self._links = shared.links
         self._clock = shared.clock
         self._lanes = shared.lanes
+        self._quotas = shared.quotas

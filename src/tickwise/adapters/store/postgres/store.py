@@ -18,6 +18,7 @@ from tickwise.adapters.store.postgres.jobs.changes import Changes
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
 from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
+from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
@@ -114,6 +115,7 @@ class PostgresStore:
         self.searches = Searches(shared)
         self.keys = ApiKeys(shared)
         self.namespaces = Namespaces(shared)
+        self.quotas = QuotaUses(shared)
         self.users = Users(shared)
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)

@@ -18,7 +18,6 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
 from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
-from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES, plan_lasts
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
@@ -28,6 +27,7 @@ from tickwise.domain.decision import PAUSED_SENTENCE, TimerState
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
+from tickwise.ports.store.placement import LASTING_TYPES, plan_lasts
 
 _STANDINGS: Final[Mapping[int, JobAction | None]] = MappingProxyType(
     {JobStanding.PLANNED: None, JobStanding.PAUSED: JobAction.PAUSE, JobStanding.CANCELLED: JobAction.CANCEL}

@@ -11,7 +11,6 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, search, searched_page
 from tickwise.adapters.store.postgres.statements import statement
@@ -20,6 +19,7 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Page
+from tickwise.ports.store.placement import LASTING_TYPES
 
 NARROW_SECONDS: Final = 86_400.0
 """A window of next fires in which the jobs are put in order; in a wider one the newest jobs are looked at in turn."""

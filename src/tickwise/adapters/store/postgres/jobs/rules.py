@@ -16,6 +16,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound
+from tickwise.domain.quotas import NO_QUOTAS
 from tickwise.ports.store import Page, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
 
 TRIES: Final = 4
@@ -27,6 +28,7 @@ class Rules(Part):
 
     async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         """See the port."""
+        quotas = (await self._quotas.of([rule.namespace])).get(rule.namespace, NO_QUOTAS)
         async with self._changing() as connection:
             before = await _found(connection, rule.namespace, rule.kind, rule.name)
             if before is not None and is_done(before, rule, expected_version, again=again):
@@ -34,7 +36,7 @@ class Rules(Part):
             check_seen(before, rule, expected_version)
             if before is None:
                 of_all, of_kind = await connection.fetchrow(statement("rules_count"), rule.namespace, rule.kind)
-                check_room(rule.kind, of_all=of_all, of_kind=of_kind)
+                check_room(rule.kind, quotas, of_all=of_all, of_kind=of_kind)
             stored = await connection.fetchrow(
                 statement("rule_put"), rule.namespace, rule.kind, rule.name, rule.body, rule.created_by
             )

@@ -9,6 +9,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
 from tickwise.adapters.store.postgres.records.receipts import take_receipt
@@ -27,6 +28,7 @@ from tickwise.ports.store import (
     RunSkip,
     not_postponable,
 )
+from tickwise.ports.store.quotas import Cost
 
 
 class _JobCancelled(Exception):
@@ -40,16 +42,22 @@ class RunCommands(Part):
         self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
     ) -> bool | Replay:
         """See the port."""
+        quotas = (await self._quotas.of([namespace])).get(namespace)
         try:
             async with self._links.pooled(writes=True) as connection, connection.transaction():
                 if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                     return replay
+                cost = Cost(runs=len(runs))
+                room = None if quotas is None else await open_room(connection, namespace, quotas, cost)
                 standing = await connection.fetchval(statement("job_share"), namespace, job_id)
                 if standing is None:
                     raise NotFound(f"there is no job {job_id}")
                 if standing == JobStanding.CANCELLED:
                     raise _JobCancelled
-                await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
+                made = await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
+                if room is not None:
+                    room.demand(Cost(runs=made))
+                    await close_room(connection, namespace, room)
         except _JobCancelled:
             return False
         return True

@@ -13,13 +13,16 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
-from tickwise.adapters.store.postgres.jobs.placement import is_lasting
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.model import Lane
+from tickwise.domain.quotas import Quotas
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, check_one_namespace
+from tickwise.ports.store.placement import is_lasting
+from tickwise.ports.store.quotas import Cost, cost_of
 
 NEVER: Final = float("inf")
 
@@ -49,13 +52,31 @@ class Submits(Part):
         check_one_namespace(jobs, receipt, whole=whole)
         if not jobs and receipt is None:
             return []
+        quotas = await self._quotas.of({job.namespace for job in jobs})
+        if not quotas:
+            return await self._add(jobs, receipt, whole=whole)
+        namespaces = {job.namespace for job in jobs}
+        if len(namespaces) == 1:
+            return await self._add(jobs, receipt, whole=whole, quotas=quotas[jobs[0].namespace])
+        answers: dict[int, Added] = {}
+        for namespace in sorted(namespaces):
+            places = [place for place, job in enumerate(jobs) if job.namespace == namespace]
+            added = await self._add([jobs[place] for place in places], None, quotas=quotas.get(namespace))
+            assert not isinstance(added, Replay)
+            answers.update(zip(places, added, strict=True))
+        return [answers[place] for place in range(len(jobs))]
+
+    async def _add(
+        self, jobs: Sequence[NewJob], receipt: Receipt | None, *, whole: bool = False, quotas: Quotas | None = None
+    ) -> Sequence[Added] | Replay:
+        """`quotas`: of the one namespace of these jobs; None: of no namespace of these."""
         numbers, refused = await self._lanes.find(set(map(_place, jobs)))
         if refused:
             if not whole:
                 return await self._add_others(jobs, refused, receipt)
             replay = await self._replay(receipt)
             return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
-        if receipt is None and _is_plain(jobs):
+        if receipt is None and quotas is None and _is_plain(jobs):
             try:
                 await self._add_plain(jobs, numbers)
             except UniqueBroken:
@@ -63,7 +84,7 @@ class Submits(Part):
             else:
                 return [Added.CREATED] * len(jobs)
         try:
-            return await self._add_checked(jobs, numbers, receipt, whole=whole)
+            return await self._add_checked(jobs, numbers, receipt, whole=whole, quotas=quotas)
         except _Taken as taken:
             return taken.answers
 
@@ -116,27 +137,17 @@ class Submits(Part):
         ]
 
     async def _add_checked(
-        self, jobs: Sequence[NewJob], numbers: Numbers, receipt: Receipt | None, *, whole: bool
+        self, jobs: Sequence[NewJob], numbers: Numbers, receipt: Receipt | None, *, whole: bool, quotas: Quotas | None
     ) -> Sequence[Added] | Replay:
-        columns = self._job_columns(jobs, numbers) if jobs else []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                 return replay
             if not jobs:
                 return []
-            rows = await connection.fetch(
-                statement("jobs_add_checked"),
-                self._shared.near_seconds,
-                *columns,
-                [job.key for job in jobs],
-                [job.digest if job.named else None for job in jobs],
-                [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
-                [job.owner for job in jobs],
-                [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
-                [job.zone_data for job in jobs],
-            )
-            created = {row[0] for row in rows}
-            answers = await _answers(connection, jobs, created)
+            if quotas is None:
+                answers = await self._insert(connection, jobs, numbers)
+            else:
+                answers = await self._insert_within(connection, jobs, numbers, quotas)
             if not _STORED.issuperset(answers):
                 if whole:
                     raise _Taken(answers)
@@ -150,6 +161,41 @@ class Submits(Part):
             ]
             await make_runs(connection, missed)
             return answers
+
+    async def _insert(self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers) -> list[Added]:
+        """Store those whose ids and keys are free."""
+        rows = await connection.fetch(
+            statement("jobs_add_checked"),
+            self._shared.near_seconds,
+            *self._job_columns(jobs, numbers),
+            [job.key for job in jobs],
+            [job.digest if job.named else None for job in jobs],
+            [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
+            [job.owner for job in jobs],
+            [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
+            [job.zone_data for job in jobs],
+        )
+        return await _answers(connection, jobs, {row[0] for row in rows})
+
+    async def _insert_within(
+        self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers, quotas: Quotas
+    ) -> list[Added]:
+        """Store those for which the quotas of their namespace have room, in their order. A repeat takes none."""
+        namespace = jobs[0].namespace
+        costs = [cost_of(job) for job in jobs]
+        total = Cost(*map(sum, zip(*costs, strict=True)))
+        room = await open_room(connection, namespace, quotas, total)
+        rows = await connection.fetch(statement("jobs_digests"), [job.job_id for job in jobs])
+        stored = {row["job_id"] for row in rows}
+        lacking = [None if job.job_id in stored else room.take(cost) for job, cost in zip(jobs, costs, strict=True)]
+        chosen = [job for job, refused in zip(jobs, lacking, strict=True) if refused is None]
+        inserted = iter(await self._insert(connection, chosen, numbers) if chosen else [])
+        answers = [next(inserted) if refused is None else refused for refused in lacking]
+        for job, cost, answer, refused in zip(jobs, costs, answers, lacking, strict=True):
+            if refused is None and answer is not Added.CREATED and job.job_id not in stored:
+                room.give_back(cost)
+        await close_room(connection, namespace, room)
+        return answers
 
 
 class Receipts(Part):

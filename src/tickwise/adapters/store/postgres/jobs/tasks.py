@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Page, StoredTask, check_newest
+from tickwise.ports.store.quotas import Cost
+
+_NOTHING_NEW: Final = "INSERT 0 0"
 
 
 class Tasks(Part):
@@ -16,6 +20,7 @@ class Tasks(Part):
 
     async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         """See the port."""
+        quotas = (await self._quotas.of([task.namespace])).get(task.namespace)
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("task_lock"), task.namespace, task.task_id)
             if expected_version is not None:
@@ -23,7 +28,9 @@ class Tasks(Part):
                 check_newest(
                     None if newest is None else StoredTask(**dict(newest)), task, expected_version, again=again
                 )
-            await connection.execute(
+            cost = Cost(bytes=len(task.task.encode()))
+            room = None if quotas is None else await open_room(connection, task.namespace, quotas, cost)
+            done = await connection.execute(
                 statement("task_put"),
                 task.namespace,
                 task.task_id,
@@ -32,6 +39,9 @@ class Tasks(Part):
                 task.digest,
                 task.created_by,
             )
+            if room is not None and done != _NOTHING_NEW:
+                room.demand(cost)
+                await close_room(connection, task.namespace, room)
             row = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)
         return StoredTask(**dict(row))
 

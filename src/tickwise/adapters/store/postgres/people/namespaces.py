@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound, VersionConflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.ports.identity.namespaces import (
     NamespaceRow,
     NamespaceState,
@@ -59,8 +61,10 @@ class Namespaces(Part):
                 row.version,
                 row.display_name,
                 row.state.value,
+                json.dumps(row.quotas.said()) if row.quotas else None,
             )
             rows = await connection.fetch(statement("namespaces_page"), row.name, None, 1)
+        self._quotas.forget()
         if not rows:
             raise NotFound(f"there is no namespace {row.name}")
         found = _row(rows[0])
@@ -83,4 +87,5 @@ class Namespaces(Part):
 
 def _row(row: Mapping[str, Any]) -> NamespaceRow:
     fields = dict(row)
-    return NamespaceRow(**{**fields, "state": NamespaceState(fields["state"])})
+    quotas = NO_QUOTAS if fields["quotas"] is None else Quotas.of(json.loads(fields["quotas"]))
+    return NamespaceRow(**{**fields, "state": NamespaceState(fields["state"]), "quotas": quotas})

@@ -5,13 +5,13 @@ VALUES (tickwise.now(), 1, $1, $2, 'active', $3) ON CONFLICT (name) DO NOTHING
 
 -- name: namespaces_page
 -- Namespaces by name. $1 the one of this name (NULL: any), $2 after this name (NULL: from the first), $3 how many.
-SELECT name, display_name, state, created_by, version, date_part('epoch', created) AS created_at
+SELECT name, display_name, state, created_by, version, date_part('epoch', created) AS created_at, quotas
 FROM tickwise.namespaces WHERE ($1::text IS NULL OR name = $1) AND ($2::text IS NULL OR name COLLATE "C" > $2)
 ORDER BY name COLLATE "C" LIMIT $3
 
 -- name: namespace_change
--- Replace what a namespace is. $1 name, $2 version, $3 display name, $4 state.
-UPDATE tickwise.namespaces SET version = version + 1, display_name = $3, state = $4
+-- Replace what a namespace is. $1 name, $2 version, $3 display name, $4 state, $5 quotas (NULL: none).
+UPDATE tickwise.namespaces SET version = version + 1, display_name = $3, state = $4, quotas = $5
 WHERE name = $1 AND version = $2 RETURNING true
 
 -- name: namespace_remove
@@ -23,5 +23,8 @@ d AS (
     AND NOT EXISTS (SELECT FROM tickwise.members WHERE namespace = $1)
     AND NOT EXISTS (SELECT FROM tickwise.jobs WHERE namespace = $1 AND namespace <> 'default')
   RETURNING true
+),
+q AS (
+  DELETE FROM tickwise.quota_use WHERE namespace = $1 AND EXISTS (SELECT FROM d)
 )
 SELECT EXISTS (SELECT FROM d) FROM n

@@ -18,8 +18,10 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.link import Links
+from tickwise.adapters.store.postgres.queue.quota_book import QuotaBook
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.model import Lane
+from tickwise.domain.quotas import NO_QUOTAS
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import LANES_RESERVED, MAX_LANES, MAX_LANES_OF_NAMESPACE, Ready, is_default_lane, no_lane
 
@@ -47,8 +49,9 @@ class NamespaceLane(NamedTuple):
 class Lanes:
     """Every lane that this process has met in an epoch of the store. One that a failover lost gets another number."""
 
-    def __init__(self, links: Links, clock: Clock) -> None:
+    def __init__(self, links: Links, clock: Clock, quotas: QuotaBook) -> None:
         self._links = links
+        self._quotas = quotas
         self._monotonic = clock.monotonic
         self._numbers: dict[tuple[str, Lane], int] = {}
         """Those that are in use."""
@@ -94,9 +97,14 @@ class Lanes:
         return not is_default_lane(place[1]) and self._full.get(place[0], 0.0) > self._monotonic()
 
     async def _add(self, places: Collection[tuple[str, Lane]]) -> None:
+        quotas = await self._quotas.of({namespace for namespace, _ in places})
         said = [
-            [namespace, lane.queue, lane.priority, lane.requires, is_default_lane(lane)] for namespace, lane in places
-        ]
+            [
+                namespace, lane.queue, lane.priority, lane.requires, is_default_lane(lane),
+                quotas.get(namespace, NO_QUOTAS).lanes,
+            ]
+            for namespace, lane in places
+        ]  # fmt: skip
         limits = (MAX_LANES, MAX_LANES_OF_NAMESPACE, LANES_RESERVED)
         async with self._links.pooled(writes=True) as connection:
             await connection.execute(statement("lanes_add"), json.dumps(said), *limits)

@@ -1,4 +1,4 @@
-"""The place of jobs: the lasting ones in one table, the many that pass in partitions that are dropped."""
+"""Jobs that last, and jobs that pass: a store may keep the latter where they go by the day; quotas count the former."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tickwise.domain.model import id_instant
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import NewJob, Replan
+from tickwise.ports.store.definitions import NewJob, Replan
 
 PASSING_SECONDS: Final = 86_400.0
 """A one-time job that is due sooner after its creation lies in the partitions that are dropped; a later one would have

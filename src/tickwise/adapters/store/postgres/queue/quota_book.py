@@ -1,0 +1,43 @@
+"""The quotas of namespaces, as this process knows them: read anew every few seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tickwise.adapters.store.postgres.connection.link import Links
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.quotas import Quotas
+from tickwise.ports.clock import Clock
+from tickwise.ports.identity.namespaces import QUOTAS_FRESH_SECONDS
+
+NONE: Final[Mapping[str, Quotas]] = {}
+
+
+class QuotaBook:
+    """The namespaces that have quotas."""
+
+    def __init__(self, links: Links, clock: Clock) -> None:
+        self._links = links
+        self._monotonic = clock.monotonic
+        self._quotas: Mapping[str, Quotas] = NONE
+        self._read_at = float("-inf")
+
+    async def of(self, namespaces: Iterable[str]) -> Mapping[str, Quotas]:
+        """The quotas of those that have any. Raises `StoreUnavailable`."""
+        if self._monotonic() > self._read_at + QUOTAS_FRESH_SECONDS:
+            await self._load()
+        known = self._quotas
+        return {name: known[name] for name in namespaces if name in known} if known else NONE
+
+    def forget(self) -> None:
+        """Ask the store anew."""
+        self._read_at = float("-inf")
+
+    async def _load(self) -> None:
+        begun = self._monotonic()
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("namespaces_limited"))
+        self._quotas = {name: Quotas.of(json.loads(said)) for name, said in rows}
+        self._read_at = begun
