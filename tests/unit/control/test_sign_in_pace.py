@@ -75,9 +75,38 @@ def test_a_sign_in_forgets_the_failures_before_it(paced: SignInPace) -> None:
     paced.begin("ada", HERE)
 
 
-def test_the_memory_is_bounded(paced: SignInPace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was touched longest ago is forgotten first."""
+async def test_a_name_that_is_known_there_does_not_wait_for_the_others(paced: SignInPace, clock: VirtualClock) -> None:
+    """A neighbour behind the same address uses up its attempts; guesses of that very name wait as ever."""
+    paced.succeeded("ada", HERE)
+    assert BURST == tries(paced, "bob", HERE, BURST + 5)
+    assert BURST == tries(paced, "ada", HERE, BURST + 5)
+    assert not paced.is_known("ada", THERE)
+    await clock.advance(60.0)
+    for _ in range(FREE_FAILURES):
+        paced.begin("ada", HERE)
+        paced.failed("ada", HERE)
+    with pytest.raises(SignInPaced):
+        paced.begin("ada", HERE)
+    paced.begin("ada", THERE)
+
+
+def test_made_up_names_free_no_name_that_has_to_wait(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attacker who waits fails for other names, from other addresses, so that the wait is forgotten."""
     monkeypatch.setattr(pace, "REMEMBERED_MAX", 100)
+    paced = SignInPace(clock)
+    for _ in range(FREE_FAILURES + 5):
+        paced.failed("ada", HERE)
+    for number in range(1_000):
+        paced.begin(f"name {number}", f"10.0.{number // 256}.{number % 256}")
+        paced.failed(f"name {number}", THERE)
+    with pytest.raises(SignInPaced):
+        paced.begin("ada", HERE)
+
+
+def test_the_memory_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many names and addresses are made up."""
+    monkeypatch.setattr(pace, "REMEMBERED_MAX", 100)
+    paced = SignInPace(clock)
     for number in range(1_000):
         paced.begin(f"name {number}", f"10.0.{number // 256}.{number % 256}")
         paced.failed(f"name {number}", HERE)

@@ -141,7 +141,11 @@ class AuthService:
         self._pace.begin(account, address)
         found = await self._users.sign_in(account)
         usable = found is not None and found.row.active
-        good = await self._passwords.verify(found.password if found is not None and usable else None, password)
+        good = await self._passwords.verify(
+            found.password if found is not None and usable else None,
+            password,
+            first=self._pace.is_known(account, address),
+        )
         if found is None or not good:
             logger.info("sign_in_failed", account=account[:100], address=address)
             self._pace.failed(account, address)

@@ -2,25 +2,26 @@
 
     an address    ── `BURST` attempts at once, then one in `INTERVAL_SECONDS` ──► a hash costs nobody else their turn
     a name, from one network ── after `FREE_FAILURES` wrong passwords, a pause that doubles ──► guesses get slow there
+    a name that signed in from there before ── attempts of its own, and its hash comes first ──► a flood holds up others
 
 The pause belongs to the name and the network together: wrong passwords from elsewhere do not keep a person from signing
 in where they are. The counts are of this process; several processes let through as many times more.
 
-Invariant: the memory is bounded: the counts that were touched longest ago are forgotten first.
+Invariant: the memory is bounded, and made-up names and addresses free nobody who has to wait: the counts that hold up
+least are forgotten first.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from operator import attrgetter
+from typing import Final
 
 from tickwise.domain.errors import SignInPaced
 from tickwise.domain.networks import network_of
+from tickwise.observability.bounded import Bounded
 from tickwise.ports.clock import Clock
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 BURST: Final = 20
 INTERVAL_SECONDS: Final = 1.0
@@ -28,7 +29,7 @@ FREE_FAILURES: Final = 5
 PAUSE_SECONDS_MOST: Final = 900.0
 FORGOTTEN_SECONDS: Final = 86_400.0
 """Failures count for so long after the last one."""
-REMEMBERED_MAX: Final = 50_000
+REMEMBERED_MAX: Final = 20_000
 
 
 @dataclass(slots=True)
@@ -45,9 +46,15 @@ class SignInPace:
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic
-        self._addresses: dict[str, float] = {}
-        """The theoretical time of each network (as in `ports.limits`)."""
-        self._failures: dict[tuple[str, str], _Failures] = {}
+        self._addresses: Bounded[tuple[str, str], float] = Bounded(REMEMBERED_MAX, float)
+        """The theoretical time (as in `ports.limits`) of each network, and of each name that is known there."""
+        self._failures: Bounded[tuple[str, str], _Failures] = Bounded(REMEMBERED_MAX, attrgetter("until"))
+        self._known: Bounded[tuple[str, str], float] = Bounded(REMEMBERED_MAX, float)
+        """Names and the networks from which they signed in, and when."""
+
+    def is_known(self, account: str, address: str) -> bool:
+        """Check whether this name has signed in from there: a flood of sign-ins waits for it, not it for the flood."""
+        return self._known.get((account, network_of(address))) is not None
 
     def begin(self, account: str, address: str) -> None:
         """One more attempt. Raises `SignInPaced`."""
@@ -55,33 +62,29 @@ class SignInPace:
         failures = self._failures.get((account, network))
         if failures is not None and failures.until > now:
             raise _paced(failures.until - now)
-        ahead = max(self._addresses.pop(network, now), now) + INTERVAL_SECONDS
+        counted = (account, network) if self.is_known(account, address) else ("", network)
+        ahead = max(self._addresses.get(counted) or now, now) + INTERVAL_SECONDS
         if ahead - now > BURST * INTERVAL_SECONDS:
-            _keep(self._addresses, network, ahead - INTERVAL_SECONDS)
             raise _paced(ahead - now - BURST * INTERVAL_SECONDS)
-        _keep(self._addresses, network, ahead)
+        self._addresses.put(counted, ahead)
 
     def failed(self, account: str, address: str) -> None:
         """The password was wrong."""
         now, place = self._monotonic(), (account, network_of(address))
-        failures = self._failures.pop(place, None)
+        failures = self._failures.get(place)
         if failures is None or now - failures.last > FORGOTTEN_SECONDS:
             failures = _Failures(0, now, now)
         failures.count += 1
         failures.last = now
         if failures.count >= FREE_FAILURES:
             failures.until = now + min(2.0 ** min(failures.count - FREE_FAILURES, 20), PAUSE_SECONDS_MOST)
-        _keep(self._failures, place, failures)
+        self._failures.put(place, failures)
 
     def succeeded(self, account: str, address: str) -> None:
         """The person is in: failures of before count no more."""
-        self._failures.pop((account, network_of(address)), None)
-
-
-def _keep(place: dict[K, V], key: K, value: V) -> None:
-    if len(place) >= REMEMBERED_MAX:
-        del place[next(iter(place))]
-    place[key] = value
+        place = (account, network_of(address))
+        self._failures.pop(place)
+        self._known.put(place, self._monotonic())
 
 
 def _paced(seconds: float) -> SignInPaced:

@@ -4,14 +4,17 @@ NIST SP 800-63B, section 3.1.1: a length, a list of common ones, no rule about k
 hash is argon2id with the parameters of RFC 9106, section 4, second choice (64 MiB, three passes).
 
 A hash takes a core for a tenth of a second and 64 MiB, and anybody may ask for one. So few are made at once, few wait,
-and all others are told to come again: memory and the cores of other requests stay bounded.
+and all others are told to come again: memory and the cores of other requests stay bounded. People who are known where
+they sign in have places of their own and come first, so that a flood of guesses does not keep them out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
@@ -79,22 +82,26 @@ class Passwords:
         self._threads = ThreadPoolExecutor(self._at_once, thread_name_prefix="passwords")
         self._max_waiting = max_waiting
         self._under_way = 0
+        self._known: deque[asyncio.Future[None]] = deque()
+        """Those that come first, each until it is its turn."""
+        self._others: deque[asyncio.Future[None]] = deque()
         self._decoy: str | None = None
 
     async def hash(self, password: str) -> str:
         """The encoded hash. Raises `Busy`."""
         return await self._run(lambda: self._hasher.hash(normalized(password)))
 
-    async def verify(self, encoded: str | None, password: str) -> bool:
+    async def verify(self, encoded: str | None, password: str, *, first: bool = False) -> bool:
         """Check whether the password belongs to the hash. With None (no user of that name, or a user without a
-        password) the answer is False, after as much work: the time shows nothing. Raises `Busy`."""
+        password) the answer is False, after as much work: the time shows nothing. `first`: before those that wait,
+        but for others like it. Raises `Busy`."""
         text = normalized(password)[: MAX_CHARACTERS + 1]
         if encoded is None:
             if self._decoy is None:
                 self._decoy = await self._run(lambda: self._hasher.hash("decoy"))
-            await self._run(lambda: self._verified(self._decoy or "", text))
+            await self._run(lambda: self._verified(self._decoy or "", text), first=first)
             return False
-        return await self._run(lambda: self._verified(encoded, text))
+        return await self._run(lambda: self._verified(encoded, text), first=first)
 
     def close(self) -> None:
         """End the threads; what is under way is waited for."""
@@ -106,16 +113,42 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        if self._under_way >= self._at_once + self._max_waiting:
-            raise Busy("too many people sign in at once; try again in a few seconds")
-        self._under_way += 1
-        done = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        # A caller that leaves frees no place: its work is still in the thread, or before it.
+    async def _run(self, work: Callable[[], T], *, first: bool = False) -> T:
+        loop = asyncio.get_running_loop()
+        if self._under_way < self._at_once:
+            self._under_way += 1
+        else:
+            await self._turn(loop.create_future(), self._known if first else self._others)
+        done = loop.run_in_executor(self._threads, work)
+        # A caller that leaves frees no place: its work is still in the thread.
         done.add_done_callback(self._ended)
         return await asyncio.shield(done)
 
+    async def _turn(self, turn: asyncio.Future[None], waiting: deque[asyncio.Future[None]]) -> None:
+        """Wait for the place of one that has ended."""
+        if len(waiting) >= self._max_waiting:
+            raise Busy("too many people sign in at once; try again in a few seconds")
+        waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._pass_on()
+            with contextlib.suppress(ValueError):
+                waiting.remove(turn)
+            raise
+
     def _ended(self, done: asyncio.Future[T]) -> None:
-        self._under_way -= 1
+        self._pass_on()
         if not done.cancelled():
             done.exception()  # read: the caller may have left
+
+    def _pass_on(self) -> None:
+        """The place of one that has ended is that of the next."""
+        for waiting in (self._known, self._others):
+            while waiting:
+                turn = waiting.popleft()
+                if not turn.done():
+                    turn.set_result(None)
+                    return
+        self._under_way -= 1

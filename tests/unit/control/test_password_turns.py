@@ -1,0 +1,56 @@
+"""Hashes of passwords are made in turn: few wait, and people who are known come before a flood of others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.control.people.passwords import Passwords
+from tickwise.domain.errors import Busy
+
+PASSWORD = "four quiet herons wade"
+
+
+@pytest_asyncio.fixture
+async def passwords(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Passwords]:
+    monkeypatch.setattr("tickwise.control.people.passwords._MEMORY_KIB", 1_024)
+    made = Passwords(at_once=1, max_waiting=3)
+    yield made
+    made.close()
+
+
+async def test_those_who_are_known_come_first_and_have_places_of_their_own(passwords: Passwords) -> None:
+    """A flood that fills the other places is told to come again; a person is served next."""
+    encoded = await passwords.hash(PASSWORD)
+    ended: list[str] = []
+
+    async def verify(name: str, *, first: bool = False) -> bool:
+        try:
+            return await passwords.verify(encoded, PASSWORD, first=first)
+        finally:
+            ended.append(name)
+
+    flood = [asyncio.create_task(verify(f"flood {number}")) for number in range(4)]
+    await SystemClock().sleep(0)
+    with pytest.raises(Busy):
+        await verify("one too many")
+    assert await asyncio.create_task(verify("ada", first=True))
+    assert all(await asyncio.gather(*flood))
+    assert ["one too many", "flood 0", "ada", "flood 1", "flood 2", "flood 3"] == ended
+
+
+async def test_a_caller_that_leaves_gives_its_turn_to_the_next(passwords: Passwords) -> None:
+    """No place is lost, whenever it leaves."""
+    encoded = await passwords.hash(PASSWORD)
+    for _ in range(3):
+        tasks = [asyncio.create_task(passwords.verify(encoded, PASSWORD)) for _ in range(4)]
+        await SystemClock().sleep(0)
+        for task in tasks[:3]:
+            task.cancel()
+        assert await tasks[3]
+        assert await passwords.verify(encoded, PASSWORD)
+    await asyncio.gather(*(passwords.verify(encoded, PASSWORD) for _ in range(4)))
