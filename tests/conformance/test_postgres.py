@@ -58,6 +58,7 @@ from tickwise.testing.contracts.store.jobs.receipts import (
 from tickwise.testing.contracts.store.jobs.records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store.jobs.requests import OccurrenceMovesContract, RunRequestsContract
 from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRulesContract
+from tickwise.testing.contracts.store.jobs.selectors import SelectorsContract
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
@@ -235,6 +236,10 @@ class TestStatus(Backend, StatusContract):
 
 
 class TestListings(Backend, ListingsContract):
+    pass
+
+
+class TestSelectors(Backend, SelectorsContract):
     pass
 
 

@@ -23,7 +23,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import PAGE_BYTES, JobQuery, Retention, RunQuery
+from tickwise.ports.store import PAGE_BYTES, JobQuery, LetterQuery, Retention, RunQuery
 
 DAY_SECONDS = 86_400.0
 RUNS = 40_000
@@ -45,8 +45,9 @@ CREATE TEMP TABLE n AS
          CASE WHEN n % 500 = 7 THEN 'tiny' ELSE 'default' END AS namespace
   FROM generate_series(1, {runs}) n;
 INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
-                           task_kind, created_by, definition)
-SELECT at, at, pg_temp.id(at, n), 1, false, false, namespace, 'past ' || n, 'IMMEDIATE', 'function', 'ada', '{{}}'
+                           task_kind, created_by, definition, labels)
+SELECT at, at, pg_temp.id(at, n), 1, false, false, namespace, 'past ' || n, 'IMMEDIATE', 'function', 'ada', '{{}}',
+       CASE WHEN n % 4000 = 5 THEN '{{"team": "a"}}'::jsonb WHEN n % 10 = 0 THEN '{{"team": "many"}}'::jsonb END
 FROM n;
 INSERT INTO tickwise.history (due, queued, claimed, started, ended, executor, token, run_id, job_id, state, before,
                               attempt, failures, crashes, trigger, namespace, reason)
@@ -156,12 +157,19 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
         "asked for by a person": RunQuery(namespace="default", triggers=(int(Trigger.RETRY),)),
         "from one origin": RunQuery(namespace="default", origin=job),
         "of jobs with a label": RunQuery(namespace="default", labels={"team": "a"}),
+        "of a selector": RunQuery(namespace="default", within=SELECTOR),
+        "of a selector that no job is of": RunQuery(namespace="default", within=NO_JOB),
+        "of a selector of many jobs": RunQuery(namespace="default", within=MANY),
         "of jobs with a name": RunQuery(namespace="default", job_name="past"),
         "of jobs of a queue": RunQuery(namespace="default", queue="default"),
         "of jobs of a queue that is not there": RunQuery(namespace="default", queue="defualt"),
         "of the executor of all": RunQuery(namespace="default", executor=1),
     }
 
+
+SELECTOR = ((("team", "a"),), (("env", "prod"), ("team", "b")))
+NO_JOB = ((("team", "nobody"),),)
+MANY = ((("team", "many"),),)
 
 JOBS = {
     "newest": JobQuery(namespace="default"),
@@ -175,6 +183,9 @@ JOBS = {
     "of a namespace without any": JobQuery(namespace="nobody"),
     "with a key": JobQuery(namespace="default", key="nightly"),
     "with a label": JobQuery(namespace="default", labels={"team": "a"}),
+    "of a selector": JobQuery(namespace="default", within=SELECTOR),
+    "of a selector that no job is of": JobQuery(namespace="default", within=NO_JOB),
+    "that lie ahead, of a selector": JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,), within=SELECTOR),
     "that lie ahead, with a key": JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,), key="nightly"),
     "that lie ahead, with a label": JobQuery(
         namespace="default", statuses=(JobStatus.SCHEDULED,), labels={"team": "a"}
@@ -311,6 +322,20 @@ async def _flushed(session: asyncpg.Connection, count: str) -> int:
     await session.execute("SELECT pg_stat_clear_snapshot()")
     found: int = await session.fetchval(count)
     return found
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_search_for_letters_of_a_selector_reads_about_as_much_as_it_shows(
+    session: asyncpg.Connection, known: str, store: PostgresStore
+) -> None:
+    """Of few labelled jobs, of none, and of many."""
+    read = {}
+    for name, within in {"few": SELECTOR, "none": NO_JOB, "many": MANY}.items():
+        query = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, within=within)
+        async with store._links.pooled(writes=False) as connection:
+            asked = await store.searches._letters_asked(connection, query)
+        read[name] = await rows_read(session, "letters_list", [*asked, True, True])
+    assert too_much(read, known) == {}, known
 
 
 SLOW = "SELECT pg_sleep(50)"

@@ -71,7 +71,7 @@ from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
-from tickwise.control.access import check as check_permission
+from tickwise.control.access import admitted
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.receipts import Once
@@ -174,7 +174,7 @@ class Server:
             if principal is None:
                 raise Bug("a request without a principal came through to a route that needs one")
             if endpoint.permissions:
-                check_permission(principal, *endpoint.permissions)
+                admitted(principal, *endpoint.permissions, by_labels=endpoint.by_labels)
             check_accept(headers.get(b"accept"), scope["headers"], endpoint.answer_media)
         call = Call(
             control=self._control,
@@ -241,7 +241,7 @@ class Server:
         asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body
         once = Once(f"{endpoint.method} {endpoint.path}", key, hashlib.sha256(asked).digest())
         claim = Claim(call.principal, once)
-        place = (call.principal.full_name, once.route, key)
+        place = (call.principal.answers_name, once.route, key)
         if place in self._in_flight:
             raise Conflict(
                 "a request with this Idempotency-Key is under way; wait for its answer",

@@ -24,7 +24,7 @@ from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
-from tickwise.control.access import permissions_of
+from tickwise.control.access import heeds_labels, permissions_of
 from tickwise.control.control import Control
 from tickwise.control.receipts import Once
 from tickwise.control.times import instant
@@ -137,6 +137,8 @@ class Endpoint:
     permissions: tuple[Permission, ...] = ()
     """Each of these alone lets in. Filled from `control`, where there is one; empty: open to anybody, or see
     `signed_in`."""
+    by_labels: bool = False
+    """A permission for jobs with certain labels is enough. Filled from `control`, which heeds the labels."""
     signed_in: bool = False
     """Any caller with a key or a token may use it: it is about the caller."""
     further: tuple[int, ...] = ()
@@ -176,6 +178,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.control is not None and not self.signed_in:
             object.__setattr__(self, "permissions", permissions_of(self.control))
+            object.__setattr__(self, "by_labels", heeds_labels(self.control))
 
     @property
     def is_open(self) -> bool:

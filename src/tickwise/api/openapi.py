@@ -204,6 +204,7 @@ def operation(endpoint: Endpoint) -> Schema:
         found["security"] = []
     elif endpoint.permissions:
         found["x-scope"] = " or ".join(endpoint.permissions)
+        found["x-by-labels"] = endpoint.by_labels
     if endpoint.service is not None:
         found["x-service"] = endpoint.service.value
     if endpoint.body is not None:

@@ -4,18 +4,23 @@
                                   └─ Forbidden, before anything is looked up
     scheduler, recorder  ──► the parts that services are made of: no check, the request was checked when it was accepted
 
+A permission may hold for jobs with certain labels alone (`domain.selectors`). A method that heeds labels says so
+(`by_labels=True`), and is called with a principal that is bound to these jobs (`Principal.within`). Any other method is
+refused: a method that nobody thought about lets nobody further.
+
 Invariant: a service calls parts, never a guarded method of another service. So a write never needs a read permission.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.domain.selectors import in_words, matches
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -32,12 +37,16 @@ class Access(NamedTuple):
     """Each of these alone is enough. Empty: the method needs none."""
     reason: str = ""
     """The reason why the method needs no permission."""
+    by_labels: bool = False
+    """The method heeds `Principal.within`, so a permission for jobs with certain labels is enough."""
 
 
 def requires(
     *permissions: Permission,
+    by_labels: bool = False,
 ) -> Callable[[Callable[Concatenate[S, Principal, P], R]], Callable[Concatenate[S, Principal, P], R]]:
-    """Declare the permission that a method needs; one of several is enough. The principal is the first argument.
+    """Declare the permission that a method needs; one of several is enough. The principal is the first argument. With
+    `by_labels`, the method keeps to the jobs that `Principal.within` is about.
 
     The check runs at the call, not at the await: a refused call makes no coroutine.
     """
@@ -50,10 +59,10 @@ def requires(
         def guarded(service: S, who: Principal, /, *args: P.args, **kwargs: P.kwargs) -> R:
             scopes = who.scopes
             if usual not in scopes and EVERYTHING not in scopes:
-                check(who, *permissions)
+                who = admitted(who, *permissions, by_labels=by_labels)
             return method(service, who, *args, **kwargs)
 
-        guarded.__dict__[_ACCESS] = Access(permissions)
+        guarded.__dict__[_ACCESS] = Access(permissions, by_labels=by_labels)
         return guarded
 
     return declare
@@ -83,10 +92,36 @@ def permissions_of(method: Callable[..., Any]) -> tuple[Permission, ...]:
     return access.permissions
 
 
-def check(who: Principal, *permissions: Permission) -> None:
-    """Raises `Forbidden` unless one of the permissions is granted."""
-    if not any(who.may(permission) for permission in permissions):
-        raise Forbidden(f"the caller lacks the permission {' or '.join(permissions)} in the namespace {who.namespace}")
+def heeds_labels(method: Callable[..., Any]) -> bool:
+    """Check whether a permission for jobs with certain labels is enough for the method."""
+    access = access_of(method)
+    return access is not None and access.by_labels
+
+
+def admitted(who: Principal, *permissions: Permission, by_labels: bool = False) -> Principal:
+    """The principal of a call that needs one of the permissions, bound to the jobs for which it has one. Raises
+    `Forbidden`."""
+    if not who.scopes.isdisjoint(permissions) or EVERYTHING in who.scopes:
+        return who
+    selector = who.selector(permissions)
+    if selector and by_labels:
+        return who._replace(within=selector)
+    needed = " or ".join(permissions)
+    if selector:
+        raise Forbidden(
+            f"the caller has the permission {needed} for jobs with the labels {in_words(selector)} alone, and this is "
+            "about more than such jobs; ask for a role or a key without labels"
+        )
+    raise Forbidden(f"the caller lacks the permission {needed} in the namespace {who.namespace}")
+
+
+def check_labels(who: Principal, labels: Mapping[str, str]) -> None:
+    """Raises `Forbidden` unless the call may be about a job with these labels."""
+    if who.within is not None and not matches(labels, who.within):
+        raise Forbidden(
+            f"the caller may do this for jobs with the labels {in_words(who.within)} alone: give the job these labels",
+            pointer="/labels",
+        )
 
 
 def holds_everywhere(who: Principal, permission: Permission) -> bool:

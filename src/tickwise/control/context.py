@@ -10,6 +10,7 @@ from uuid import UUID
 
 from tickwise.domain.errors import Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
+from tickwise.domain.selectors import matches
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import NamespaceState, namespace_closing
@@ -181,15 +182,24 @@ class ControlContext:
         return await surely(write, self.clock)
 
     async def job(self, who: Principal, job_id: UUID) -> JobRow:
-        """One job of the caller's namespace. Raises `NotFound`."""
+        """One job of the caller's namespace. Raises `NotFound`, also for one that the call may not be about."""
         row = await self.store.jobs.get(who.namespace, job_id)
-        if row is None:
+        if row is None or not matches(row.labels, who.within):
             raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
         return row
 
     async def run(self, who: Principal, run_id: UUID) -> RunRow:
-        """One run of the caller's namespace. Raises `NotFound`."""
+        """One run of the caller's namespace. Raises `NotFound`, also for one of a job that the call may not be
+        about."""
         row = await self.store.runs.get(who.namespace, run_id)
-        if row is None:
+        if row is None or not await self.is_about(who, row.job_id):
             raise NotFound(f"there is no run {run_id} in the namespace {who.namespace}")
         return row
+
+    async def is_about(self, who: Principal, job_id: UUID) -> bool:
+        """Check whether the call may be about a job. One that is gone has no labels: it is nobody's whose permission
+        goes by labels."""
+        if who.within is None:
+            return True
+        job = await self.store.jobs.get(who.namespace, job_id)
+        return job is not None and matches(job.labels, who.within)

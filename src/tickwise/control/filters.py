@@ -24,6 +24,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType
+from tickwise.domain.selectors import Selector
 from tickwise.ports.store import JobQuery, LetterQuery, LetterStatus, RunQuery
 
 T = TypeVar("T")
@@ -200,8 +201,10 @@ def check_unsettled(said: Sequence[LetterStatus]) -> None:
             )
 
 
-def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], limit: int) -> RunQuery:
-    """The store's query for a filter; `states` if the filter names none."""
+def runs_query(
+    namespace: str, said: RunsFilter, *, states: Sequence[RunState], limit: int, within: Selector | None
+) -> RunQuery:
+    """The store's query for a filter; `states` if the filter names none. Of jobs `within` alone."""
     return RunQuery(
         namespace=namespace,
         job_id=_given(said.job_id),
@@ -215,12 +218,13 @@ def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], 
         queue=_given(said.queue),
         due_after=_instant(said.due_after),
         due_before=_instant(said.due_before),
+        within=within,
         limit=limit,
     )
 
 
 def jobs_queries(
-    namespace: str, said: JobsFilter, *, statuses: Sequence[JobStatus], limit: int
+    namespace: str, said: JobsFilter, *, statuses: Sequence[JobStatus], limit: int, within: Selector | None
 ) -> tuple[JobQuery, Sequence[JobStatus]]:
     """The store's query for a filter, and the statuses that count: those that the filter names, or else `statuses`. The
     query has several statuses only if the filter names them, because most jobs have one of the default ones."""
@@ -233,6 +237,7 @@ def jobs_queries(
         owner=_given(said.owner),
         next_run_after=_instant(said.next_run_after),
         next_run_before=_instant(said.next_run_before),
+        within=within,
         limit=limit,
     )
     named = [said.status] if isinstance(said.status, JobStatus) else said.status
@@ -241,7 +246,13 @@ def jobs_queries(
 
 
 def letters_query(
-    namespace: str, said: LettersFilter, *, expire_seconds: float, statuses: Sequence[LetterStatus] = (), limit: int
+    namespace: str,
+    said: LettersFilter,
+    *,
+    expire_seconds: float,
+    statuses: Sequence[LetterStatus] = (),
+    limit: int,
+    within: Selector | None,
 ) -> LetterQuery:
     """The store's query for a filter; `statuses` if the filter names none."""
     return LetterQuery(
@@ -253,6 +264,7 @@ def letters_query(
         reason=_given(said.reason),
         ended_after=_instant(said.ended_after),
         ended_before=_instant(said.ended_before),
+        within=within,
         limit=limit,
     )
 

@@ -22,7 +22,12 @@ class Once(NamedTuple):
     def receipt(self, who: Principal, status: int, body: bytes) -> Receipt:
         """The answer in its stored form, under the name of the principal."""
         return Receipt(
-            principal=who.full_name, route=self.route, key=self.key, body_digest=self.digest, status=status, body=body
+            principal=who.answers_name,
+            route=self.route,
+            key=self.key,
+            body_digest=self.digest,
+            status=status,
+            body=body,
         )
 
 
@@ -35,7 +40,7 @@ class ReceiptService:
     @requires_none(_CHECKED)
     async def find(self, who: Principal, once: Once) -> Replay | None:
         """The answer that this principal had under an Idempotency-Key."""
-        return await self._context.store.receipts.find(who.full_name, once.route, once.key)
+        return await self._context.store.receipts.find(who.answers_name, once.route, once.key)
 
     @requires_none(_CHECKED)
     async def keep(self, who: Principal, once: Once, status: int, body: bytes) -> Replay | None:

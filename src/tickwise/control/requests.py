@@ -5,8 +5,9 @@
                                       └── no ──► store ──► the result, its receipt in the same transaction
 
 A request goes to the store if nothing is buffered here, if the store has to judge it (all or none, a version, a dry
-run), or if a message cannot hold it. The body is read once on each way, and after the look-up of its key where that is
-asked of the store: a replay needs no body. A buffered request needs no receipt, because its ids follow from its key.
+run, a permission that goes by the labels of the job as it is), or if a message cannot hold it. The body is read once on
+each way, and after the look-up of its key where that is asked of the store: a replay needs no body. A buffered request
+needs no receipt, because its ids follow from its key.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class RequestService:
         self._moves = JobMoves(context)
         self._ingest = ingest
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def create(
         self,
         who: Principal,
@@ -67,7 +68,7 @@ class RequestService:
         Raises `Refused` kinds, `Busy`, `BrokerUnavailable`, `StoreUnavailable`, `InDoubt`.
         """
         body = None
-        if self._ingest is not None:
+        if self._ingest is not None and who.within is None:
             body = read()
             accepted = await self._ingest.accept(who, body, once)
             if accepted is not None:
@@ -78,7 +79,7 @@ class RequestService:
                 return replay
         return await self._submissions.submit(who, read() if body is None else body, receipt_for)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def create_many(
         self,
         who: Principal,
@@ -93,7 +94,7 @@ class RequestService:
         The verdict on each job is in its place. Raises as `create`, if no job was accepted, or if this is unknown.
         """
         bodies = None
-        if self._ingest is not None and not atomic:
+        if self._ingest is not None and not atomic and who.within is None:
             bodies = await read()
             verdicts = await self._ingest.accept_many(who, bodies, once)
             if verdicts is not None:
@@ -105,7 +106,7 @@ class RequestService:
         bodies = await read() if bodies is None else bodies
         return await self._submissions.submit_many(who, bodies, atomic=atomic, receipt_for=receipt_for)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def change(
         self,
         who: Principal,
@@ -119,20 +120,21 @@ class RequestService:
         """Change the fields that were sent; `text` is the body as it was sent. Raises `NotFound`, `Conflict`,
         `Invalid`; `VersionConflict` if the job is not at `if_version`."""
         # Only the store has the secrets that stand behind a mask.
-        if self._ingest is not None and if_version is None and not dry_run and _MASK not in text:
+        is_plain = if_version is None and not dry_run and who.within is None
+        if self._ingest is not None and is_plain and _MASK not in text:
             accepted = await self._ingest.accept_change(who, job_id, body, text)
             if accepted is not None:
                 return accepted
         return await self._changes.change(who, job_id, body, if_version=if_version, dry_run=dry_run)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def cancel(self, who: Principal, job_id: UUID, *, if_version: int | None = None) -> JobRow | PendingRequest:
         """End a job for good. Twice is once. Raises `NotFound`, `VersionConflict`."""
-        if self._ingest is not None and if_version is None:
+        if self._ingest is not None and if_version is None and who.within is None:
             accepted = await self._ingest.accept_cancel(who, job_id)
             if accepted is not None:
                 return accepted
         return await self._moves.cancel(who, job_id, if_version=if_version)
 
     async def _answered(self, who: Principal, once: Once) -> Replay | None:
-        return await self._context.store.receipts.find(who.full_name, once.route, once.key)
+        return await self._context.store.receipts.find(who.answers_name, once.route, once.key)

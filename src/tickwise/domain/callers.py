@@ -17,6 +17,7 @@ from uuid import UUID
 from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import closed, narrowed
+from tickwise.domain.selectors import Labels, RestrictedGrant, combined
 
 INSTALLATION: Final = "*"
 """The namespace of a grant that holds in each namespace, and for the installation itself."""
@@ -27,8 +28,8 @@ class Grant(NamedTuple):
 
     namespace: str
     permissions: frozenset[str]
-    labels: tuple[tuple[str, str], ...] = ()
-    """It holds for jobs that have all of these, sorted; none: for all jobs."""
+    labels: Labels = ()
+    """It holds for jobs that have all of these; none: for all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +52,14 @@ class Caller:
     _principals: dict[str, Principal] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of_key(cls, principal: Principal, namespaces: Iterable[str] | None = None) -> Caller:
-        """The caller that shows a key: it has the permissions of `principal` in each of the namespaces. None: in that
-        of the principal alone."""
+    def of_key(cls, principal: Principal, namespaces: Iterable[str] | None = None, labels: Labels = ()) -> Caller:
+        """The caller that shows a key: it has the permissions of `principal` in each of the namespaces, for jobs with
+        these labels. None: in that of the principal alone."""
         places = (principal.namespace,) if namespaces is None else sorted(namespaces)
         return cls(
             name=principal.name,
             home=principal.namespace,
-            grants=tuple(Grant(place, principal.scopes) for place in places),
+            grants=tuple(Grant(place, principal.scopes, labels) for place in places),
             key_id=principal.key_id,
             owner_id=principal.owner_id,
             expires_at=principal.expires_at,
@@ -96,6 +97,11 @@ class Caller:
             everywhere=closed(
                 permission for grant in whole if grant.namespace == INSTALLATION for permission in grant.permissions
             ),
+            restricted=tuple(
+                RestrictedGrant(closed(grant.permissions), grant.labels, grant.namespace == INSTALLATION)
+                for grant in grants
+                if grant.labels
+            ),
         )
 
     @property
@@ -111,6 +117,7 @@ def _both(one: Grant, other: Grant) -> Grant | None:
     """The permissions of both, where both hold; None: there are none."""
     places = {one.namespace, other.namespace} - {INSTALLATION}
     permissions = narrowed(one.permissions, other.permissions)
-    if len(places) > 1 or not permissions:
+    labels = combined(one.labels, other.labels)
+    if len(places) > 1 or not permissions or labels is None:
         return None
-    return Grant(min(places, default=INSTALLATION), permissions, tuple(sorted({*one.labels, *other.labels})))
+    return Grant(min(places, default=INSTALLATION), permissions, labels)

@@ -11,10 +11,13 @@ Invariant: an occurrence's run id follows from (job, nominal time, trigger), so 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import IntEnum
 from hashlib import blake2b, sha256
 from typing import Final, NamedTuple
 from uuid import UUID, SafeUUID
+
+from tickwise.domain.selectors import Labels, RestrictedGrant, Selector, is_inside, is_narrower
 
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_QUEUE: Final = "default"
@@ -152,6 +155,11 @@ class Principal(NamedTuple):
     """The person who lends the key their permissions; None: nobody does."""
     everywhere: frozenset[str] = frozenset()
     """The permissions that hold in each namespace, and for the installation itself."""
+    restricted: tuple[RestrictedGrant, ...] = ()
+    """Further permissions, each for jobs with certain labels alone. `may` says nothing of them."""
+    within: Selector | None = None
+    """The jobs that the call at hand may be about; None: any. Set by `control.access`, which checks the permission of
+    the call, and heeded wherever a job is looked up."""
 
     @property
     def full_name(self) -> str:
@@ -161,13 +169,43 @@ class Principal(NamedTuple):
             return joined(self.namespace, "user", str(self.user_id))
         return joined(self.namespace, self.name)
 
+    @property
+    def answers_name(self) -> str:
+        """The name under which answers to its requests are kept. Keys of one name share them, unless they may do
+        different things for different jobs: an answer may tell of a job."""
+        if not self.restricted:
+            return self.full_name
+        grants = [((), sorted(self.scopes)), *((each.labels, sorted(each.permissions)) for each in self.restricted)]
+        return joined(self.full_name, "restricted", sha256(repr(sorted(grants)).encode()).hexdigest())
+
     def may(self, scope: str) -> bool:
         """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""
         return scope in self.scopes or "*" in self.scopes
 
-    def permissions_in(self, namespace: str) -> frozenset[str]:
-        """The permissions in this namespace: all in the one that the request is about, elsewhere those of `*`."""
-        return self.scopes if namespace == self.namespace else self.everywhere
+    def permissions_in(self, namespace: str, labels: Labels = ()) -> frozenset[str]:
+        """The permissions in this namespace for all jobs that have these labels: all in the namespace that the request
+        is about, elsewhere those of `*`."""
+        is_here = namespace == self.namespace
+        found = self.scopes if is_here else self.everywhere
+        also = (
+            each.permissions
+            for each in self.restricted
+            if (is_here or each.is_everywhere) and is_narrower(labels, each.labels)
+        )
+        return found.union(*also) if labels else found
+
+    def selector(self, permissions: Sequence[str]) -> Selector:
+        """The jobs for which a restricted grant holds one of these permissions. Empty: for none."""
+        if not self.restricted:
+            return ()
+        found = [labels for held, labels, _ in self.restricted if not held.isdisjoint(permissions) or "*" in held]
+        return tuple(dict.fromkeys(found))
+
+    def may_within(self, permission: str) -> bool:
+        """Check whether a permission holds for each job that the call at hand may be about."""
+        return self.may(permission) or (
+            self.within is not None and is_inside(self.within, self.selector((permission,)))
+        )
 
 
 class Claimed(NamedTuple):

@@ -46,6 +46,13 @@ class RevokedView(msgspec.Struct, kw_only=True):
     revoked: bool
 
 
+class RestrictedView(msgspec.Struct, kw_only=True):
+    """Permissions for the jobs that have all of these labels."""
+
+    permissions: list[str]
+    labels: dict[str, str]
+
+
 class CallerView(msgspec.Struct, kw_only=True):
     """The caller of this request."""
 
@@ -54,6 +61,8 @@ class CallerView(msgspec.Struct, kw_only=True):
     """Of this request."""
     permissions: list[str]
     """In that namespace."""
+    restricted: list[RestrictedView]
+    """Further permissions there, each for jobs with certain labels alone."""
     key_id: UUID | None
     user_id: UUID | None
     expires_at: Instant | None
@@ -100,6 +109,9 @@ async def caller_get(call: Call) -> Reply:
         name=who.name,
         namespace=who.namespace,
         permissions=sorted(who.scopes),
+        restricted=[
+            RestrictedView(permissions=sorted(each.permissions), labels=dict(each.labels)) for each in who.restricted
+        ],
         key_id=who.key_id,
         user_id=who.user_id,
         expires_at=time_or_none(who.expires_at),

@@ -37,6 +37,8 @@ class KeyView(msgspec.Struct, kw_only=True):
     namespaces: list[str]
     """All in which it works; `*`: each one, and the installation itself."""
     permissions: list[str]
+    labels: dict[str, str]
+    """The permissions hold for jobs that have all of these; empty: for all jobs."""
     scopes: list[str]
     """`permissions` under its earlier name."""
     origin: KeyOrigin
@@ -69,6 +71,7 @@ def key_view(row: KeyRow) -> KeyView:
         namespace=row.namespace,
         namespaces=sorted(row.namespaces),
         permissions=sorted(row.scopes),
+        labels=dict(row.labels),
         scopes=sorted(row.scopes),
         origin=row.origin,
         prefix=row.prefix,
@@ -107,7 +110,8 @@ KEYS: Final = (
     Endpoint(
         method="POST", path=f"{API}/keys", control=KeyService.make, name="createKey", tag="keys",
         summary="Make a key, at most as strong as the one that asks. Its secret is told this once.",
-        description="A key has no permission and no time that the one that asks does not have, in any namespace. "
+        description="A key has no permission and no time that the one that asks does not have, in any namespace, for "
+        "any labels. "
         "A key that a person makes, and each that it makes in turn, works with the permissions of that person: it does "
         "at most what they may do now, and nothing once they are deactivated. "
         "A `role` stands for its permissions as they are now. The answer is not kept, so an "

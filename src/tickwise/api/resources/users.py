@@ -44,6 +44,8 @@ class MemberView(msgspec.Struct, kw_only=True):
     role: str
     namespace: str
     """`*`: each one, and the installation itself."""
+    labels: dict[str, str]
+    """The role holds for jobs that have all of these; empty: for all jobs."""
 
 
 class UserView(msgspec.Struct, kw_only=True):
@@ -74,6 +76,8 @@ class AccessRoleView(msgspec.Struct, kw_only=True):
 
     name: str
     permissions: list[str]
+    labels: dict[str, str]
+    """The permissions hold for jobs that have all of these; empty: for all jobs."""
     built_in: bool
 
 
@@ -89,7 +93,7 @@ def user_view(row: UserRow) -> UserView:
         user_id=row.user_id,
         name=row.name,
         email=row.email,
-        roles=[MemberView(role=each.role, namespace=each.namespace) for each in row.roles],
+        roles=[MemberView(role=each.role, namespace=each.namespace, labels=dict(each.labels)) for each in row.roles],
         has_password=row.has_password,
         active=row.active,
         created_at=time_of(row.created_at),
@@ -159,7 +163,12 @@ async def role_drop(call: Call) -> Reply:
 
 
 def _role_view(role: KnownRole) -> AccessRoleView:
-    return AccessRoleView(name=role.name, permissions=sorted(role.permissions), built_in=role.is_built_in)
+    return AccessRoleView(
+        name=role.name,
+        permissions=sorted(role.permissions),
+        labels=dict(role.labels),
+        built_in=role.is_built_in,
+    )
 
 
 async def link_use(call: Call) -> Reply:

@@ -9,6 +9,7 @@ import click
 
 from tickwise.cli import moments, output, times, work
 from tickwise.cli.failures import Exit
+from tickwise.cli.labels import read_labels
 from tickwise.cli.session import Session, server_options, view_options
 
 
@@ -91,20 +92,13 @@ def put_window(
         raise click.UsageError("say which times: a JSON FILE, or --cron and --duration, --from and --to, …")
     body: dict[str, Any] = said if file is not None and "when" in said else {"when": said}
     if labels:
-        body["labels"] = dict(_pair(label) for label in labels)
+        body["labels"] = read_labels(labels)
         work.blame(session, "/labels", "--label", labels[-1])
     for field, value in (("action", action), ("reason", reason)):
         if value is not None:
             body[field] = value
             work.blame(session, f"/{field}", f"--{field}", value)
     _show_stored(session, session.client.window_put(name, body), f"Maintenance window {output.safe(name)}")
-
-
-def _pair(label: str) -> tuple[str, str]:
-    name, sign, value = label.partition("=")
-    if not sign or not name:
-        raise click.UsageError(f"--label {label!r}: write NAME=VALUE")
-    return name, value
 
 
 def _show_stored(session: Session, stored: dict[str, Any], what: str) -> None:

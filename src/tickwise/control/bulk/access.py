@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Final, Literal
 from uuid import UUID
 
+import msgspec
+
 from tickwise.control.bulk.pages import OperationKind
 from tickwise.control.context import ControlContext
 from tickwise.domain.errors import Forbidden, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
+from tickwise.domain.selectors import Selector, is_inside, labels_from
 from tickwise.ports.store import OperationRow
 
 LOOK: Final = (
@@ -26,6 +29,15 @@ LOOK: Final = (
 """Each of these lets a principal look at some operations."""
 
 Action = Literal["read", "write"]
+
+
+class _Bounds(msgspec.Struct):
+    """The part of a stored request that says which jobs it is about at most."""
+
+    only: list[dict[str, str]] | None = None
+
+
+_bounds: Final = msgspec.json.Decoder(_Bounds)
 
 _JOBS: Final = {"read": Permission.JOBS_READ, "write": Permission.JOBS_WRITE}
 _OPERATED: Final = {"read": Permission.JOBS_READ, "write": Permission.JOBS_OPERATE}
@@ -46,12 +58,24 @@ def check_kind(who: Principal, kind: str, *actions: Action) -> None:
 
 
 async def find_operation(context: ControlContext, who: Principal, operation: UUID, *actions: Action) -> OperationRow:
-    """One operation that the principal may do one of these with. Raises `NotFound`, `Forbidden`."""
+    """One operation that the principal may do one of these with. A permission for jobs with certain labels is one for
+    the operations that are about such jobs alone. Raises `NotFound`, `Forbidden`."""
     found = await context.store.operations.get(who.namespace, operation)
-    if found is None:
+    if found is not None and may(who, found.kind, *actions):
+        return found
+    selector = () if found is None else who.selector(_permissions(found.kind, *actions))
+    if found is not None and _is_about(found, selector):
+        return found
+    if found is None or selector or who.within is not None:
         raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
     check_kind(who, found.kind, *actions)
     return found
+
+
+def _is_about(row: OperationRow, selector: Selector) -> bool:
+    """Check whether an operation is about jobs of the selector alone."""
+    only = _bounds.decode(row.request).only
+    return only is not None and is_inside(tuple(labels_from(each) for each in only), selector)
 
 
 def _permissions(kind: str, *actions: Action) -> list[Permission]:

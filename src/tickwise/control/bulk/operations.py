@@ -101,7 +101,7 @@ class OperationService:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def runs(
         self, who: Principal, body: RunsCancelBody | RunsRetryBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -118,7 +118,7 @@ class OperationService:
         request = StoredRequest(filter=_raw(said), payload=UNSET if payload is None else payload)
         return await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def cancel_jobs(
         self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -127,7 +127,7 @@ class OperationService:
         request = StoredRequest(filter=_raw(body.filter))
         return await self._jobs(who, OperationKind.JOBS_CANCEL, body, request, receipt_for)
 
-    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE, by_labels=True)
     async def pause_jobs(
         self, who: Principal, body: JobsPauseBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -139,7 +139,7 @@ class OperationService:
         request = StoredRequest(filter=_raw(body.filter), reason=reason, until=body.until)
         return await self._jobs(who, OperationKind.JOBS_PAUSE, body, request, receipt_for)
 
-    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE, by_labels=True)
     async def resume_jobs(
         self, who: Principal, body: JobsResumeBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -148,7 +148,7 @@ class OperationService:
         request = StoredRequest(filter=_raw(body.filter), missed=body.missed)
         return await self._jobs(who, OperationKind.JOBS_RESUME, body, request, receipt_for)
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def letters(
         self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -166,7 +166,7 @@ class OperationService:
             matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
         )
 
-    @requires(*LOOK)
+    @requires(*LOOK, by_labels=True)
     async def get(self, who: Principal, operation: UUID) -> OperationRow:
         """One operation. Raises `NotFound`, `Forbidden`."""
         return await find_operation(self._context, who, operation, "read", "write")
@@ -177,7 +177,7 @@ class OperationService:
         kinds = [kind for kind in KINDS if may(who, kind, "read", "write")]
         return await self._context.searches.operations(who.namespace, before, limit, kinds=kinds, bytes_most=PAGE_BYTES)
 
-    @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
+    @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
     async def cancel(self, who: Principal, operation: UUID) -> OperationRow:
         """Cancel an operation: it does not go on; finished pages stay done. An ended operation stays as it is. Raises
         `NotFound`, `Forbidden`."""
@@ -187,17 +187,19 @@ class OperationService:
     # ------------------------------------------------------------------------------------------ what it is about
 
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
-        query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1)
+        query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1, within=who.within)
         sample = await self._context.store.searches.runs(replace(query, limit=SAMPLE))
         count = await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample)
-        return _matches(count, sample if who.may(Permission.RUNS_READ) else ())
+        return _matches(count, sample if who.may_within(Permission.RUNS_READ) else ())
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
-        query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1)
+        query, statuses = jobs_queries(
+            who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1, within=who.within
+        )
         query, store = replace(query, statuses=statuses), self._context.store
         sample = await store.searches.jobs(replace(query, limit=SAMPLE))
         count = await store.searches.count(query) if len(sample) == SAMPLE else len(sample)
-        return _matches(count, sample if who.may(Permission.JOBS_READ) else ())
+        return _matches(count, sample if who.may_within(Permission.JOBS_READ) else ())
 
     async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
         query = letters_query(
@@ -206,10 +208,11 @@ class OperationService:
             expire_seconds=self._context.dead_letter_seconds,
             statuses=(LetterStatus.OPEN,),
             limit=MAX_COUNTED + 1,
+            within=who.within,
         )
         sample = await self._context.store.searches.letters(replace(query, limit=SAMPLE))
         count = await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample)
-        return _matches(count, sample if who.may(Permission.RUNS_READ) else ())
+        return _matches(count, sample if who.may_within(Permission.RUNS_READ) else ())
 
     async def _jobs(
         self,
@@ -236,7 +239,7 @@ class OperationService:
             operation_id=accepted.operation_id,
             namespace=who.namespace,
             kind=kind,
-            request=_encode(asked.request).decode(),
+            request=_encode(asked.request.within(who.within)).decode(),
             created_by=who.name,
             matched=accepted.matched,
         )

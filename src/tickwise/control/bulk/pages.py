@@ -39,6 +39,7 @@ from tickwise.documents.definition import decode_plan, with_payload
 from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
+from tickwise.domain.selectors import Selector, labels_from
 from tickwise.ports.store import (
     NO_TEXT,
     PAGE_BYTES,
@@ -95,6 +96,19 @@ class StoredRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
     """Of a pause; of dead letters their note."""
     until: datetime | None = None
     missed: MissedMode = MissedMode.SKIP
+    only: list[dict[str, str]] | None = None
+    """The operation is about jobs that have all labels of one of these, whatever the filter says: those for which the
+    caller had the permission. A program of the release before reads no request with this, so it does not carry out
+    more than was allowed."""
+
+    def within(self, selector: Selector | None) -> StoredRequest:
+        """The request of a caller that may do this for the jobs of the selector."""
+        return self if selector is None else msgspec.structs.replace(self, only=[dict(each) for each in selector])
+
+    @property
+    def selector(self) -> Selector | None:
+        """The jobs that the operation is about at most; None: any."""
+        return None if self.only is None else tuple(labels_from(each) for each in self.only)
 
 
 class BulkProblem(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -160,7 +174,7 @@ class PageTally:
         self.size = size
         self.recalled = size * REPEATED_PAGES
         self.request = _requests.decode(operation.request)
-        self.who = Principal(operation.created_by, operation.namespace, frozenset())
+        self.who = Principal(operation.created_by, operation.namespace, frozenset(), within=self.request.selector)
         self.before = None if operation.cursor is None else UUID(operation.cursor)
         self.cursor: str | None = None
         self.done = 0
@@ -223,7 +237,13 @@ class OperationPages:
 
     async def _runs_cancel(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
-        query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_CANCEL], limit=tally.size)
+        query = runs_query(
+            tally.who.namespace,
+            said,
+            states=STATES[OperationKind.RUNS_CANCEL],
+            limit=tally.size,
+            within=tally.who.within,
+        )
         query = replace(query, before=tally.before, texts=NO_TEXT)
         rows = await self._context.store.searches.runs(query)
         last = tally.turn(rows, lambda row: row.run_id)
@@ -236,7 +256,13 @@ class OperationPages:
 
     async def _runs_retry(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
-        query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_RETRY], limit=tally.size)
+        query = runs_query(
+            tally.who.namespace,
+            said,
+            states=STATES[OperationKind.RUNS_RETRY],
+            limit=tally.size,
+            within=tally.who.within,
+        )
         rows = await self._context.store.searches.runs(
             replace(query, before=tally.was_there, texts=NEEDED_ANEW, bytes_most=PAGE_BYTES)
         )
@@ -310,6 +336,7 @@ class OperationPages:
             expire_seconds=self._context.dead_letter_seconds,
             statuses=(LetterStatus.OPEN,),
             limit=tally.size,
+            within=tally.who.within,
         )
         texts = NEEDED_ANEW if settled is LetterStatus.REDRIVEN else NO_TEXT
         query = replace(query, before=tally.was_there)
@@ -364,7 +391,9 @@ class OperationPages:
         said = _jobs.decode(tally.request.filter)
         created = tally.operation.created_at
         usual = STATUSES[tally.operation.kind]
-        query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
+        query, statuses = jobs_queries(
+            tally.who.namespace, said, statuses=usual, limit=tally.size, within=tally.who.within
+        )
         query = replace(query, before=tally.before, bytes_most=PAGE_BYTES)
         rows = await self._context.store.searches.jobs(query)
         last = tally.turn(rows, lambda row: row.listed)

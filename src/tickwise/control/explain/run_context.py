@@ -13,6 +13,7 @@ from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.selectors import Selector, matches
 from tickwise.ports.store import NO_TEXT, JobRow, LetterResolution, LetterRow, RunQuery, RunRow
 
 RUNNING_LOOKED_AT: Final = 500
@@ -23,8 +24,10 @@ MAX_HOLDERS: Final = 20
 class RunContext:
     """The facts of `waits`."""
 
-    def __init__(self, context: ControlContext) -> None:
+    def __init__(self, context: ControlContext, within: Selector | None) -> None:
+        """`within`: the jobs that may be named."""
         self._context = context
+        self._within = within
 
     async def facts(self, run: RunRow, job: tuple[JobRow, Definition] | None) -> dict[str, Any]:
         """Look up the limits and queues that a run waits for, the run that started it, and the runs that it started."""
@@ -32,8 +35,9 @@ class RunContext:
         namespace = run.namespace
         if run.trigger == Trigger.SEQUENCE and run.origin is not None:
             before = await self._context.store.runs.get(namespace, run.origin)
-            if before is not None:
-                found["origin"] = (before, await self._job_name(namespace, before.job_id))
+            name = None if before is None else await self._job_name(namespace, before.job_id)
+            if before is not None and name is not None:
+                found["origin"] = (before, name)
         if run.state is RunState.FAILED:
             found["letter"] = await self._context.store.letters.get(
                 namespace, run.run_id, self._context.dead_letter_seconds
@@ -53,10 +57,14 @@ class RunContext:
         """The runs that have the slots of a concurrency limit."""
         query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT, texts=NO_TEXT)
         rows = [row for row in await self._context.store.searches.runs(query) if row.limit_key == key]
-        return [(row, await self._job_name(namespace, row.job_id)) for row in rows[:MAX_HOLDERS]]
+        named = [(row, await self._job_name(namespace, row.job_id)) for row in rows[:MAX_HOLDERS]]
+        return [(row, name) for row, name in named if name is not None]
 
-    async def _job_name(self, namespace: str, job_id: UUID) -> str:
+    async def _job_name(self, namespace: str, job_id: UUID) -> str | None:
+        """The name of a job, or its id if the job is gone; None: it may not be named."""
         row = await self._context.store.jobs.get(namespace, job_id)
+        if not matches({} if row is None else row.labels, self._within):
+            return None
         return str(job_id) if row is None else row.name
 
     async def _followed(self, run: RunRow, own: Definition, letter: LetterRow | None) -> list[Followed]:
@@ -71,6 +79,8 @@ class RunContext:
         found: list[Followed] = []
         for job_id in getattr(plan, field):
             job = await self._context.store.jobs.get(run.namespace, job_id)
+            if not matches({} if job is None else job.labels, self._within):
+                continue
             runs = await self._context.store.searches.runs(
                 RunQuery(
                     namespace=run.namespace, job_id=job_id, origin=run.run_id, triggers=(Trigger.SEQUENCE,), limit=1

@@ -23,6 +23,7 @@ from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
+from tickwise.domain.selectors import Selector, matches
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import NO_TEXT, ExecutorRow, Incident, JobRow, RunQuery, RunRow
 
@@ -36,9 +37,11 @@ TAKEN: Final = (RunState.DISPATCHED, RunState.RUNNING, RunState.SUCCESS, RunStat
 class RunExplanations:
     """Explains a run by its facts. It checks no permission."""
 
-    def __init__(self, context: ControlContext) -> None:
+    def __init__(self, context: ControlContext, within: Selector | None) -> None:
+        """`within`: the jobs that an explanation may name beside that of the run."""
         self._context = context
-        self._around = RunContext(context)
+        self._within = within
+        self._around = RunContext(context, within)
 
     async def explained(self, run: RunRow, standing: Standing | None) -> Explanation:
         """A run, judged by all that can be known of it."""
@@ -113,7 +116,9 @@ class RunExplanations:
                     continue
                 jobs[row.job_id] = await self._context.store.jobs.get(run.namespace, row.job_id)
             job, own = jobs[row.job_id], standing.row.lane
-            if job is not None and job.lane.queue == own.queue and job.lane.priority > own.priority:
+            if job is None or not matches(job.labels, self._within):
+                continue
+            if job.lane.queue == own.queue and job.lane.priority > own.priority:
                 found.append((row, job))
         return found
 

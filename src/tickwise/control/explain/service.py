@@ -18,18 +18,19 @@ class ExplainService:
 
     def __init__(self, context: ControlContext) -> None:
         self._context = context
-        self._runs = RunExplanations(context)
-        self._jobs = JobExplanations(context, self._runs)
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def run(self, who: Principal, run: UUID) -> Explanation:
         """Explain the state of a run. Raises `NotFound`."""
         row = await self._context.run(who, run)
         job = await self._context.store.jobs.get(who.namespace, row.job_id)
-        return await self._runs.explained(row, None if job is None else await self._jobs.standing(job))
+        runs = RunExplanations(self._context, who.within)
+        standing = None if job is None else await JobExplanations(self._context, runs).standing(job)
+        return await runs.explained(row, standing)
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def job(self, who: Principal, job_id: UUID, at: float | None = None) -> Explanation:
         """Explain what a job does, did or will do at a time; None: now. Raises `NotFound`; `Invalid` for a time too far
         ahead."""
-        return await self._jobs.explained(await self._context.job(who, job_id), at)
+        jobs = JobExplanations(self._context, RunExplanations(self._context, who.within))
+        return await jobs.explained(await self._context.job(who, job_id), at)

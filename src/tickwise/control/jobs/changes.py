@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composer import JobComposer
@@ -22,7 +23,7 @@ from tickwise.control.jobs.planning import Replanned, plan_fields, plan_of, repl
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
 from tickwise.control.jobs.resolving import OWN_FUNCTION, ResolvedTask, check_calendars, check_texts, resolve_task
-from tickwise.control.jobs.submission import Submissions, Submitted
+from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_text
@@ -32,6 +33,7 @@ from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, time_id
 from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
+from tickwise.domain.selectors import matches
 from tickwise.ports.store import NO_TEXT, EndedOperation, JobChange, JobRow, RunQuery
 
 COMPARED_FIRES: Final = 20
@@ -128,6 +130,8 @@ class JobChanges:
         body = msgspec.structs.replace(body, key=key)
         for _ in range(RACES_MAX):
             row = await self._context.store.jobs.get(who.namespace, key) if found is None else found.row
+            if row is not None and not matches(row.labels, who.within):
+                raise key_taken(key)
             if row is not None:
                 version = None if found is None else row.version
                 return await self.change(who, row.job_id, body, if_version=version)
@@ -174,6 +178,7 @@ class JobChanges:
             check_calendars(plan.calendars, scene.calendars)
         name = clean_text(body.name or row.name, "/name")
         labels = row.labels if body.labels is UNSET else body.labels or {}
+        check_labels(who, labels)
         where = lane(body, task, scene.serving.functions, row.lane)
         fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
@@ -204,7 +209,7 @@ class JobChanges:
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:
-            row = await self._links.change(row, change)
+            row = await self._links.change(row, change, who.within)
             wake_all(self._context)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
+from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import Composed, compose
@@ -59,6 +60,7 @@ class JobComposer:
             for name in (*listed(body.then), *listed(body.on_failure))
         ]
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
+        following = following.told_to(who.within)
         now, serving = await self._context.time.now(), await self._context.executors.serving()
         return Scene(now, tasks, serving, calendars, following)
 
@@ -83,7 +85,9 @@ class JobComposer:
             return await self.as_it_was(who, body, scene, refusal)
 
     def compose_now(self, who: Principal, body: JobBody, scene: Scene) -> Composed:
-        """The job of a body at the time of the scene. Raises `Invalid`."""
+        """The job of a body at the time of the scene. Raises `Invalid`, and `Forbidden` for labels that the caller may
+        not give."""
+        check_labels(who, body.labels or {})
         return compose(who, body, scene, self.check, self._context.clock.random_bytes(10))
 
     async def as_it_was(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:

@@ -26,6 +26,7 @@ from tickwise.control.jobs.successors import check_sequence, look
 from tickwise.documents.definition import decode_definition, encode_definition
 from tickwise.domain.errors import Refused, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.selectors import Selector
 from tickwise.ports.store import JobChange, JobRow
 
 RACES_MAX: Final = 5
@@ -44,15 +45,15 @@ class SequenceLinks:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
 
-    async def change(self, row: JobRow, change: JobChange) -> JobRow:
-        """Store a change of the job as it is in `row`. Raises `Invalid` if its steps close a circle by now, and what
-        the store refuses; then nothing of it stays."""
+    async def change(self, row: JobRow, change: JobChange, within: Selector | None) -> JobRow:
+        """Store a change of the job as it is in `row`. Raises `Invalid` if its steps close a circle by now, naming the
+        jobs `within` alone, and what the store refuses; then nothing of it stays."""
         old, new = _steps(row.definition), _steps(change.definition)
         if new == old or not any(new):
             return await self._context.surely(lambda: self._context.store.jobs.change(change))
         linked = await self._context.surely(lambda: self._context.store.jobs.change(with_steps(row, new)))
         try:
-            await self._check_no_circle(linked, new)
+            await self._check_no_circle(linked, new, within)
             rest = replace(change, expected_version=linked.version)
             if rest == with_steps(linked, new):
                 return linked
@@ -61,9 +62,10 @@ class SequenceLinks:
             await self._take_back(linked, old, new)
             raise
 
-    async def _check_no_circle(self, row: JobRow, steps: Steps) -> None:
+    async def _check_no_circle(self, row: JobRow, steps: Steps, within: Selector | None) -> None:
         """Walk the stored sequence after the job. Raises `Invalid` if it leads back to the job, or is too long."""
-        graph = await look(self._context.store.jobs, row.namespace, [str(job_id) for ids in steps for job_id in ids])
+        named = [str(job_id) for ids in steps for job_id in ids]
+        graph = (await look(self._context.store.jobs, row.namespace, named)).told_to(within)
         check_sequence(row.job_id, row.name, fields=steps._asdict(), graph=graph)
 
     async def _take_back(self, row: JobRow, old: Steps, new: Steps) -> None:

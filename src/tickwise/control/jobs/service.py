@@ -14,13 +14,14 @@ from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
-from tickwise.control.jobs.submission import Submitted
+from tickwise.control.jobs.submission import Submitted, key_taken
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition, decode_plan, with_payload
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
+from tickwise.domain.selectors import matches
 from tickwise.ports.store import PAGE_BYTES, JobQuery, JobRow, NewRun, Page, Replay, RunQuery, RunRow
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
@@ -35,7 +36,7 @@ class JobService:
 
     # ------------------------------------------------------------------------------------------ write
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def upsert(
         self, who: Principal, key: str, body: JobBody, found: FoundJob | None = None
     ) -> Submitted | ChangeResult:
@@ -43,50 +44,54 @@ class JobService:
         another job by now, or to another version."""
         return await self._changes.upsert(who, key, body, found)
 
-    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE, by_labels=True)
     async def pause(self, who: Principal, job_id: UUID, body: PauseBody, *, if_version: int | None = None) -> JobRow:
         """Stop fires by schedule, until it is resumed or until a time. Raises `NotFound`, `Conflict`,
         `VersionConflict`."""
         return await self._moves.pause(who, job_id, body, if_version=if_version)
 
-    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE, by_labels=True)
     async def resume(self, who: Principal, job_id: UUID, body: ResumeBody, *, if_version: int | None = None) -> JobRow:
         """Fire by schedule again. Raises `NotFound`, `Conflict`, `Invalid`, `VersionConflict`."""
         return await self._moves.resume(who, job_id, body, if_version=if_version)
 
     # ------------------------------------------------------------------------------------------ look up, run now
 
-    @requires(Permission.JOBS_READ)
+    @requires(Permission.JOBS_READ, by_labels=True)
     async def get(self, who: Principal, job_id: UUID) -> JobRow:
         """One job. Raises `NotFound`."""
         return await self._context.job(who, job_id)
 
-    @requires(Permission.JOBS_READ)
+    @requires(Permission.JOBS_READ, by_labels=True)
     async def by_key(self, who: Principal, key: str) -> JobRow:
         """One job, by its key. Raises `NotFound`."""
         row = await self._named(who, key)
-        if row is None:
+        if row is None or not matches(row.labels, who.within):
             raise NotFound(f"there is no job with the key {key[:200]!r} in the namespace {who.namespace}")
         return row
 
-    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_OPERATE, Permission.JOBS_WRITE, by_labels=True)
     async def to_change(self, who: Principal, job_id: UUID) -> JobRow:
         """One job, for a write that is judged by the job as it is. Raises `NotFound`."""
         return await self._context.job(who, job_id)
 
-    @requires(Permission.JOBS_WRITE)
+    @requires(Permission.JOBS_WRITE, by_labels=True)
     async def to_upsert(self, who: Principal, key: str) -> FoundJob:
-        """The job with this key, if there is one, for a write that is judged by the job as it is."""
-        return FoundJob(await self._named(who, key))
+        """The job with this key, if there is one, for a write that is judged by the job as it is. Raises `Conflict` for
+        the key of a job that the call may not be about."""
+        row = await self._named(who, key)
+        if row is not None and not matches(row.labels, who.within):
+            raise key_taken(key)
+        return FoundJob(row)
 
-    @requires(Permission.JOBS_READ)
+    @requires(Permission.JOBS_READ, by_labels=True)
     async def search(self, who: Principal, query: JobQuery) -> Page[JobRow]:
         """Newest first, for people: a replica may be asked. A page is bounded in bytes. Raises `Forbidden` for a query
         about another namespace."""
         check_namespace(who, query.namespace)
-        return await self._context.searches.jobs(replace(query, bytes_most=PAGE_BYTES))
+        return await self._context.searches.jobs(replace(query, within=who.within, bytes_most=PAGE_BYTES))
 
-    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
+    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
         """The warnings about its definition and its present situation."""
         definition = decode_definition(row.definition)
@@ -99,7 +104,7 @@ class JobService:
             passing = unserved(row.lane, function_of(row, definition), active) if active else None
         return (*definition.warnings, passing) if passing else definition.warnings
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def status(self, who: Principal, job_id: UUID) -> RunRow | None:
         """Its latest run; None: it has none. A planned skip is no run. Raises `NotFound`."""
         await self._context.job(who, job_id)
@@ -107,7 +112,7 @@ class JobService:
         runs = await visible_runs(self._context.store.searches, latest, await self._context.time.now())
         return runs[0] if runs else None
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def run_now(
         self, who: Principal, job_id: UUID, body: RunNowBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:

@@ -19,6 +19,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.selectors import Selector, matches
 from tickwise.ports.store import JobRow, JobStore
 
 MAX_SUCCESSORS: Final = 20
@@ -36,6 +37,7 @@ class SequenceNode(NamedTuple):
     name: str
     cancelled: bool
     next: tuple[UUID, ...]
+    labels: Mapping[str, str] = {}
 
 
 class Graph(NamedTuple):
@@ -46,6 +48,17 @@ class Graph(NamedTuple):
     nodes: Mapping[UUID, SequenceNode] = {}
     more: bool = False
     """There are more jobs than were looked at."""
+
+    def told_to(self, within: Selector | None) -> Graph:
+        """The graph for a caller that may name jobs of a selector alone: no other reference is known, and no other job
+        has a name. All of them are walked."""
+        if within is None:
+            return self
+        shown = {job_id for job_id, node in self.nodes.items() if matches(node.labels, within)}
+        nodes = {
+            job_id: node if job_id in shown else node._replace(name=str(job_id)) for job_id, node in self.nodes.items()
+        }
+        return self._replace(ids={name: job_id for name, job_id in self.ids.items() if job_id in shown}, nodes=nodes)
 
 
 NOTHING: Final = Graph()
@@ -94,7 +107,9 @@ async def _find(jobs: JobStore, namespace: str, reference: str) -> JobRow | None
 
 def _node(row: JobRow) -> SequenceNode:
     definition = decode_definition(row.definition)
-    return SequenceNode(row.name, row.status is JobStatus.CANCELLED, (*definition.then, *definition.on_failure))
+    return SequenceNode(
+        row.name, row.status is JobStatus.CANCELLED, (*definition.then, *definition.on_failure), row.labels
+    )
 
 
 def resolved(said: References, field: str, *, own: UUID, graph: Graph) -> tuple[UUID, ...]:

@@ -1,8 +1,8 @@
 """API keys: make, list, revoke, and note when each was used.
 
-Invariant: a key gives what its maker has, at most: scopes, namespace and time. A key that a person made, and each that
-it made in turn, has the person as its owner: it gives what the person may do now, at most (`people.callers`). Nobody
-revokes a key that is stronger than their own permissions.
+Invariant: a key gives what its maker has, at most: scopes, namespace, labels and time. A key that a person made, and
+each that it made in turn, has the person as its owner: it gives what the person may do now, at most (`people.callers`).
+Nobody revokes a key that is stronger than their own permissions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.control.access import check_namespace, holds_everywhere, requires
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
+from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
@@ -28,6 +29,7 @@ from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
+from tickwise.domain.selectors import Labels, in_words
 from tickwise.ports.identity import KeyOrigin, KeyRow, Keys
 from tickwise.ports.signals import Topic
 
@@ -78,6 +80,7 @@ class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     namespace: (
         Annotated[NamespaceName, Meta(description="Short for `namespaces` with this one.")] | UnsetType | None
     ) = UNSET
+    labels: GrantedLabels | UnsetType | None = UNSET
     expires_at: Time | UnsetType | None = UNSET
 
 
@@ -103,9 +106,9 @@ class KeyService:
         if name == ADMIN:
             raise Invalid(f"the name {ADMIN} is the installation's own; choose another", pointer="/name")
         namespaces = _namespaces(who, body)
-        permissions = _permissions(body)
+        permissions, labels = _permissions(body), granted_labels(body.labels, "/labels")
         for place in namespaces:
-            _check_given(who, permissions, place, body)
+            _check_given(who, permissions, place, labels, body)
             if place not in (INSTALLATION, who.namespace):
                 await self._directory.check(place)
         home = who.namespace if namespaces[0] == INSTALLATION else namespaces[0]
@@ -115,6 +118,7 @@ class KeyService:
         key = replace(
             key_of(self._context.clock, secret, principal, KeyOrigin.MADE, by=who.name),
             namespaces=frozenset(namespaces),
+            labels=labels,
         )
         # Again after a commit that may have failed: False then says that it did not.
         await self._context.surely(lambda: self._keys.add(key))
@@ -124,6 +128,7 @@ class KeyService:
             namespace=home,
             namespaces=frozenset(namespaces),
             scopes=permissions,
+            labels=labels,
             origin=key.origin,
             prefix=key.prefix,
             created_by=key.created_by,
@@ -140,6 +145,7 @@ class KeyService:
             namespace=row.namespace,
             namespaces=sorted(namespaces),
             permissions=sorted(permissions),
+            labels=dict(labels),
             by=who.name,
             by_key=_text(who.key_id),
         )
@@ -230,10 +236,10 @@ def _permissions(body: KeyBody) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _check_given(who: Principal, permissions: frozenset[str], namespace: str, body: KeyBody) -> None:
-    """Raises `Forbidden` unless the caller has the permissions in that namespace: no principal makes a key with more
-    permissions than its own."""
-    mine = who.permissions_in(namespace)
+def _check_given(who: Principal, permissions: frozenset[str], namespace: str, labels: Labels, body: KeyBody) -> None:
+    """Raises `Forbidden` unless the caller has the permissions in that namespace, for jobs with these labels: no
+    principal makes a key with more permissions than its own."""
+    mine = who.permissions_in(namespace, labels)
     if contains(mine, permissions):
         return
     if not mine:
@@ -244,14 +250,18 @@ def _check_given(who: Principal, permissions: frozenset[str], namespace: str, bo
     pointer = f"/{field}"
     if field != "role":
         pointer += f"/{getattr(body, field).index(missing[0])}"
-    raise Forbidden(f"this key cannot give the permission {missing[0]}: it does not have it itself", pointer=pointer)
+    selector = who.selector(missing[:1])
+    has = f" but for jobs with the labels {in_words(selector)}" if selector else ""
+    raise Forbidden(
+        f"this key cannot give the permission {missing[0]}: it does not have it itself{has}", pointer=pointer
+    )
 
 
 def _check_weaker(who: Principal, key: Caller) -> None:
     """Raises `Forbidden` if the key may do more than the caller: an administrator of the keys of one namespace does not
     stop the programs of others, nor their administrators."""
     for grant in key.grants:
-        if not contains(who.permissions_in(grant.namespace), grant.permissions):
+        if not contains(who.permissions_in(grant.namespace, grant.labels), grant.permissions):
             place = "all namespaces" if grant.namespace == INSTALLATION else grant.namespace
             raise Forbidden(
                 f"the key {key.name} may do more than you in {place}: ask an administrator "

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from tickwise.control.people.known_roles import KnownRoles
 from tickwise.domain.callers import INSTALLATION, Caller, Grant
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.permissions import ROLES
 from tickwise.ports.identity import FoundKey, Keys
-from tickwise.ports.identity.users import Member, RoleRow, RoleStore, UserRow, UserStore
+from tickwise.ports.identity.users import Member, RoleStore, UserRow, UserStore
 
 
 class Callers:
@@ -52,19 +53,10 @@ class Callers:
         return found._replace(caller=found.caller.cut_to(await self._grants(owner.roles)))
 
     async def _grants(self, roles: Sequence[Member]) -> tuple[Grant, ...]:
-        custom: dict[tuple[str, str], RoleRow] = {}
-        if any(each.role not in ROLES for each in roles):
-            custom = {(role.namespace, role.name): role for role in await self._roles.all(None)}
-        grants = []
-        for each in roles:
-            permissions: frozenset[str] | None = ROLES.get(each.role)
-            labels: tuple[tuple[str, str], ...] = ()
-            role = custom.get((each.namespace, each.role)) or custom.get((INSTALLATION, each.role))
-            if permissions is None and role is not None:
-                permissions, labels = role.permissions, role.labels
-            if permissions is not None:
-                grants.append(Grant(each.namespace, permissions, labels))
-        return tuple(grants)
+        has_custom = any(each.role not in ROLES for each in roles)
+        known = KnownRoles(await self._roles.all(None) if has_custom else ())
+        grants = (known.grant(each) for each in roles)
+        return tuple(grant for grant in grants if grant is not None)
 
 
 def _home(roles: Sequence[Member]) -> str:

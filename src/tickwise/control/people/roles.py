@@ -12,15 +12,17 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import structlog
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import requires
 from tickwise.control.context import ControlContext
+from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
+from tickwise.domain.selectors import Labels
 from tickwise.ports.identity.users import RoleRow, RoleStore
 from tickwise.ports.signals import Topic
 
@@ -37,6 +39,7 @@ class RolePermissionsBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
         list[Annotated[str, Meta(max_length=100)]],
         Meta(min_length=1, max_length=PERMISSIONS_MAX, description="Such as `jobs:read`; `*` is everything."),
     ]
+    labels: GrantedLabels | UnsetType | None = UNSET
 
 
 class KnownRole(NamedTuple):
@@ -45,6 +48,8 @@ class KnownRole(NamedTuple):
     name: str
     permissions: frozenset[str]
     is_built_in: bool
+    labels: Labels = ()
+    """It holds for jobs that have all of these; none: for all jobs."""
     is_new: bool = False
     """It was made just now."""
 
@@ -63,7 +68,7 @@ class RoleService:
         await self._check_place(who, namespace)
         own = sorted(await self._roles.all(namespace), key=lambda role: role.name)
         built_in = [KnownRole(name, permissions, is_built_in=True) for name, permissions in ROLES.items()]
-        return [*built_in, *(KnownRole(role.name, role.permissions, is_built_in=False) for role in own)]
+        return [*built_in, *(KnownRole(role.name, role.permissions, False, role.labels) for role in own)]
 
     @requires(Permission.USERS_ADMIN)
     async def put(self, who: Principal, namespace: str, name: str, body: RolePermissionsBody) -> KnownRole:
@@ -71,19 +76,19 @@ class RoleService:
         `Forbidden`."""
         await self._check_place(who, namespace)
         _check_name(name)
-        permissions = frozenset(body.permissions)
+        permissions, labels = frozenset(body.permissions), granted_labels(body.labels, "/labels")
         for place, each in enumerate(body.permissions):
             if each != EVERYTHING and each not in set(Permission):
                 raise Invalid(f"there is no permission {each!r}", pointer=f"/permissions/{place}")
-        _check_given(who, namespace, permissions, "/permissions")
+        row = RoleRow(namespace, name, permissions, labels)
+        _check_given(who, row, "/permissions")
         before = await self._find(namespace, name)
         if before is not None:
-            _check_given(who, namespace, before.permissions, None)
-        row = RoleRow(namespace, name, permissions, ())
+            _check_given(who, before, None)
         people = await self._context.surely(lambda: self._roles.put(row))
         self._context.signals.send(Topic.KEYS, tuple(people))
         logger.info("role_put", role=name, namespace=namespace, by=who.name)
-        return KnownRole(name, permissions, is_built_in=False, is_new=before is None)
+        return KnownRole(name, permissions, is_built_in=False, labels=labels, is_new=before is None)
 
     @requires(Permission.USERS_ADMIN)
     async def drop(self, who: Principal, namespace: str, name: str) -> KnownRole:
@@ -92,10 +97,10 @@ class RoleService:
         before = await self._find(namespace, name)
         if before is None:
             raise NotFound(f"there is no custom role {name[:100]!r} in the namespace {namespace}")
-        _check_given(who, namespace, before.permissions, None)
+        _check_given(who, before, None)
         await self._context.surely(lambda: self._roles.drop(namespace, name))
         logger.info("role_dropped", role=name, namespace=namespace, by=who.name)
-        return KnownRole(name, before.permissions, is_built_in=False)
+        return KnownRole(name, before.permissions, is_built_in=False, labels=before.labels)
 
     async def _check_place(self, who: Principal, namespace: str) -> None:
         """Raises `NotFound` for a namespace that is not there, or not the caller's."""
@@ -117,7 +122,7 @@ def _check_name(name: str) -> None:
         raise Invalid(f"{name} is a built-in role; take another name", pointer="/name")
 
 
-def _check_given(who: Principal, namespace: str, permissions: frozenset[str], pointer: str | None) -> None:
+def _check_given(who: Principal, role: RoleRow, pointer: str | None) -> None:
     """Raises `Forbidden` for a role that holds more than the caller's permissions there."""
-    if not contains(who.scopes if namespace == who.namespace else who.everywhere, permissions):
+    if not contains(who.permissions_in(role.namespace, role.labels), role.permissions):
         raise Forbidden("the role holds more than your own permissions", pointer=pointer)

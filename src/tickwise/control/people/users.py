@@ -10,7 +10,7 @@ Invariants: a password leaves this module as a hash alone. The secret of a link 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
@@ -21,15 +21,17 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.context import ControlContext
+from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.secrets import new_secret, secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.control.people.known_roles import KnownRoles
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import MAX_CHARACTERS, Passwords, check_password
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unauthenticated, VersionConflict
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
 from tickwise.domain.names import NAME_CHARACTERS_MAX, clean_email, clean_name, email_key, likeness
-from tickwise.domain.permissions import ROLES, Permission, Role, contains
+from tickwise.domain.permissions import Permission, Role
 from tickwise.ports.identity.users import LinkKind, Member, NewLink, NewUser, RoleStore, UserChange, UserRow, UserStore
 from tickwise.ports.signals import Topic
 
@@ -47,6 +49,7 @@ class RoleBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     role: Annotated[str, Meta(min_length=1, max_length=100)]
     namespace: Annotated[str, Meta(min_length=1, max_length=63, description="`*`: each one, and the installation.")]
+    labels: GrantedLabels | UnsetType | None = UNSET
 
 
 Roles = Annotated[list[RoleBody], Meta(max_length=ROLES_MAX)]
@@ -297,6 +300,7 @@ class UserService:
     async def _roles(self, who: Principal, wanted: Sequence[RoleBody]) -> tuple[Member, ...]:
         """The roles that are to be given, if the caller may give them."""
         known = await self._known_roles()
+        found = set()
         for number, each in enumerate(wanted):
             pointer = f"/roles/{number}"
             if each.namespace != who.namespace and not _is_everywhere(who):
@@ -305,18 +309,24 @@ class UserService:
                 )
             if each.namespace != INSTALLATION:
                 await self._directory.check(each.namespace)
-            permissions = known.permissions(each.namespace, each.role)
-            if permissions is None:
+            member = Member(each.namespace, each.role, granted_labels(each.labels, f"{pointer}/labels"))
+            if known.permissions(member) is None:
                 raise Invalid(
                     f"there is no role {each.role!r}: take viewer, operator, developer, admin or one of the namespace",
                     pointer=f"{pointer}/role",
                 )
-            if not contains(who.permissions_in(each.namespace), permissions):
+            if known.grant(member) is None:
+                raise Invalid(
+                    f"the role {each.role} is for jobs with other values of these labels, so it would hold for none",
+                    pointer=f"{pointer}/labels",
+                )
+            if known.is_more(member, who):
                 raise Forbidden(f"the role {each.role} holds more than your own permissions", pointer=pointer)
-        return tuple(sorted({Member(each.namespace, each.role) for each in wanted}))
+            found.add(member)
+        return tuple(sorted(found))
 
     async def _known_roles(self) -> KnownRoles:
-        return KnownRoles({(role.namespace, role.name): role.permissions for role in await self._custom.all(None)})
+        return KnownRoles(await self._custom.all(None))
 
     def _check_owned(self, who: Principal, row: UserRow) -> None:
         """Raises `Forbidden` if the person belongs to others, too."""
@@ -328,21 +338,8 @@ class UserService:
         changes a person with more permissions."""
         known = await self._known_roles()
         for each in row.roles:
-            if each.namespace == who.namespace or _is_everywhere(who):
-                permissions = known.permissions(each.namespace, each.role) or frozenset()
-                if not contains(who.permissions_in(each.namespace), permissions):
-                    raise Forbidden(f"this person is {each.role} in {each.namespace}, and may do more than you")
-
-
-class KnownRoles(NamedTuple):
-    """The permissions of all roles."""
-
-    custom: Mapping[tuple[str, str], frozenset[str]]
-    """By namespace and name."""
-
-    def permissions(self, namespace: str, role: str) -> frozenset[str] | None:
-        """The permissions of a role in a namespace; None: there is no such role."""
-        return ROLES.get(role) or self.custom.get((namespace, role)) or self.custom.get((INSTALLATION, role))
+            if (each.namespace == who.namespace or _is_everywhere(who)) and known.is_more(each, who):
+                raise Forbidden(f"this person is {each.role} in {each.namespace}, and may do more than you")
 
 
 def _about(name: str, email: str | None) -> list[str]:

@@ -13,8 +13,10 @@ from tickwise.ports.store import RunCancel
 
 
 async def cancel_run(context: ControlContext, who: Principal, run: UUID) -> RunState:
-    """End a run, or ask its executor to; the state that it is in now. It checks no permission. Raises `NotFound`;
-    `Conflict` if the run ended in another way before."""
+    """End a run, or ask its executor to; the state that it is in now. It checks no permission, and heeds the labels of
+    the job. Raises `NotFound`; `Conflict` if the run ended in another way before."""
+    if who.within is not None:
+        await context.run(who, run)
     state = await context.surely(lambda: context.store.runs.move(RunCancel(who.namespace, run, who.name)))
     if state in FINAL and state is not RunState.CANCELLED:
         raise Conflict(f"the run has ended already: {state}", code="run_ended")

@@ -59,21 +59,29 @@ class LetterService:
         self._context = context
         self._settlements = Settlements(context)
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def search(self, who: Principal, said: LettersFilter, *, before: UUID | None, limit: int) -> Page[LetterRow]:
         """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of its runs neither
         definition nor result. Those of every status if the filter names none."""
-        query = letters_query(who.namespace, said, expire_seconds=self._context.dead_letter_seconds, limit=limit)
+        query = letters_query(
+            who.namespace,
+            said,
+            expire_seconds=self._context.dead_letter_seconds,
+            limit=limit,
+            within=who.within,
+        )
         return await self._context.searches.letters(replace(query, before=before, bytes_most=PAGE_BYTES, texts=NO_TEXT))
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def get(self, who: Principal, run: UUID) -> LetterDetails:
         """One letter with its attempts. Raises `NotFound`."""
         letter = await self._letter(who, run)
+        if not await self._context.is_about(who, letter.run.job_id):
+            raise _no_letter(who, run)
         attempts = await self._context.store.runs.attempts(run)
         return LetterDetails(letter, attempts, await self._chain(who, letter))
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def redrive(
         self, who: Principal, run: UUID, body: RedriveBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
@@ -90,14 +98,14 @@ class LetterService:
         await wake_for_runs(self._context, row.namespace, row.job_id, (new,))
         return new.run_id
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def discard(self, who: Principal, run: UUID, body: DiscardBody) -> LetterRow:
         """Discard a dead letter. A repeat changes nothing. Raises `NotFound`, `Conflict`."""
         _check_failed(await self._context.run(who, run))
         await self._settlements.settle(who, Settlement(run, LetterStatus.DISCARDED, _note(body.note)))
         return await self._letter(who, run)
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def decide(self, who: Principal, run: UUID, body: DecideBody) -> LetterRow:
         """Record the truth about an unknown outcome. A repeated decision has no second effect. Raises `NotFound`,
         `Conflict`."""
@@ -111,7 +119,7 @@ class LetterService:
     async def _letter(self, who: Principal, run: UUID) -> LetterRow:
         found = await self._settlements.find(who, run)
         if found is None:
-            raise NotFound(f"there is no dead letter {run} in the namespace {who.namespace}")
+            raise _no_letter(who, run)
         return found
 
     async def _chain(self, who: Principal, letter: LetterRow) -> Sequence[UUID]:
@@ -127,6 +135,10 @@ class LetterService:
             after.append(following.redriven_as)
             following = await self._settlements.find(who, after[-1])
         return [*reversed(before), letter.run.run_id, *after]
+
+
+def _no_letter(who: Principal, run: UUID) -> NotFound:
+    return NotFound(f"there is no dead letter {run} in the namespace {who.namespace}")
 
 
 def _check_failed(row: RunRow) -> None:

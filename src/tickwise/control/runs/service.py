@@ -66,7 +66,7 @@ class RunService:
         self._context = context
         self._settlements = Settlements(context)
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def get(self, who: Principal, run: UUID) -> RunDetails:
         """One run with its attempts. Raises `NotFound`."""
         row = await self._context.run(who, run)
@@ -78,7 +78,7 @@ class RunService:
         job = None if row.definition is not None else await self._context.store.jobs.get(who.namespace, row.job_id)
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Page[RunRow]:
         """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of no definition.
         With `must_exist`, raises `NotFound` if the job of the query is not there. A planned skip is found only if the
@@ -86,7 +86,7 @@ class RunService:
         check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
-        bounded = replace(query, bytes_most=PAGE_BYTES, texts=LISTED_TEXTS)
+        bounded = replace(query, within=who.within, bytes_most=PAGE_BYTES, texts=LISTED_TEXTS)
         return await visible_runs(self._context.searches, bounded, await self._context.time.now())
 
     @requires(Permission.RUNS_READ)
@@ -99,13 +99,13 @@ class RunService:
             raise Invalid(f"ask for {MAX_TALLIED_SECONDS / DAY_SECONDS:.0f} days at most, that begin before they end")
         return await self._context.searches.tally(who.namespace, start, end)
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def cancel(self, who: Principal, run: UUID) -> RunState:
         """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
         in another way before."""
         return await cancel_run(self._context, who, run)
 
-    @requires(Permission.RUNS_WRITE)
+    @requires(Permission.RUNS_WRITE, by_labels=True)
     async def retry(
         self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
@@ -125,7 +125,7 @@ class RunService:
         replay = await make_runs(self._context, row.namespace, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay
 
-    @requires(Permission.RUNS_READ)
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
         """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
         row = await self._context.run(who, run)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from tickwise.control.access import check_labels
 from tickwise.control.bodies import PreviewBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.planning import planned, upcoming
@@ -129,7 +130,9 @@ class Previews:
         return sorted(found.values(), key=lambda run: run.nominal_at)
 
     async def preview(self, who: Principal, body: PreviewBody) -> Preview:
-        """Preview a schedule as if it were saved now. Raises `Invalid`."""
+        """Preview a schedule as if it were saved now. Raises `Invalid`, and `Forbidden` for labels that the caller may
+        not give a job."""
+        check_labels(who, body.labels or {})
         now = await self._context.time.now()
         timing = planned(body, NO_JOB, now)
         uses = timing.plan.calendars

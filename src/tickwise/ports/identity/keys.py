@@ -18,6 +18,7 @@ from uuid import UUID
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
+from tickwise.domain.selectors import Labels
 
 MAX_KEYS: Final = 1_000
 """Good keys that one namespace may have; and of those that are revoked or expired, so many are kept."""
@@ -57,6 +58,8 @@ class NewKey:
     `principal.owner_id` its owner."""
     namespaces: frozenset[str] | None = None
     """The namespaces in which the key works; `*`: each one, and the installation itself. None: its own."""
+    labels: Labels = ()
+    """Its permissions hold for jobs that have all of these; none: for all jobs."""
     origin: KeyOrigin = KeyOrigin.MADE
     prefix: str | None = None
     """The beginning of the secret, which may be shown; None: nothing of it may be."""
@@ -75,6 +78,8 @@ class KeyRow:
     namespaces: frozenset[str]
     """All in which it works; `*`: each one, and the installation itself."""
     scopes: frozenset[str]
+    labels: Labels
+    """The permissions hold for jobs that have all of these; none: for all jobs."""
     origin: KeyOrigin
     prefix: str | None
     created_by: str | None

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.selectors import Labels
 
 
 class Member(NamedTuple):
@@ -25,6 +26,8 @@ class Member(NamedTuple):
     """`*`: in each one, and for the installation itself."""
     role: str
     """A built-in role (`domain.permissions.Role`), or a custom one of that namespace."""
+    labels: Labels = ()
+    """The role holds for jobs that have all of these; none: for all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +133,7 @@ class RoleRow(NamedTuple):
     namespace: str
     name: str
     permissions: frozenset[str]
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
     """It holds for jobs that have all of these."""
 
 

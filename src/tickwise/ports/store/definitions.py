@@ -13,6 +13,7 @@ from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
+from tickwise.domain.selectors import Selector
 from tickwise.ports.store.paging import Page, utf8_bytes
 
 MAX_LANES: Final = 10_000
@@ -373,6 +374,8 @@ class JobQuery:
     next_run_after: float | None = None
     """From this instant on, and to before the next one; a job without a next run is in no window."""
     next_run_before: float | None = None
+    within: Selector | None = None
+    """Of the jobs of this selector alone; None: of all."""
     before: UUID | None = None
     """Jobs with a smaller place only: the last one of the page before."""
     limit: int = 50

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.selectors import Selector
 from tickwise.ports.store.definitions import EndedOperation, NewRun, OperationStatus, Receipt, Replay
 from tickwise.ports.store.paging import utf8_bytes
 from tickwise.ports.store.records import EVERY_TEXT, RunRow, RunText
@@ -74,6 +75,8 @@ class LetterQuery:
     ended_after: float | None = None
     """From this instant on, and to before the next one."""
     ended_before: float | None = None
+    within: Selector | None = None
+    """Of the jobs of this selector alone, as they are now; None: of all. A letter whose job is gone is of none."""
     before: UUID | None = None
     limit: int = 50
     bytes_most: int | None = None

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.selectors import Selector
 from tickwise.ports.store.paging import utf8_bytes
 
 
@@ -125,6 +126,8 @@ class RunQuery:
     """… labels that its job has, …"""
     queue: str | None = None
     """… and the queue of its job: each as the job is now."""
+    within: Selector | None = None
+    """Of the jobs of this selector alone, as they are now; None: of all. A run whose job is gone is of none."""
     limit: int = 50
     bytes_most: int | None = None
     """The page is cut before its definitions, results and errors hold more (`paging`); None: never."""

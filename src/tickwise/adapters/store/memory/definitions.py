@@ -12,6 +12,7 @@ from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, after_pause
+from tickwise.domain import selectors
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
@@ -437,6 +438,7 @@ def matches(row: JobRow, query: JobQuery) -> bool:
         and (not query.statuses or row.status in query.statuses)
         and (query.name is None or query.name.casefold() in row.name.casefold())
         and query.labels.items() <= row.labels.items()
+        and selectors.matches(row.labels, query.within)
         and in_window(row.next_run_at, query.next_run_after, query.next_run_before)
     )
 

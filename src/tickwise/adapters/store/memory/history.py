@@ -12,6 +12,7 @@ from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
+from tickwise.domain import selectors
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.ports.store import (
     MAX_TALLIES,
@@ -203,10 +204,11 @@ def is_over(job: JobRecord) -> bool:
 def is_of(job: JobRecord | None, query: RunQuery) -> bool:
     """Check whether a run of this job matches the search's conditions on jobs."""
     if job is None:
-        return query.job_name is None and query.queue is None and not query.labels
+        return query.job_name is None and query.queue is None and not query.labels and query.within is None
     return (
         (query.job_name is None or query.job_name.casefold() in job.name.casefold())
         and query.labels.items() <= job.labels.items()
+        and selectors.matches(job.labels, query.within)
         and (query.queue is None or query.queue == job.lane.queue)
     )
 

@@ -48,7 +48,9 @@ class ApiKeys(Duty):
             return None
         principal = found.key.principal
         left = None if principal.expires_at is None else principal.expires_at - now
-        return FoundKey(Caller.of_key(principal._replace(key_id=found.key.key_id), found.key.namespaces), left)
+        return FoundKey(
+            Caller.of_key(principal._replace(key_id=found.key.key_id), found.key.namespaces, found.key.labels), left
+        )
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
@@ -100,6 +102,7 @@ def _row(record: KeyRecord) -> KeyRow:
         namespace=principal.namespace,
         namespaces=key.namespaces or frozenset({principal.namespace}),
         scopes=principal.scopes,
+        labels=key.labels,
         origin=key.origin,
         prefix=key.prefix,
         created_by=key.created_by,

@@ -11,6 +11,7 @@ from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.history import with_texts
 from tickwise.adapters.store.memory.records import EndedRun, LetterRecord
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import (
@@ -132,7 +133,9 @@ class LetterSearches(LetterViews):
             if len(found) >= query.limit:
                 break
             ended = self._failed(query.namespace, run_id)
-            if ended is not None and matches(row := self._letter(ended, query.expire_seconds), query):
+            if ended is None or not selectors.matches(self._state.jobs[ended.row.job_id].labels, query.within):
+                continue
+            if matches(row := self._letter(ended, query.expire_seconds), query):
                 found.append(replace(row, run=with_texts(row.run, query.texts)))
         return page_within(found, query.bytes_most)
 

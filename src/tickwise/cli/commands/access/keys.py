@@ -9,6 +9,7 @@ import click
 
 from tickwise.cli import moments, output, work
 from tickwise.cli.commands.fires import instant
+from tickwise.cli.labels import labels_text, read_labels
 from tickwise.cli.session import Session, view_options
 
 
@@ -37,7 +38,7 @@ def list_keys(session: Session, limit: int) -> None:
             key["key_id"],
             key["name"],
             " ".join(key["namespaces"]),
-            " ".join(key["scopes"]),
+            _permissions(key),
             f"{key['prefix']}…" if key["prefix"] else key["origin"],
             session.time(key["last_used_at"], seen_at=seen_at) if key["last_used_at"] else "never",
             _standing(session, key, seen_at),
@@ -45,6 +46,11 @@ def list_keys(session: Session, limit: int) -> None:
         for key in found
     ]
     output.table(session, ("KEY", "NAME", "IN", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
+
+
+def _permissions(key: dict[str, Any]) -> str:
+    said, labels = " ".join(key["scopes"]), key.get("labels")
+    return f"{said} for {labels_text(labels)}" if labels else said
 
 
 def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
@@ -66,6 +72,10 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
     "--in", "places", multiple=True, metavar="NAMESPACE",
     help="A namespace in which it works; `*` is each one, and the installation.  [that of the command]",
 )  # fmt: skip
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE",
+    help="Only for jobs with this label, their runs and logs; repeat it for jobs with several.",
+)  # fmt: skip
 @click.option("--expires", metavar="TIME", help="Good until then: 90d, 'tomorrow 10:00'.  [with the key that asks]")
 @view_options
 @click.pass_obj
@@ -75,6 +85,7 @@ def create(
     role: str | None,
     permissions: tuple[str, ...],
     places: tuple[str, ...],
+    labels: tuple[str, ...],
     expires: str | None,
 ) -> None:
     """Make a key, at most as strong as your own, and show its secret once."""
@@ -87,6 +98,9 @@ def create(
         body["permissions"] = list(permissions)
     if places:
         body["namespaces"] = list(places)
+    if labels:
+        body["labels"] = read_labels(labels)
+        work.blame(session, "/labels", "--label", labels[-1])
     if expires is not None:
         body["expires_at"] = instant(session, "--expires", expires)
     work.blame(session, "/name", "NAME", name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from tickwise.cli import output, work
 from tickwise.cli.failures import CommandFailure, Exit
+from tickwise.cli.labels import labels_text
 from tickwise.cli.passwords import password_option, read_password
 from tickwise.cli.session import Session, server_options, view_options
 from tickwise.sdk.client import ProblemError
@@ -43,9 +45,10 @@ def login(session: Session, name: str | None, from_stdin: bool) -> None:
     session.say(f"Signed in at {url} as {user['name']}. Roles: {roles}.")
 
 
-def role_text(member: dict[str, str]) -> str:
+def role_text(member: dict[str, Any]) -> str:
     """A role as the command line writes it."""
-    return f"{member['role']}@{member['namespace']}"
+    labels = member.get("labels")
+    return f"{member['role']}@{member['namespace']}{f':{labels_text(labels)}' if labels else ''}"
 
 
 @click.command()
@@ -64,6 +67,10 @@ def logout(session: Session) -> None:
         session.show_json({"url": found.url, "user": found.name})
         return
     session.say(f"Signed out at {found.url}.")
+
+
+def _restricted(grant: dict[str, Any]) -> str:
+    return f"{' '.join(grant['permissions'])} for {labels_text(grant['labels'])}"
 
 
 @click.command()
@@ -87,6 +94,7 @@ def whoami(session: Session) -> None:
             "server": session.target.url,
             "namespace": found["namespace"],
             "permissions": " ".join(found["permissions"]),
+            "for some jobs": "; ".join(map(_restricted, found.get("restricted", ()))),
             "key": found["key_id"],
             "user": found["user_id"],
             "until": session.time(found["expires_at"]),

@@ -12,6 +12,7 @@ from tickwise.cli import moments, output, work
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.access.sign_in import role_text
 from tickwise.cli.failures import CommandFailure, Exit
+from tickwise.cli.labels import read_labels
 from tickwise.cli.passwords import password_option, read_password
 from tickwise.cli.session import Decorated, Session, server_options, view_options
 
@@ -26,9 +27,9 @@ def users() -> None:
 def role_options(command: Decorated) -> Decorated:
     """`--role`, as often as there are roles."""
     return click.option(
-        "--role", "roles", multiple=True, metavar="ROLE[@NAMESPACE]",
+        "--role", "roles", multiple=True, metavar="ROLE[@NAMESPACE][:NAME=VALUE,…]",
         help="viewer, operator, developer or admin, in the namespace of the command or in the named one; `*` is the "
-        "whole installation: admin@*.",
+        "whole installation: admin@*. With labels, only for jobs that have all of them: developer@team-a:team=billing.",
     )(command)  # fmt: skip
 
 
@@ -165,13 +166,17 @@ def change_password(session: Session, from_stdin: bool) -> None:
 
 
 def _roles(session: Session, roles: tuple[str, ...]) -> list[Json]:
-    """The roles of a request, from `developer` or `developer@team-a`."""
+    """The roles of a request, from `developer`, `developer@team-a` or `developer@team-a:team=billing,env=prod`."""
     here = session.target.namespace or "default"
-    found = []
+    found: list[Json] = []
     for place, text in enumerate(roles):
-        role, _, namespace = text.partition("@")
-        found.append({"role": role, "namespace": namespace or here})
-        for field in ("role", "namespace"):
+        place_text, sign, labels = text.partition(":")
+        role, _, namespace = place_text.partition("@")
+        member: Json = {"role": role, "namespace": namespace or here}
+        if sign:
+            member["labels"] = read_labels(labels.split(","), f"--role {text!r}, label")
+        found.append(member)
+        for field in ("role", "namespace", "labels"):
             work.blame(session, f"/roles/{place}/{field}", "--role", text)
     return found
 

@@ -12,7 +12,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, search, searched_page
+from tickwise.adapters.store.postgres.records.searches import LAST_ID, labels_asked, like, search, searched_page
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus
@@ -109,12 +109,12 @@ def _found_by(query: JobQuery) -> list[str]:
 def _may_be_few(query: JobQuery) -> bool:
     """Check whether the search has a condition for the index of jobs that leaves out the common ones."""
     is_rare_type = query.schedule_type not in (None, ScheduleType.FUTURE, ScheduleType.IMMEDIATE)
-    return bool(query.labels) or query.namespace != DEFAULT_NAMESPACE or is_rare_type
+    return bool(query.labels) or query.within is not None or query.namespace != DEFAULT_NAMESPACE or is_rare_type
 
 
 def _alike(query: JobQuery) -> list[Any]:
     """The parameters of `jobs_alike`."""
-    labels = json.dumps(dict(query.labels)) if query.labels else None
+    labels = labels_asked(query.labels, query.within)
     return [query.namespace, labels, query.schedule_type, query.schedule_type in LASTING_TYPES or None, FEW + 1]
 
 
@@ -124,7 +124,7 @@ def _asked(query: JobQuery) -> list[Any]:
         query.namespace,
         None if query.name is None else like(query.name),
         query.key,
-        json.dumps(dict(query.labels)) if query.labels else None,
+        labels_asked(query.labels, query.within),
         _named(query) or None,
         query.schedule_type,
         query.task_kind,

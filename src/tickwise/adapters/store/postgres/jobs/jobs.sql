@@ -56,7 +56,7 @@ SELECT count(*) FROM (
   WHERE j.namespace = $1
     AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
     AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
-    AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
+    AND ($4::jsonb[] IS NULL OR j.labels_stored @> ANY($4))
     AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
     -- The conditions by which the rare statuses are found; the view's status decides.
     AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
@@ -71,12 +71,12 @@ SELECT count(*) FROM (
   LIMIT $12) s
 
 -- name: jobs_alike
--- The number of jobs of a namespace, of a schedule type and with labels, counted to $5 at most. $1 namespace, $2 labels,
+-- The number of jobs of a namespace, of a schedule type and with all labels of one of $2, counted to $5 at most. $1 namespace,
 -- $3 schedule type, $4 true if all such jobs are lasting ones. Planned for each call's own values.
 SELECT count(*) FROM (
   SELECT FROM tickwise.jobs
   WHERE namespace = $1
-    AND ($2::text IS NULL OR labels @> $2::jsonb)
+    AND ($2::jsonb[] IS NULL OR labels @> ANY($2))
     AND ($3::text IS NULL OR schedule_type = $3)
     AND ($4::boolean IS NULL OR lasting)
   LIMIT $5) s

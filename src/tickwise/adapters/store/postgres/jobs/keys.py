@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -12,6 +13,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
+from tickwise.domain.selectors import Labels, labels_from
 from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
 
 LABELS: Final[Mapping[KeyOrigin, str]] = {
@@ -73,7 +75,7 @@ class ApiKeys(Part):
             expires_at=row["expires_at"],
             owner_id=row["owner_id"],
         )
-        return FoundKey(Caller.of_key(principal, _namespaces(row)), row["seconds_left"])
+        return FoundKey(Caller.of_key(principal, _namespaces(row), _labels(row)), row["seconds_left"])
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """See the port."""
@@ -107,13 +109,15 @@ async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
         key.digest,
         principal.name,
         principal.namespace,
-        sorted(principal.scopes),
+        [] if key.labels else sorted(principal.scopes),
         LABELS[key.origin],
         key.prefix,
         key.created_by,
         principal.expires_at,
         None if key.namespaces is None else sorted(key.namespaces),
         principal.owner_id,
+        json.dumps(dict(key.labels)) if key.labels else None,
+        sorted(principal.scopes) if key.labels else None,
     )
     return added is not None
 
@@ -126,6 +130,10 @@ def _namespaces(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({row["namespace"] if row["origin"] == KeyOrigin.MADE else INSTALLATION})
 
 
+def _labels(row: Mapping[str, Any]) -> Labels:
+    return () if row["labels"] is None else labels_from(json.loads(row["labels"]))
+
+
 def _key(row: Mapping[str, Any]) -> KeyRow:
     fields = dict(row)
     return KeyRow(
@@ -133,6 +141,7 @@ def _key(row: Mapping[str, Any]) -> KeyRow:
             **fields,
             "namespaces": _namespaces(row),
             "scopes": frozenset(fields["scopes"]),
+            "labels": _labels(row),
             "origin": KeyOrigin(fields["origin"]),
         }
     )

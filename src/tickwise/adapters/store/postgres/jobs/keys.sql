@@ -30,19 +30,19 @@ RETURNING key_id
 
 -- name: key_find
 -- The good key with this digest, and for how many seconds it is good (NULL: it does not expire).
-SELECT key_id, name, namespace, namespaces, scopes, origin, owner_id, date_part('epoch', expires) AS expires_at,
+SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, owner_id, date_part('epoch', expires) AS expires_at,
        date_part('epoch', expires - tickwise.now()) AS seconds_left
 FROM tickwise.keys WHERE digest = $1 AND revoked IS NULL AND (expires IS NULL OR expires > tickwise.now())
 
 -- name: key_of_id
 -- The good key with this id, and for how many seconds it is good (NULL: it does not expire).
-SELECT key_id, name, namespace, namespaces, scopes, origin, owner_id, date_part('epoch', expires) AS expires_at,
+SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, owner_id, date_part('epoch', expires) AS expires_at,
        date_part('epoch', expires - tickwise.now()) AS seconds_left
 FROM tickwise.keys WHERE key_id = $1 AND revoked IS NULL AND (expires IS NULL OR expires > tickwise.now())
 
 -- name: keys_list
 -- Keys of a namespace, the newest id first. $1 namespace (NULL: all), $2 below this id, $3 how many.
-SELECT key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, owner_id,
+SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, prefix, created_by, owner_id,
        date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
        date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at
 FROM tickwise.keys WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
@@ -54,7 +54,7 @@ UPDATE tickwise.keys SET
   revoked = coalesce(revoked, tickwise.now()),
   digest = CASE WHEN revoked IS NULL THEN '\x00'::bytea || digest ELSE digest END
 WHERE ($1::text IS NULL OR namespace = $1) AND key_id = ANY($2::uuid[])
-RETURNING key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, owner_id,
+RETURNING key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, prefix, created_by, owner_id,
           date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
           date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at
 
@@ -68,9 +68,10 @@ WHERE k.key_id = u.key_id
 -- name: key_add
 -- Keep an API key, unless its secret is or was there. $1 id, $2 digest, $3 name, $4 namespace, $5 scopes, $6 label (it says the
 -- origin), $7 prefix, $8 created by, $9 expires, $10 namespaces (NULL: its own), $11 owner (NULL:
--- nobody). A revoked key has a zero byte before its digest.
-INSERT INTO tickwise.keys (created, key_id, digest, name, namespace, scopes, label, prefix, created_by, expires, namespaces, owner_id)
-SELECT tickwise.now(), $1, $2, $3, $4, $5, $6, $7, $8, to_timestamp($9::float8), $10::text[], $11::uuid
+-- nobody), $12 labels (NULL: any), $13 scopes for jobs with these labels; $5 is empty then. A revoked key has a zero byte before its digest.
+INSERT INTO tickwise.keys (created, key_id, digest, name, namespace, scopes, label, prefix, created_by, expires, namespaces, owner_id,
+                           labels, labelled_scopes)
+SELECT tickwise.now(), $1, $2, $3, $4, $5, $6, $7, $8, to_timestamp($9::float8), $10::text[], $11::uuid, $12::jsonb, $13::text[]
 WHERE NOT EXISTS (SELECT FROM tickwise.keys WHERE digest = '\x00'::bytea || $2::bytea)
 ON CONFLICT DO NOTHING
 RETURNING true

@@ -1,4 +1,8 @@
-"""People and their roles: small tables, changed one after the other."""
+"""People and their roles: small tables, changed one after the other.
+
+A role that holds for jobs with certain labels alone is stored under a name that no role can have: `developer`, a space,
+and the labels as JSON. Programs of the release before know no role of that name, so to them the person has none.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from tickwise.adapters.store.postgres.connection.link import UniqueBroken, trans
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.permissions import ROLES
+from tickwise.domain.selectors import labels_from
 from tickwise.ports.identity.users import (
     Member,
     NewLink,
@@ -175,7 +180,10 @@ async def _surely_found(connection: asyncpg.Connection, user_id: UUID) -> SignIn
 
 async def _replace_members(connection: asyncpg.Connection, user_id: UUID, roles: Sequence[Member]) -> None:
     await connection.execute(
-        statement("members_replace"), user_id, [each.namespace for each in roles], [each.role for each in roles]
+        statement("members_replace"),
+        user_id,
+        [each.namespace for each in roles],
+        [_stored_role(each) for each in roles],
     )
 
 
@@ -189,10 +197,21 @@ async def _check_roles(connection: asyncpg.Connection, roles: Sequence[Member]) 
 def _sign_in(row: Mapping[str, Any]) -> SignIn:
     fields = dict(row)
     password = fields.pop("password")
-    roles = tuple(map(Member, fields.pop("namespaces") or (), fields.pop("roles") or ()))
+    roles = tuple(sorted(map(_member, fields.pop("namespaces") or (), fields.pop("roles") or ())))
     return SignIn(UserRow(**fields, roles=roles, has_password=password is not None), password)
 
 
+def _stored_role(member: Member) -> str:
+    if not member.labels:
+        return member.role
+    return f"{member.role} {json.dumps(dict(member.labels), ensure_ascii=False)}"
+
+
+def _member(namespace: str, stored: str) -> Member:
+    role, _, labels = stored.partition(" ")
+    return Member(namespace, role, labels_from(json.loads(labels)) if labels else ())
+
+
 def _role(row: Mapping[str, Any]) -> RoleRow:
-    labels = tuple(sorted(json.loads(row["labels"]).items()))
+    labels = labels_from(json.loads(row["labels"]))
     return RoleRow(row["namespace"], row["name"], frozenset(row["permissions"]), labels)

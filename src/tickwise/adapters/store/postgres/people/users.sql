@@ -36,7 +36,7 @@ WHERE user_id = $1 AND version = $2
 RETURNING true
 
 -- name: members_replace
--- The roles of a person. $1 id, $2 namespaces, $3 roles.
+-- The roles of a person. $1 id, $2 namespaces, $3 roles: the name, for one with labels also a space and the labels as JSON.
 WITH gone AS (
   DELETE FROM tickwise.members WHERE user_id = $1 AND (namespace, role) NOT IN (SELECT * FROM unnest($2::text[], $3::text[]))
 )
@@ -93,12 +93,12 @@ ON CONFLICT (namespace, name) DO UPDATE SET permissions = excluded.permissions, 
 -- name: custom_role_members
 -- Refuse tokens of before of all who have a role. $1 namespace, $2 name. Returns their ids.
 UPDATE tickwise.users SET generation = generation + 1
-WHERE user_id IN (SELECT user_id FROM tickwise.members WHERE role = $2 AND ($1 = '*' OR namespace = $1)) RETURNING user_id
+WHERE user_id IN (SELECT user_id FROM tickwise.members WHERE split_part(role, ' ', 1) = $2 AND ($1 = '*' OR namespace = $1)) RETURNING user_id
 
 -- name: custom_role_drop
 -- Remove a role that nobody has. $1 namespace, $2 name. Returns whether it was there; no row: somebody has it.
 WITH u AS MATERIALIZED (
-  SELECT EXISTS (SELECT FROM tickwise.members WHERE role = $2 AND ($1 = '*' OR namespace = $1)) AS used
+  SELECT EXISTS (SELECT FROM tickwise.members WHERE split_part(role, ' ', 1) = $2 AND ($1 = '*' OR namespace = $1)) AS used
 ), d AS (
   DELETE FROM tickwise.custom_roles WHERE namespace = $1 AND name = $2 AND NOT (SELECT used FROM u) RETURNING true
 )

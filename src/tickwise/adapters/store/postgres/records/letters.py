@@ -19,6 +19,7 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
 from tickwise.adapters.store.postgres.records.records import run_row, texts_of
+from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
@@ -70,13 +71,24 @@ class LetterSearches(Part):
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(bounded("letters_list"), *_asked(query), *texts_of(query), query.bytes_most)
+            asked = await self._letters_asked(connection, query)
+            rows = await connection.fetch(bounded("letters_list"), *asked, *texts_of(query), query.bytes_most)
         return page_of(rows, _letter_row)
 
     async def _count_letters(self, query: LetterQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
-            count: int = await connection.fetchval(statement("letters_count"), *_asked(query))
+            asked = await self._letters_asked(connection, query)
+            count: int = await connection.fetchval(statement("letters_count"), *asked)
         return count
+
+    async def _letters_asked(self, connection: asyncpg.Connection, query: LetterQuery) -> list[Any]:
+        """The parameters of the statements `letters_list` and `letters_count`. Few jobs are named one by one: then
+        their runs have an index."""
+        labels = labels_asked({}, query.within)
+        if labels is None:
+            return [*_asked(query), None, None]
+        few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+        return [*_asked(query), few, labels if few is None else None]
 
     async def operations(
         self,
@@ -220,7 +232,7 @@ def _answer(settlement: Settlement, stored: asyncpg.Record, *, first: bool) -> S
 
 
 def _asked(query: LetterQuery) -> list[Any]:
-    """The parameters of the statements `letters_list` and `letters_count`."""
+    """The parameters that are not about labels."""
     return [
         query.namespace,
         query.expire_seconds,

@@ -1,13 +1,13 @@
 -- name: letters_list
 -- Dead letters, newest first by run. $1 namespace, $2 seconds after which an unsettled one is expired, $3 statuses (NULL: any), $4 job,
--- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit, $11 and $12
--- whether with the results and the definitions of runs. Planned for each call's own values.
+-- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit, $11 jobs, $12 their labels (all of one of
+-- these), $13 and $14 whether with the results and the definitions of runs. Planned for each call's own values.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
-       failures, crashes, executor, reason, error, CASE WHEN $11::boolean THEN result END AS result, origin,
-       CASE WHEN $12::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       failures, crashes, executor, reason, error, CASE WHEN $13::boolean THEN result END AS result, origin,
+       CASE WHEN $14::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
        cancel_error, occurrences, until, job_name, task_kind, settled_at, settled_by, note, redriven_as, ruling, status,
-       coalesce(octet_length(error), 0) + coalesce(octet_length(note), 0) + coalesce(CASE WHEN $11 THEN octet_length(result) END, 0)
-         + coalesce(CASE WHEN $12 THEN octet_length(definition) END, 0) AS bytes
+       coalesce(octet_length(error), 0) + coalesce(octet_length(note), 0) + coalesce(CASE WHEN $13 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $14 THEN octet_length(definition) END, 0) AS bytes
 FROM (
   SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'
                                       WHEN reason = 'unknown_outcome' THEN 'held' ELSE 'open' END) AS status
@@ -20,6 +20,8 @@ WHERE namespace = $1
   AND ($7::float8 IS NULL OR ended_at >= $7)
   AND ($8::float8 IS NULL OR ended_at < $8)
   AND ($9::uuid IS NULL OR run_id < $9)
+  AND ($11::uuid[] IS NULL OR job_id = ANY($11))
+  AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.labels @> ANY($12) OFFSET 0))
 ORDER BY run_id DESC LIMIT $10
 
 -- name: letters_count
@@ -37,6 +39,8 @@ SELECT count(*) FROM (
     AND ($7::float8 IS NULL OR ended_at >= $7)
     AND ($8::float8 IS NULL OR ended_at < $8)
     AND ($9::uuid IS NULL OR run_id < $9)
+    AND ($11::uuid[] IS NULL OR job_id = ANY($11))
+    AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.labels @> ANY($12) OFFSET 0))
   LIMIT $10) s
 
 -- name: letter_get

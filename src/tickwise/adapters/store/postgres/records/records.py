@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -13,7 +12,14 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, searched, searched_page
+from tickwise.adapters.store.postgres.records.searches import (
+    LAST_ID,
+    labelled_jobs,
+    labels_asked,
+    like,
+    searched,
+    searched_page,
+)
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, HELD, STATES
@@ -37,9 +43,6 @@ MAX_COUNTED: Final = 100_000
 """Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
 
 MAX_INCIDENTS: Final = 100
-
-FEW_LABELLED: Final = 500
-"""The most jobs with a label that are looked up one by one."""
 
 ID_SLACK_SECONDS: Final = 600.0
 """The distance that a search by due time assumes between a run's due time and the nominal time in its id. What is due
@@ -86,11 +89,11 @@ class RunSearches(Part):
     async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
         """The parameters of the statements `runs_list` and `runs_count`. Few jobs that have the labels are named one by
         one: then their runs have an index. Among many, the newest runs are looked at in turn."""
-        if not query.labels:
+        labels = labels_asked(query.labels, query.within)
+        if labels is None:
             return _asked(query)
-        labelled = [query.namespace, json.dumps(dict(query.labels)), FEW_LABELLED + 1]
-        rows = await searched(connection, "jobs_labelled", labelled, self._clock)
-        return _asked(query, [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None)
+        few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+        return _asked(query, few, labels if few is None else None)
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See the port."""
@@ -174,8 +177,8 @@ def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
     return "runs_newest" if query.namespace == DEFAULT_NAMESPACE else "runs_newest_of", newest
 
 
-def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None) -> list[Any]:
-    """The parameters of the statements `runs_list` and `runs_count`, if `jobs` are all that have the labels. A window
+def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence[str] | None = None) -> list[Any]:
+    """The parameters of the statements `runs_list` and `runs_count`, for these jobs or labels of jobs. A window
     of due times is one of ids too: no run is due before the time in its id, and what is due long after that is found
     by an index of its own."""
     before, from_id = query.before, None
@@ -200,7 +203,7 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None) -> list[Any]:
         query.executor,
         jobs,
         None if query.job_name is None else like(query.job_name),
-        json.dumps(dict(query.labels)) if query.labels and jobs is None else None,
+        labels,
         query.queue,
     ]
 

@@ -40,10 +40,6 @@ SELECT attempt, token, executor, state, dispatched_at, started_at, ended_at, rea
 FROM tickwise.runs_shown WHERE run_id = $1 AND executor IS NOT NULL
 ORDER BY token
 
--- name: jobs_labelled
--- The jobs of a namespace that have these labels, at most $3 of them. $1 namespace, $2 labels. Planned for each call's own values.
-SELECT job_id FROM tickwise.jobs WHERE namespace = $1 AND labels @> $2::jsonb LIMIT $3
-
 -- name: runs_tally
 -- The number of runs that were recorded in each hour, by final state. $1 namespace (NULL: all), $2 and $3 hours from and before, $4 at
 -- most.

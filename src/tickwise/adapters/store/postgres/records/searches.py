@@ -12,7 +12,8 @@ is `StoreUnavailable`, and nothing about the search is at fault.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from tickwise.adapters.store.postgres.connection.link import Links
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
+from tickwise.domain.selectors import Selector, alternatives
 from tickwise.ports.clock import Clock
 
 SEARCH_SECONDS: Final = 10.0
@@ -40,6 +42,25 @@ KEPT: Final = frozenset(
 )
 """Pages, and one job, that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
+
+
+FEW_LABELLED: Final = 500
+"""The most jobs with a label that are looked up one by one."""
+
+
+def labels_asked(labels: Mapping[str, str], within: Selector | None) -> list[str] | None:
+    """The parameter for the labels of a search within a selector: jobs have all labels of one of these JSON texts.
+    None: any job. Empty: no job."""
+    found = alternatives(labels, within)
+    return None if found is None else [json.dumps(dict(each)) for each in found]
+
+
+async def labelled_jobs(
+    connection: asyncpg.Connection, namespace: str, labels: Sequence[str], clock: Clock
+) -> list[UUID] | None:
+    """The jobs that have all labels of one of the JSON texts, if they are few. None: they are many."""
+    rows = await searched(connection, "jobs_labelled", [namespace, labels, FEW_LABELLED + 1], clock)
+    return [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None
 
 
 def like(text: str) -> str:

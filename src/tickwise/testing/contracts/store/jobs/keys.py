@@ -27,7 +27,7 @@ def new_key(make: Factory, secret: bytes = b"secret", principal: Principal = ADA
 
 def as_found(key: NewKey) -> Caller:
     """The caller of a request with the key."""
-    return Caller.of_key(key.principal._replace(key_id=key.key_id), key.namespaces)
+    return Caller.of_key(key.principal._replace(key_id=key.key_id), key.namespaces, key.labels)
 
 
 async def finds(store: Store, key: NewKey) -> bool:
@@ -55,6 +55,22 @@ class KeysContract(StoreContract):
             assert rows[key.key_id].namespaces == (namespaces or {"default"})
         await store.keys.revoke("default", key.key_id)
         assert await store.keys.of_id(key.key_id) is None
+
+    async def test_a_key_says_for_which_jobs_it_is(self, store: Store, make: Factory) -> None:
+        """A key with labels has its permissions for jobs that have them, and none beside; it is listed with both."""
+        labels = (("env", "prod"), ("team", "billing"))
+        key = new_key(make, labels=labels)
+        assert await store.keys.add(key) is True
+        for found in (await store.keys.find(key.digest), await store.keys.of_id(key.key_id)):
+            assert found is not None
+            assert found.caller == as_found(key)
+            principal = found.caller.principal()
+            assert (principal.scopes, principal.selector(["jobs:read"])) == (frozenset(), (labels,))
+        [row] = await store.keys.page("default", before=None, limit=10)
+        assert (row.scopes, row.labels) == (ADA.scopes, labels)
+        gone = await store.keys.revoke("default", key.key_id)
+        assert gone is not None
+        assert (gone.scopes, gone.labels) == (ADA.scopes, labels)
 
     async def test_a_key_says_who_owns_it(self, store: Store, make: Factory) -> None:
         """A key that is found, listed or revoked names its owner, of whom the store has to know nothing else."""

@@ -91,6 +91,44 @@ class UsersContract(StoreContract):
         await store.roles.put(RoleRow("*", "reader", frozenset({"jobs:read"}), (("team", "a"),)))
         await store.users.add(new_user(make, "bob", Member("billing", "reader")))
 
+    async def test_a_role_may_hold_for_some_jobs_alone(self, store: Store, make: Factory) -> None:
+        """One role with several labels, and beside it for all jobs, are several roles of a person."""
+        billing, ops = (("env", "prod"), ("team", "billing's \u00fc")), (("team", "ops"),)
+        roles = (Member("default", "operator", billing), Member("default", "operator", ops), VIEWER)
+        row = await store.users.add(new_user(make, "ada", *roles))
+        assert row.roles == roles
+        assert await store.users.get(row.user_id) == row
+        fewer = await store.users.change(changed(row, roles=(roles[1], Member("default", "operator"))))
+        assert fewer.roles == (Member("default", "operator"), roles[1])
+        assert await store.users.change(changed(row, roles=fewer.roles)) == fewer
+        assert [each.user_id for each in await store.users.page("default", after=None, limit=10)] == [row.user_id]
+
+    async def test_a_custom_role_with_labels_is_in_use(self, store: Store, make: Factory) -> None:
+        """It is not removed under its people, and a change ends their tokens."""
+        role = RoleRow("default", "rerunner", frozenset({"runs:write"}), (("team", "ops"),))
+        await store.roles.put(role)
+        assert [role] == list(await store.roles.all("default"))
+        row = await store.users.add(new_user(make, "ada", Member("default", "rerunner", (("env", "prod"),))))
+        assert [row.user_id] == list(await store.roles.put(role))
+        with pytest.raises(Conflict) as refused:
+            await store.roles.drop("default", "rerunner")
+        assert refused.value.code == "role_in_use"
+        now = await store.users.get(row.user_id)
+        assert now is not None
+        assert now.generation == row.generation + 1
+        with pytest.raises(Conflict) as unknown:
+            await store.users.change(changed(now, roles=(Member("default", "nothing", (("env", "prod"),)),)))
+        assert unknown.value.code == "role_unknown"
+
+    async def test_an_administrator_of_some_jobs_is_none_of_the_installation(self, store: Store, make: Factory) -> None:
+        """The last one of all jobs stays, beside any number of others."""
+        row = await store.users.add(new_user(make, "ada", ADMIN))
+        await store.users.add(new_user(make, "grace", Member("*", "admin", (("team", "ops"),))))
+        for roles in ((), (Member("*", "admin", (("team", "ops"),)),)):
+            with pytest.raises(Conflict) as refused:
+                await store.users.change(changed(row, roles=roles))
+            assert refused.value.code == "last_administrator"
+
     async def test_a_change_is_made_from_the_newest_version(self, store: Store, make: Factory) -> None:
         """And once; tokens end with the password, the roles and the person, and with nothing else."""
         row = await store.users.add(new_user(make))

@@ -50,7 +50,7 @@ CROSS JOIN LATERAL (
     AND (c.listed <> c.job_id OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = c.job_id OFFSET 0))
     AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
     AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
-    AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
+    AND ($4::jsonb[] IS NULL OR j.labels_stored @> ANY($4))
     AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
     AND ($6::text IS NULL OR j.schedule_type = $6)
     AND ($7::text IS NULL OR j.task_kind = $7)

@@ -16,11 +16,11 @@ SELECT count(*) FROM (
     AND ($14::uuid[] IS NULL OR job_id = ANY($14))
     -- Evaluated once, before any run is read: an absent queue has no runs.
     AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
-    AND ($15::text IS NULL AND $16::text IS NULL AND $17::text IS NULL OR EXISTS (
+    AND ($15::text IS NULL AND $16::jsonb[] IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
       WHERE j.job_id = r.job_id
         AND ($15::text IS NULL OR lower(j.name) LIKE lower($15))
-        AND ($16::text IS NULL OR j.labels @> $16::jsonb)
+        AND ($16::jsonb[] IS NULL OR j.labels @> ANY($16))
         AND ($17::text IS NULL OR j.lane IN (SELECT lane FROM tickwise.lanes WHERE namespace = $1 AND queue = $17))
       OFFSET 0))
     AND ($12::uuid IS NULL OR run_id >= $12)
@@ -40,11 +40,11 @@ SELECT count(*) FROM (
     AND ($13::bigint IS NULL OR executor = $13)
     AND ($14::uuid[] IS NULL OR job_id = ANY($14))
     AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
-    AND ($15::text IS NULL AND $16::text IS NULL AND $17::text IS NULL OR EXISTS (
+    AND ($15::text IS NULL AND $16::jsonb[] IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
       WHERE j.job_id = r.job_id
         AND ($15::text IS NULL OR lower(j.name) LIKE lower($15))
-        AND ($16::text IS NULL OR j.labels @> $16::jsonb)
+        AND ($16::jsonb[] IS NULL OR j.labels @> ANY($16))
         AND ($17::text IS NULL OR j.lane IN (SELECT lane FROM tickwise.lanes WHERE namespace = $1 AND queue = $17))
       OFFSET 0))
     AND run_id < $12 AND late

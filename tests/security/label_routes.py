@@ -1,0 +1,91 @@
+"""What each route of the API is about, and a good request for it: the ground of the matrix of permissions.
+
+Invariant: a route that is not classified here fails `test_label_selectors`, so nobody adds one without saying what a
+caller may reach by it whose permissions hold for jobs with certain labels alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+NEW_JOB: Final = "a job that is to be"
+JOBS: Final = "all jobs that match"
+JOB: Final = "one job"
+RUN: Final = "one run"
+OPERATION: Final = "one operation"
+NO_JOB: Final = "things without labels"
+CALLER: Final = "the caller"
+OPEN: Final = "anybody"
+
+BY_LABELS: Final = frozenset({NEW_JOB, JOBS, JOB, RUN, OPERATION})
+"""Callers with labels reach these routes, as far as the labels go."""
+
+ABOUT: Final[dict[str, str]] = {
+    **dict.fromkeys(("createJob", "createJobs", "previewSchedule"), NEW_JOB),
+    **dict.fromkeys(
+        (
+            "listJobs", "listRuns", "listDeadLetters", "cancelRuns", "retryRuns", "pauseJobs", "resumeJobs",
+            "cancelJobs", "redriveDeadLetters", "discardDeadLetters",
+        ),
+        JOBS,
+    ),
+    **dict.fromkeys(
+        (
+            "getJobByKey", "upsertJob", "getJob", "changeJob", "patchJob", "cancelJob", "getJobStatus", "listJobRuns",
+            "runJobNow", "pauseJob", "resumeJob", "previewJob", "skipNext", "snooze", "backfill", "cancelBackfill",
+            "listOccurrences", "explainJob",
+        ),
+        JOB,
+    ),
+    **dict.fromkeys(
+        (
+            "getRun", "cancelRun", "retryRun", "getRunLog", "getDeadLetter", "redriveDeadLetter", "discardDeadLetter",
+            "decideDeadLetter", "explainRun",
+        ),
+        RUN,
+    ),
+    **dict.fromkeys(("getOperation", "cancelOperation"), OPERATION),
+    **dict.fromkeys(
+        (
+            "listCalendars", "previewCalendar", "putCalendar", "getCalendar", "deleteCalendar", "getCalendarCovers",
+            "listWindows", "putWindow", "getWindow", "deleteWindow", "getWindowCovers", "countRuns", "listExecutors",
+            "listOperations", "listQueues", "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
+            "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
+            "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
+            "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
+            "getUser", "changeUser", "resetPassword", "describe", "metrics",
+        ),
+        NO_JOB,
+    ),
+    **dict.fromkeys(("changePassword", "endSessions", "whoAmI"), CALLER),
+    **dict.fromkeys(
+        ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready"), OPEN
+    ),
+}  # fmt: skip
+"""By the name of the operation."""
+
+NOW: Final = 1_800_000_000.0
+"""2027-01-15: the time of the requests."""
+JOB_BODY: Final = {"name": "made", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}}
+_RANGE: Final = {"from": "2027-01-01T00:00:00Z", "to": "2027-01-03T00:00:00Z"}
+
+BODIES: Final[dict[str, Any]] = {
+    "createJob": JOB_BODY,
+    "createJobs": [JOB_BODY],
+    "previewSchedule": {"cron": "0 3 * * *"},
+    "upsertJob": {"name": "upserted"},
+    "changeJob": {"name": "changed"},
+    "patchJob": {"name": "patched"},
+    "pauseJob": {},
+    "resumeJob": {},
+    "skipNext": {},
+    "snooze": {"until": "2027-01-20T00:00:00Z"},
+    "backfill": _RANGE,
+    "runJobNow": {},
+    "retryRun": {},
+    "redriveDeadLetter": {},
+    "discardDeadLetter": {},
+    "decideDeadLetter": {"outcome": "succeeded"},
+    **{name: {"filter": {"all": True}, "dry_run": True} for name, about in ABOUT.items() if about == JOBS},
+}
+"""Bodies of requests that succeed, where a route takes one."""
