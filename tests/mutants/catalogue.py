@@ -21,6 +21,7 @@ HINTS: Final = "tests/unit/roles/test_hints.py::"
 FAILOVER: Final = "tests/integration/test_postgres_failover.py::"
 RECONCILIATION: Final = "tests/unit/roles/test_reconciliation.py::"
 RESULTS: Final = "tests/unit/roles/test_results.py::"
+SELECTORS: Final = "tests/security/test_label_selectors.py::"
 LINE_TABLE: Final = "TestLineTable::test_each_start_in_a_line_meets_the_verdict"
 WAITING_TABLE: Final = "TestWaitingTable::test_each_line_goes_on_with_the_run_of_the_verdict"
 LOSS_TABLE: Final = "TestLossTable::test_each_lost_attempt_meets_the_verdict"
@@ -683,5 +684,43 @@ MUTANTS: Final = (
         "Status.VALID if _something_happened(history) else Status.UNKNOWN",
         "Status.VALID",
         ("tests/unit/domain/test_history.py::test_a_history_in_which_nothing_happened_is_unknown",),
+    ),
+    Mutant(
+        "a job outside of the labels of a call is not there",
+        "src/tickwise/control/context.py",
+        "if row is None or not matches(row.labels, who.within):",
+        "if row is None:",
+        (SELECTORS + "test_an_id_that_was_guessed_tells_nothing",),
+    ),
+    Mutant(
+        "a run of a job outside of the labels of a call is not there",
+        "src/tickwise/control/context.py",
+        "if row is None or not await self.is_about(who, row.job_id):",
+        "if row is None:",
+        (SELECTORS + "test_an_id_that_was_guessed_tells_nothing",),
+    ),
+    Mutant(
+        "a method that does not heed labels lets no restricted permission in",
+        "src/tickwise/control/access.py",
+        "if selector and by_labels:",
+        "if selector:",
+        (SELECTORS + "test_labels_open_nothing_that_has_no_labels",),
+    ),
+    Mutant(
+        "labels that contradict each other hold for no job",
+        "src/tickwise/domain/selectors.py",
+        "if both.setdefault(name, value) != value:",
+        "if False:",
+        ("tests/unit/domain/test_selectors.py::test_labels_of_two_sides_are_joined_or_contradict_each_other",),
+    ),
+    Mutant(
+        "a restricted key has no scopes that a program of before would take for granted",
+        STORE + "jobs/keys.py",
+        "[] if key.labels else sorted(principal.scopes),",
+        "sorted(principal.scopes),",
+        (
+            "tests/integration/test_postgres_selectors.py"
+            "::test_a_restricted_key_is_one_without_permissions_to_the_release_before",
+        ),
     ),
 )
