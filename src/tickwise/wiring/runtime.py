@@ -292,6 +292,7 @@ def _control(runtime: Runtime) -> Control:
         scripts=ScriptChecker(),
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
+        bootstrap_key=settings.bootstrap_key,
     )
 
 

@@ -20,7 +20,8 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.control.access import check_namespace, holds_everywhere, requires
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
-from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
+from tickwise.control.keys.forms import new_secret
+from tickwise.control.keys.secrets import ADMIN, key_of
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
