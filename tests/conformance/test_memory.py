@@ -40,6 +40,7 @@ from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, F
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
+from tickwise.testing.contracts.store.jobs.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.jobs.keys import KeysContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
@@ -171,6 +172,10 @@ class TestTasks(Backend, TasksContract):
 
 
 class TestKeys(Backend, KeysContract):
+    pass
+
+
+class TestKeyRotation(Backend, KeyRotationContract):
     pass
 
 

@@ -23,6 +23,7 @@ from msgspec import UNSET, UnsetType
 from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
+from tickwise.api.secret_answers import tells_secret
 from tickwise.api.wire import encode
 from tickwise.control.access import permissions_of
 from tickwise.control.control import Control
@@ -176,6 +177,9 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.control is not None and not self.signed_in:
             object.__setattr__(self, "permissions", permissions_of(self.control))
+        told = (*self.answers, *self.pending, *(kind for kinds in self.also.values() for kind in kinds))
+        if not self.secret and any(tells_secret(kind) for kind in told):
+            raise TypeError(f"the answer of {self.name} has a secret: declare the route with secret=True")
 
     @property
     def is_open(self) -> bool:

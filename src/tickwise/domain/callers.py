@@ -48,10 +48,20 @@ class Caller:
     expires_at: float | None = None
     """The time at which the key expires, since no key outlives its maker; None: it does not expire. A token ends
     sooner."""
+    secret: int = 0
+    """The number of the key's secret that was shown."""
+    by_token: bool = False
+    """True if a token was shown: one of a key may do what the key may, and not rotate it."""
     _principals: dict[str, Principal] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of_key(cls, principal: Principal, namespaces: Iterable[str] | None = None) -> Caller:
+    def of_key(
+        cls,
+        principal: Principal,
+        namespaces: Iterable[str] | None = None,
+        *,
+        secret: int = 0,
+    ) -> Caller:
         """The caller that shows a key: it has the permissions of `principal` in each of the namespaces. None: in that
         of the principal alone."""
         places = (principal.namespace,) if namespaces is None else sorted(namespaces)
@@ -62,6 +72,7 @@ class Caller:
             key_id=principal.key_id,
             owner_id=principal.owner_id,
             expires_at=principal.expires_at,
+            secret=secret,
         )
 
     def cut_to(self, grants: Iterable[Grant]) -> Caller:
@@ -93,6 +104,8 @@ class Caller:
             expires_at=self.expires_at,
             user_id=self.user_id,
             owner_id=self.owner_id,
+            secret=self.secret,
+            by_token=self.by_token,
             everywhere=closed(
                 permission for grant in whole if grant.namespace == INSTALLATION for permission in grant.permissions
             ),

@@ -152,6 +152,10 @@ class Principal(NamedTuple):
     """The person who lends the key their permissions; None: nobody does."""
     everywhere: frozenset[str] = frozenset()
     """The permissions that hold in each namespace, and for the installation itself."""
+    secret: int = 0
+    """The number of the key's secret that was sent."""
+    by_token: bool = False
+    """True if a token was sent."""
 
     @property
     def full_name(self) -> str:

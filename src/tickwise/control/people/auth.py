@@ -198,7 +198,12 @@ class AuthService:
         scope, namespace = _scope(body), _namespace(body)
         await self._check_namespace(found.caller, namespace)
         access = self._tokens.make(
-            key_id, key_id, 0, kind="key", scope=_text(scope), namespace=namespace or found.caller.home
+            key_id,
+            key_id,
+            found.caller.secret,
+            kind="key",
+            scope=_text(scope),
+            namespace=namespace or found.caller.home,
         )
         return Tokens(access, None, int(ACCESS_SECONDS), None)
 

@@ -35,9 +35,10 @@ class Callers:
         """The good key with this digest. Raises `StoreUnavailable`."""
         return await self._owned(await self._keys.find(digest))
 
-    async def of_key(self, key_id: UUID) -> FoundKey | None:
-        """The good key with this id. Raises `StoreUnavailable`."""
-        return await self._owned(await self._keys.of_id(key_id))
+    async def of_key(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
+        """The good key with this id; with `secret`, only while its secret of this number works. Raises
+        `StoreUnavailable`."""
+        return await self._owned(await self._keys.of_id(key_id, secret))
 
     async def of_person(self, row: UserRow) -> Caller:
         """The caller that a person is, by all of the roles. Raises `StoreUnavailable`."""

@@ -1,9 +1,12 @@
 """API keys: each stands for a principal, may expire, and can be taken back.
 
     add / first / of_setting ──► good ──┬─ revoke, or another setting ──► revoked, for ever
-                                        └─ its time ────────────────────► expired
+                                ▲   │   └─ its time ────────────────────► expired
+                                └───┘
+                                rotate: another secret; the one before works until its overlap ends
 
-Invariant: a secret that was revoked never becomes good again. The secrets themselves are nowhere: a key is found by the
+Invariants: a secret that was revoked, or whose overlap has ended, never becomes good again. A key has one present
+secret, and at most one earlier secret that works. The secrets themselves are nowhere: a key is found by the
 SHA-256 of its secret, which has at least 128 random bits.
 """
 
@@ -30,6 +33,10 @@ def check_keys_room(count: int) -> None:
             f"the namespace has {MAX_KEYS} keys that are good: revoke those that are no longer used",
             code="keys_exhausted",
         )
+
+
+MAX_OVERLAP_SECONDS: Final = 30 * 86_400.0
+"""The longest time for which a secret works beside the one that replaced it."""
 
 
 class KeyOrigin(StrEnum):
@@ -85,6 +92,45 @@ class KeyRow:
     last_used_at: float | None
     """To the minute or so; None: it was not used since keys say so."""
     revoked_at: float | None
+    rotations: int = 0
+    """The number of its present secret: how often it got another one."""
+    rotated_at: float | None = None
+    earlier_until: float | None = None
+    """The end of the overlap: the secret before the present one works until then. None: it works no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRotation:
+    """Another secret for a key."""
+
+    namespace: str
+    key_id: UUID
+    digest: bytes
+    """The SHA-256 of the new secret."""
+    prefix: str
+    """The beginning of the new secret, which may be shown."""
+    overlap_seconds: float
+    """The present secret works for this time beside the new one; 0: no longer."""
+    expected: int
+    """The `rotations` of the row that it was made from."""
+
+    def check(self, row: KeyRow, now: float) -> None:
+        """Raise `Conflict` if the key cannot be rotated like this: it is over (`key_over`), another rotation came first
+        (`key_rotated`), or the overlap of the one before has not ended (`key_rotating`)."""
+        if row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= now):
+            over = "was revoked" if row.revoked_at is not None else "has expired"
+            raise Conflict(f"the key {row.name} {over}: make a new one", code="key_over")
+        if row.rotations != self.expected:
+            raise Conflict(
+                "another request has rotated the key meanwhile: use its answer, or look again and repeat",
+                code="key_rotated",
+            )
+        if row.earlier_until is not None and self.overlap_seconds > 0.0:
+            raise Conflict(
+                "the key was rotated, and its secret before that still works (earlier_secret_until): wait for its end, "
+                "or send overlap_seconds 0, which ends all earlier secrets at once",
+                code="key_rotating",
+            )
 
 
 class FoundKey(NamedTuple):
@@ -114,11 +160,21 @@ class Keys(Protocol):
         ...
 
     async def find(self, digest: bytes) -> FoundKey | None:
-        """The good key with this digest."""
+        """The good key with this digest of its present secret, or of an earlier one in its overlap."""
         ...
 
-    async def of_id(self, key_id: UUID) -> FoundKey | None:
-        """The good key with this id."""
+    async def of_id(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
+        """The good key with this id; with `secret`, only while its secret of this number works."""
+        ...
+
+    async def get(self, namespace: str, key_id: UUID) -> KeyRow | None:
+        """One key of a namespace as it is listed, also one that is over."""
+        ...
+
+    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+        """Give a key another secret; the present one works until its overlap ends, and no other works. None: the
+        namespace has no such key. The same digest again is the same rotation. Raises `Conflict` (`KeyRotation.check`).
+        Of several that rotate a key at once, one does."""
         ...
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
