@@ -2,7 +2,7 @@
 
     api, pages, messages ──► @requires(Permission.JOBS_WRITE) ──► the method
                                   └─ Forbidden, before anything is looked up
-    scheduler, recorder  ──► the parts that services are made of: no check, the request was checked when it was accepted
+    scheduler, recorder  ──► the parts that services are made of: no check here; `askers` looks again at who asked
 
 Invariant: a service calls parts, never a guarded method of another service. So a write never needs a read permission.
 """

@@ -22,6 +22,22 @@ INSTALLATION: Final = "*"
 """The namespace of a grant that holds in each namespace, and for the installation itself."""
 
 
+class Asker(NamedTuple):
+    """The credential behind a request that is carried out later. What it may do is looked up then."""
+
+    key_id: UUID | None = None
+    user_id: UUID | None = None
+    """The person who was signed in; None: a key was sent."""
+    owner_id: UUID | None = None
+    """The person whose key it was; for the record."""
+
+    @classmethod
+    def of(cls, who: Principal) -> Asker | None:
+        """The credential of a principal. None: no request is behind it."""
+        found = cls(who.key_id, who.user_id, who.owner_id)
+        return None if (who.key_id, who.user_id) == (None, None) else found
+
+
 class Grant(NamedTuple):
     """Permissions in a namespace."""
 

@@ -27,7 +27,7 @@ from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.control.buffered.application import RequestApplier
-from tickwise.control.bulk.pages import OperationPages
+from tickwise.control.bulk.authorized import AuthorizedPages
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
@@ -333,7 +333,7 @@ def make_scheduler(runtime: Runtime) -> Service:
             fires_per_minute_most=settings.fires_per_minute_most,
             invariants_seconds=settings.invariants_seconds,
         ),
-        carry_out=OperationPages(_control_context(runtime)).page,
+        carry_out=AuthorizedPages(_control_context(runtime)).page,
         hint_publisher=runtime.hint_publisher,
     )
 

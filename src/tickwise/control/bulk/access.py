@@ -35,13 +35,13 @@ _OPERATED_KINDS: Final = frozenset({OperationKind.JOBS_PAUSE, OperationKind.JOBS
 
 def may(who: Principal, kind: str, *actions: Action) -> bool:
     """Check whether the principal may do one of these with operations of a kind."""
-    return any(who.may(permission) for permission in _permissions(kind, *actions))
+    return any(who.may(permission) for permission in permissions_of_kind(kind, *actions))
 
 
 def check_kind(who: Principal, kind: str, *actions: Action) -> None:
     """A principal that may ask for an operation may look at it and end it. Raises `Forbidden`."""
     if not may(who, kind, *actions):
-        needed = " or ".join(_permissions(kind, *actions))
+        needed = " or ".join(permissions_of_kind(kind, *actions))
         raise Forbidden(f"the operation is one of {kind}, and the caller lacks the permission {needed}")
 
 
@@ -54,7 +54,7 @@ async def find_operation(context: ControlContext, who: Principal, operation: UUI
     return found
 
 
-def _permissions(kind: str, *actions: Action) -> list[Permission]:
+def permissions_of_kind(kind: str, *actions: Action) -> list[Permission]:
     """The permissions that allow one of these with operations of a kind. Operations on dead letters need those of runs,
     as the routes of dead letters do."""
     if kind in _OPERATED_KINDS:

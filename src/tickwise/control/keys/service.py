@@ -1,7 +1,7 @@
 """API keys: make, list, rotate and revoke.
 
 Invariant: a key gives what its maker has, at most: scopes, namespace and time. A key that a person made, and each that
-it made in turn, has the person as its owner: it gives what the person may do now, at most (`people.callers`). Nobody
+it made in turn, has the person as its owner: it gives what the person may do now, at most (`control.callers`). Nobody
 revokes a key that is stronger than their own permissions, and nobody learns the secret of a key that could do what
 their own credential cannot: more, for longer, or after its owner was deactivated.
 """

@@ -20,12 +20,12 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import requires_none
+from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
-from tickwise.control.people.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks

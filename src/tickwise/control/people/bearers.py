@@ -14,7 +14,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from tickwise.control.people.callers import Callers
+from tickwise.control.callers import Callers
 from tickwise.control.people.tokens import AccessTokens, Claims, SigningKey, raw
 from tickwise.domain.callers import INSTALLATION, Caller, Grant
 from tickwise.domain.errors import Unauthenticated

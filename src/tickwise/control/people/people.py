@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
-from tickwise.control.people.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService

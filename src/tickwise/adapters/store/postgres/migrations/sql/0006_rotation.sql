@@ -1,7 +1,7 @@
--- Keys that get another secret, and executors that are bound to namespaces.
+-- Keys that get another secret, executors that are bound to namespaces, and operations that know who asked for them.
 
 -- A handful of rows in each: all that is done to the tables here takes milliseconds.
-SELECT tickwise.lock_briefly(ARRAY['keys', 'executors']);
+SELECT tickwise.lock_briefly(ARRAY['keys', 'executors', 'operations']);
 
 ALTER TABLE tickwise.keys
   ADD COLUMN rotated   timestamptz,            -- when its present secret took over; NULL: it has its first
@@ -18,3 +18,9 @@ CREATE INDEX key_secrets_key ON tickwise.key_secrets (key_id, number);
 
 ALTER TABLE tickwise.executors
   ADD COLUMN namespaces text[];                -- it claims runs of these alone; NULL: of each
+
+-- Who asked: looked up again with each page. All NULL: a program of the release before stored it.
+ALTER TABLE tickwise.operations
+  ADD COLUMN asker_key   uuid,
+  ADD COLUMN asker_user  uuid,
+  ADD COLUMN asker_owner uuid;
