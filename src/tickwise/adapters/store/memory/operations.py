@@ -92,6 +92,8 @@ class Operations(Duty):
         if found.row.step != step.expected_step:
             return found.last == step and found.row.step == step.expected_step + 1
         now, row = self._state.now(), found.row
+        if row.status in (OperationStatus.DONE, OperationStatus.FAILED):
+            return False
         if step.cursor is None and row.status is OperationStatus.RUNNING:
             row = replace(row, status=OperationStatus.FAILED if step.failed else OperationStatus.DONE, ended_at=now)
         found.row = replace(

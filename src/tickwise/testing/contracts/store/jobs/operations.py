@@ -68,7 +68,8 @@ class OperationsContract(StoreContract):
             row = await self.added_operation(store, make, asker=asker)
             taken = await self.taken(store)
             found = [row, taken, await self.operation(store, row.operation_id)]
-            found += await store.searches.operations("default", None, 1)
+            listed = await store.searches.operations("default", None, 10)
+            found += [each for each in listed if each.operation_id == row.operation_id]
             assert await store.operations.step(step(taken, None))
             found.append(await store.operations.cancel("default", row.operation_id))
             assert [asker] * 5 == [each.asker for each in found]
