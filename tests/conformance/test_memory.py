@@ -12,6 +12,7 @@ from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
+from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecutorsContract
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
@@ -313,6 +314,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestBoundExecutors(Backend, BoundExecutorsContract):
     pass
 
 

@@ -15,6 +15,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.ports.store import Check, RuleRow, Store
 from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecutorsContract
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
@@ -370,6 +371,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestBoundExecutors(Backend, BoundExecutorsContract):
     pass
 
 

@@ -356,6 +356,7 @@ def make_executor(runtime: Runtime) -> Service:
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
             labels=settings.labels,
+            namespaces=settings.executor_namespaces,
             slots=settings.slots,
             lease_seconds=settings.lease_seconds,
             heartbeat_seconds=settings.heartbeat_seconds,
