@@ -101,9 +101,7 @@ class Control:
         forms = SecretForms(bootstrap_key)
         people = People(context, keys, self.directory, registration or SelfRegistration(), forms)
         self._people = people
-        self.users, self.access_roles = people.users, people.roles
-        self.auth = people.auth
-        self.bearers = people.bearers
+        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)

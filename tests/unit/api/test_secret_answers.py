@@ -13,9 +13,8 @@ import pytest_asyncio
 
 from tests.support.app import ADMIN_KEY, API, World, world
 from tests.support.people import PASSWORD, signing_key
-from tickwise.api.endpoint import Endpoint
+from tickwise.api.endpoint import Endpoint, tells_secret
 from tickwise.api.resources import RESOURCES
-from tickwise.api.secret_answers import tells_secret
 
 SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key)$")
 NO_SECRETS: Final = {"key", "limit_key", "has_password"}

@@ -8,11 +8,10 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer
+from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer
 from tickwise.api.problems import TokenRequestInvalid
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.users import UserView, user_view
-from tickwise.api.secret_answers import Secret
 from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.control.people.auth import TokenBody
 from tickwise.domain.errors import Invalid

@@ -8,10 +8,9 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
-from tickwise.api.secret_answers import Secret
 from tickwise.api.wire import API, Instant, time_of, time_or_none
 from tickwise.control.keys.service import KeyBody, KeyRotateBody, KeyService, MadeKey
 from tickwise.ports.identity import KeyOrigin, KeyRow
@@ -56,7 +55,7 @@ class KeyView(msgspec.Struct, kw_only=True):
     """To the minute or so."""
     revoked_at: Instant | None
     rotated_at: Instant | None
-    """When its present secret took over; None: it has its first."""
+    """The time of its last rotation; None: it has its first secret."""
     earlier_secret_until: Instant | None
     """The secret before the present one works until then. None: it works no more, or there is none."""
 
@@ -85,7 +84,7 @@ def key_view(row: KeyRow) -> KeyView:
         last_used_at=time_or_none(row.last_used_at),
         revoked_at=time_or_none(row.revoked_at),
         rotated_at=time_or_none(row.rotated_at),
-        earlier_secret_until=time_or_none(row.earlier_until if row.revoked_at is None else None),
+        earlier_secret_until=time_or_none(row.earlier_secret_until if row.revoked_at is None else None),
     )
 
 

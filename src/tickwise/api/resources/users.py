@@ -8,10 +8,9 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
-from tickwise.api.secret_answers import Secret
 from tickwise.api.wire import API, Instant, time_of, time_or_none
 from tickwise.control.people.roles import KnownRole, RolePermissionsBody, RoleService
 from tickwise.control.people.users import (

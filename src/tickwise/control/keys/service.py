@@ -27,7 +27,7 @@ from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
 from tickwise.domain.callers import INSTALLATION, Caller
-from tickwise.domain.errors import Bug, Conflict, Forbidden, Invalid, NotFound
+from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.ports.identity import KeyOrigin, KeyRotation, KeyRow, Keys
@@ -35,11 +35,6 @@ from tickwise.ports.identity.keys import MAX_OVERLAP_SECONDS
 from tickwise.ports.signals import Topic
 
 _KNOWN: Final = frozenset(Permission)
-_ELSEWHERE: Final = {
-    KeyOrigin.SETTING: "set another TICKWISE_BOOTSTRAP_KEY and start the API processes again, which revokes this one",
-    KeyOrigin.LOCAL: "`up` keeps it in a file; revoke it, and the next start of `up` makes another one",
-}
-"""Keys whose secret somebody else keeps: they would bring the old one back, or go on with it."""
 
 logger = structlog.get_logger("tickwise.keys")
 
@@ -208,21 +203,19 @@ class KeyService:
         for a key that could do what the caller's credential cannot; `Conflict`: `key_over`, `key_rotated`,
         `key_rotating`, `key_not_rotated_here`."""
         found = await self._keys.of_id(key_id)
-        itself = key_id == who.key_id and found is not None
+        itself = found is not None and key_id == who.key_id
         if not itself:
             check(who, Permission.KEYS_ADMIN)
-        home = found.caller.home if itself and found is not None else who.namespace
-        row = await self._keys.get(home, key_id)
-        if row is None:
-            raise NotFound(f"there is no key {key_id} in the namespace {who.namespace}")
-        if not itself and found is not None:
-            _check_weaker(who, found.caller, "rotate")
-            _check_outlives_nobody(who, row)
-        # By the row, and not by what this process remembers of the key: both may have leaked, or been lent.
-        if itself and (who.by_token or who.secret != row.rotations):
-            raise Forbidden("a key rotates itself by its present secret: send that, no token and no earlier secret")
-        if row.origin in _ELSEWHERE:
-            raise Conflict(f"this key is not rotated here: {_ELSEWHERE[row.origin]}", code="key_not_rotated_here")
+        home, number = who.namespace, 0
+        # One that is not found is over, for ever, or not there: the store says which.
+        if found is not None and (itself or found.caller.home == who.namespace):
+            home, number = found.caller.home, found.caller.secret
+            if not itself:
+                _check_weaker(who, found.caller, "rotate")
+                _check_outlives_nobody(who, found.caller)
+            # By the store, and not by what this process remembers of the key: both may have leaked, or been lent.
+            elif who.by_token or who.secret != number:
+                raise Forbidden("a key rotates itself by its present secret: send that, no token and no earlier secret")
         secret = new_secret(self._context.clock)
         rotation = KeyRotation(
             namespace=home,
@@ -230,7 +223,7 @@ class KeyService:
             digest=secret_digest(secret.encode()),
             prefix=secret[:SHOWN_CHARACTERS],
             overlap_seconds=body.overlap_seconds,
-            expected=row.rotations,
+            expected=number,
         )
         rotated = await self._context.surely(lambda: self._keys.rotate(rotation))
         if rotated is None:
@@ -328,7 +321,7 @@ def _check_weaker(who: Principal, key: Caller, action: str = "revoke") -> None:
             )
 
 
-def _check_outlives_nobody(who: Principal, key: KeyRow) -> None:
+def _check_outlives_nobody(who: Principal, key: Caller) -> None:
     """Raises `Forbidden` if the key works when the credential of the caller does no more: its secret, once seen, would
     be the way around an expiry or a deactivation."""
     if who.expires_at is not None and (key.expires_at is None or key.expires_at > who.expires_at):

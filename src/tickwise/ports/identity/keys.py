@@ -52,6 +52,13 @@ class KeyOrigin(StrEnum):
     """`up` made it for the command line of its machine."""
 
 
+KEPT_ELSEWHERE: Final = {
+    KeyOrigin.SETTING: "set another TICKWISE_BOOTSTRAP_KEY and start the API processes again, which revokes this one",
+    KeyOrigin.LOCAL: "`up` keeps it in a file; revoke it, and the next start of `up` makes another one",
+}
+"""Keys whose secret is kept by others: they would bring the old one back, or go on with it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
     """A key to keep."""
@@ -95,7 +102,7 @@ class KeyRow:
     rotations: int = 0
     """The number of its present secret: how often it got another one."""
     rotated_at: float | None = None
-    earlier_until: float | None = None
+    earlier_secret_until: float | None = None
     """The end of the overlap: the secret before the present one works until then. None: it works no more."""
 
 
@@ -116,7 +123,10 @@ class KeyRotation:
 
     def check(self, row: KeyRow, now: float) -> None:
         """Raise `Conflict` if the key cannot be rotated like this: it is over (`key_over`), another rotation came first
-        (`key_rotated`), or the overlap of the one before has not ended (`key_rotating`)."""
+        (`key_rotated`), the overlap of the one before has not ended (`key_rotating`), or its secret is kept elsewhere
+        (`key_not_rotated_here`)."""
+        if row.origin in KEPT_ELSEWHERE:
+            raise Conflict(f"this key is not rotated here: {KEPT_ELSEWHERE[row.origin]}", code="key_not_rotated_here")
         if row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= now):
             over = "was revoked" if row.revoked_at is not None else "has expired"
             raise Conflict(f"the key {row.name} {over}: make a new one", code="key_over")
@@ -125,7 +135,7 @@ class KeyRotation:
                 "another request has rotated the key meanwhile: use its answer, or look again and repeat",
                 code="key_rotated",
             )
-        if row.earlier_until is not None and self.overlap_seconds > 0.0:
+        if row.earlier_secret_until is not None and self.overlap_seconds > 0.0:
             raise Conflict(
                 "the key was rotated, and its secret before that still works (earlier_secret_until): wait for its end, "
                 "or send overlap_seconds 0, which ends all earlier secrets at once",
@@ -165,10 +175,6 @@ class Keys(Protocol):
 
     async def of_id(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
         """The good key with this id; with `secret`, only while its secret of this number works."""
-        ...
-
-    async def get(self, namespace: str, key_id: UUID) -> KeyRow | None:
-        """One key of a namespace as it is listed, also one that is over."""
         ...
 
     async def rotate(self, rotation: KeyRotation) -> KeyRow | None:

@@ -71,10 +71,6 @@ class ApiKeys(Duty):
         )
         return FoundKey(caller, left)
 
-    async def get(self, namespace: str, key_id: UUID) -> KeyRow | None:
-        found = next((each for each in self._of(namespace) if each.key.key_id == key_id), None)
-        return None if found is None else self._row(found)
-
     async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
         found = next((each for each in self._of(rotation.namespace) if each.key.key_id == rotation.key_id), None)
         if found is None or found.key.digest == rotation.digest:
@@ -136,7 +132,7 @@ class ApiKeys(Duty):
         return _row(record, max((each.until for each in record.earlier.values() if each.until > now), default=None))
 
 
-def _row(record: KeyRecord, earlier_until: float | None) -> KeyRow:
+def _row(record: KeyRecord, earlier_secret_until: float | None) -> KeyRow:
     key, principal = record.key, record.key.principal
     return KeyRow(
         key_id=key.key_id,
@@ -154,5 +150,5 @@ def _row(record: KeyRecord, earlier_until: float | None) -> KeyRow:
         revoked_at=record.revoked_at,
         rotations=record.rotations,
         rotated_at=record.rotated_at,
-        earlier_until=earlier_until,
+        earlier_secret_until=earlier_secret_until,
     )

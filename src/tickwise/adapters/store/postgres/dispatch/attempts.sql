@@ -4,8 +4,7 @@
 -- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
-  SELECT true AS alive, namespaces FROM tickwise.executors
-  WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
+  SELECT true AS alive, namespaces FROM tickwise.executors WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
 ),
 served AS MATERIALIZED (
   SELECT l.lane FROM tickwise.lanes l

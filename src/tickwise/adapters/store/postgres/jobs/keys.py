@@ -75,11 +75,6 @@ class ApiKeys(Part):
         caller = Caller.of_key(principal, _namespaces(row), secret=row["secret"])
         return FoundKey(caller, row["seconds_left"])
 
-    async def get(self, namespace: str, key_id: UUID) -> KeyRow | None:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            return await _get(connection, namespace, key_id)
-
     async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
         """See the port."""
         place = rotation.namespace, rotation.key_id

@@ -57,7 +57,7 @@ FROM tickwise.keys k WHERE key_id = $1 AND revoked IS NULL AND (expires IS NULL 
 SELECT key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, owner_id, rotations,
        date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
        date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at, date_part('epoch', rotated) AS rotated_at,
-       (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_until
+       (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_secret_until
 FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1) AND key_id = $2
 
 -- name: key_to_rotate
@@ -82,7 +82,7 @@ UPDATE tickwise.keys SET digest = $2, prefix = $3, rotations = rotations + 1, ro
 SELECT key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, owner_id, rotations,
        date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
        date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at, date_part('epoch', rotated) AS rotated_at,
-       (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_until
+       (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_secret_until
 FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
 
 -- name: key_revoke

@@ -63,7 +63,7 @@ class BoundExecutorsContract(StoreContract):
         assert "z" not in got
 
     async def test_priority_goes_first_within_its_namespaces(self, store: Store, make: Factory) -> None:
-        """What is urgent elsewhere is not its concern."""
+        """An urgent run of another namespace is not its concern."""
         await self.add(store, make.job(namespace="z", lane=lane(9)), make.job(namespace="a", lane=lane(1)))
         urgent = make.job(namespace="b", lane=lane(8))
         await self.add(store, urgent)
