@@ -177,6 +177,13 @@ async def test_nobody_gets_a_secret_that_works_for_longer_than_their_own(here: W
     assert 200 == (await rotate(here, ADMIN_KEY, hers, 0)).status_code
 
 
+async def test_an_administrator_of_the_installation_rotates_keys_of_all_namespaces(here: World) -> None:
+    """As they are seen and revoked; an administrator of one namespace rotates none of another."""
+    key = await made(here, namespace="team-a")
+    local = await made(here, "jobs:read", "keys:admin")
+    assert [404, 200] == [(await rotate(here, who, key, 0)).status_code for who in (local["key"], ADMIN_KEY)]
+
+
 async def test_an_overlap_that_goes_on_refuses_another(here: World, clock: VirtualClock) -> None:
     """409, unless it ends all earlier secrets; of two rotations at once one wins."""
     key = await made(here)

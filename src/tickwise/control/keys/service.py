@@ -206,10 +206,10 @@ class KeyService:
         itself = found is not None and key_id == who.key_id
         if not itself:
             check(who, Permission.KEYS_ADMIN)
-        home, number = who.namespace, 0
+        scope, number = _scope_of(who), 0
         # One that is not found is over, for ever, or not there: the store says which.
-        if found is not None and (itself or found.caller.home == who.namespace):
-            home, number = found.caller.home, found.caller.secret
+        if found is not None and (itself or scope in (None, found.caller.home)):
+            scope, number = found.caller.home, found.caller.secret
             if not itself:
                 _check_weaker(who, found.caller, "rotate")
                 _check_outlives_nobody(who, found.caller)
@@ -218,7 +218,7 @@ class KeyService:
                 raise Forbidden("a key rotates itself by its present secret: send that, no token and no earlier secret")
         secret = new_secret(self._context.clock)
         rotation = KeyRotation(
-            namespace=home,
+            namespace=scope,
             key_id=key_id,
             digest=secret_digest(secret.encode()),
             prefix=secret[:SHOWN_CHARACTERS],
@@ -227,7 +227,7 @@ class KeyService:
         )
         rotated = await self._context.surely(lambda: self._keys.rotate(rotation))
         if rotated is None:
-            raise NotFound(f"there is no key {key_id} in the namespace {who.namespace}")
+            raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))
         logger.info(
             "key_rotated",

@@ -110,7 +110,8 @@ class KeyRow:
 class KeyRotation:
     """Another secret for a key."""
 
-    namespace: str
+    namespace: str | None
+    """Of the key; None: of any."""
     key_id: UUID
     digest: bytes
     """The SHA-256 of the new secret."""

@@ -61,8 +61,9 @@ SELECT key_id, name, namespace, namespaces, scopes, origin, prefix, created_by, 
 FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1) AND key_id = $2
 
 -- name: key_to_rotate
--- The digest of a key, which nobody changes until this transaction ends, and the time. $1 namespace, $2 id.
-SELECT digest, date_part('epoch', tickwise.now()) AS now FROM tickwise.keys WHERE namespace = $1 AND key_id = $2 FOR UPDATE
+-- The digest of a key, which nobody changes until this transaction ends, and the time. $1 namespace (NULL: any), $2 id.
+SELECT digest, date_part('epoch', tickwise.now()) AS now
+FROM tickwise.keys WHERE ($1::text IS NULL OR namespace = $1) AND key_id = $2 FOR UPDATE
 
 -- name: key_secrets_end
 -- End the earlier secrets of the key $1.
