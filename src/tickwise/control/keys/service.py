@@ -29,6 +29,7 @@ from tickwise.control.times import instant_within, written
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
+from tickwise.domain.names import likeness
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.ports.identity import KeyOrigin, KeyRotation, KeyRow, Keys
 from tickwise.ports.identity.keys import MAX_OVERLAP_SECONDS
@@ -119,8 +120,10 @@ class KeyService:
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
-        if name == ADMIN:
-            raise Invalid(f"the name {ADMIN} is the installation's own; choose another", pointer="/name")
+        if likeness(name) == likeness(ADMIN):
+            raise Invalid(
+                f"the name {ADMIN}, and what looks like it, is the installation's own; choose another", pointer="/name"
+            )
         namespaces = _namespaces(who, body)
         permissions = _permissions(body)
         for place in namespaces:
@@ -234,6 +237,7 @@ class KeyService:
             key_id=str(key_id),
             name=rotated.name,
             namespace=rotated.namespace,
+            rotation=rotated.rotations,
             overlap_seconds=body.overlap_seconds,
             by=who.name,
             by_key=_text(who.key_id),
