@@ -24,7 +24,7 @@ from tickwise.ports.identity import Keys
 _ENDS: Final = frozenset({"key_revoked", "bootstrap_key_replaced", "key_rotated"})
 
 
-class _Line(msgspec.Struct):
+class LoggedEvent(msgspec.Struct):
     """The fields of a log line that are read here."""
 
     event: str = ""
@@ -43,7 +43,7 @@ class ReturnedKey(NamedTuple):
     """It was revoked again just now."""
 
 
-_decode: Final = msgspec.json.Decoder(_Line).decode
+_decode: Final = msgspec.json.Decoder(LoggedEvent).decode
 
 
 def logged_ends(files: Iterable[Path]) -> Mapping[UUID, int | None]:
@@ -68,7 +68,7 @@ def logged_ends(files: Iterable[Path]) -> Mapping[UUID, int | None]:
     return found
 
 
-def _note(found: dict[UUID, int | None], line: _Line) -> None:
+def _note(found: dict[UUID, int | None], line: LoggedEvent) -> None:
     if line.event not in _ENDS:
         return
     try:
