@@ -214,6 +214,9 @@ class Settings:
     labels: tuple[str, ...] = _setting(
         (), "The labels that this executor offers to jobs that require them, such as `gpu`."
     )
+    executor_namespaces: tuple[str, ...] = _setting(
+        (), "The namespaces whose runs an executor claims; none: those of each one. The store refuses it all others."
+    )
     slots: int = _setting(
         16,
         "Attempts with a process of their own that run at once on an executor. They wait more than they compute.",

@@ -12,6 +12,7 @@ from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
+from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecutorsContract
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
@@ -40,6 +41,7 @@ from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, F
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
+from tickwise.testing.contracts.store.jobs.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.jobs.keys import KeysContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
@@ -173,6 +175,10 @@ class TestTasks(Backend, TasksContract):
 
 
 class TestKeys(Backend, KeysContract):
+    pass
+
+
+class TestKeyRotation(Backend, KeyRotationContract):
     pass
 
 
@@ -314,6 +320,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestBoundExecutors(Backend, BoundExecutorsContract):
     pass
 
 

@@ -15,6 +15,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.ports.store import Check, RuleRow, Store
 from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecutorsContract
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
@@ -43,6 +44,7 @@ from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, F
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
+from tickwise.testing.contracts.store.jobs.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.jobs.keys import KeysContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
@@ -223,6 +225,10 @@ class TestKeys(Backend, KeysContract):
     pass
 
 
+class TestKeyRotation(Backend, KeyRotationContract):
+    pass
+
+
 class TestUsers(Backend, UsersContract):
     pass
 
@@ -371,6 +377,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestBoundExecutors(Backend, BoundExecutorsContract):
     pass
 
 

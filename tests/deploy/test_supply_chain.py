@@ -18,7 +18,8 @@ from tests.deploy.files import DEPLOY, ROOT, VALUES, load
 from tests.style.tree import committed_files
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import SETTINGS
-from tickwise.control.keys.secrets import check_strength, new_secret
+from tickwise.control.keys.forms import new_secret
+from tickwise.control.keys.secrets import check_strength
 from tickwise.domain.errors import Misconfigured
 
 CI: Final = DEPLOY / "ci"

@@ -286,6 +286,12 @@ def test_a_key_is_made_used_listed_and_revoked(local: Local) -> None:
     listed = local.tickwise("keys", "list")
     assert (True, True, False) == ("ci" in listed.out, "good until" in listed.out, secret in listed.out)
     [key_id] = [key["key_id"] for key in local.tickwise("keys", "list", "--json").json if key["name"] == "ci"]
+    rotated = local.tickwise("keys", "rotate", key_id, "--overlap", "1h")
+    assert (0, True) == (rotated.code, "works until" in rotated.err)
+    for each in (secret, rotated.out.strip()):
+        assert 0 == local.tickwise("jobs", "list", "--key", each, "--url", local.url).code
+    assert "its earlier secret until" in local.tickwise("keys", "list").out
+    secret = rotated.out.strip()
     gone = local.tickwise("keys", "revoke", key_id)
     assert (0, True) == (gone.code, "is revoked" in gone.out)
     assert 4 == local.tickwise("jobs", "list", "--key", secret, "--url", local.url).code

@@ -23,6 +23,8 @@ from tickwise.domain.model import Claimed
 from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.contracts.store.jobs.key_rotation import rotation
+from tickwise.testing.contracts.store.jobs.keys import ADA, new_key
 from tickwise.testing.factories import Factory
 
 LEASE = 3600.0
@@ -102,6 +104,53 @@ async def test_a_restored_dump_is_noticed_and_what_it_holds_goes_on(database_url
     [again] = await claim(store, executor)
     assert after.token < again.token
     await store.close()
+
+
+async def test_keys_that_came_back_with_a_backup_are_found_by_the_log_and_revoked(
+    database_url: str, tmp_path: Path
+) -> None:
+    """One was revoked after the dump, one rotated, one neither; the log of the API is the only witness."""
+    dump, log = tmp_path / "dump", tmp_path / "api.log"
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    make = Factory(await store.now(), seed="keys")
+    keys = [new_key(make, name.encode(), ADA._replace(name=name)) for name in ("revoked", "rotated", "kept")]
+    for key in keys:
+        assert await store.keys.add(key)
+    program(database_url, "pg_dump", "--format=custom", f"--file={dump}")
+    await store.keys.revoke("default", keys[0].key_id)
+    await store.keys.rotate(rotation(keys[1], b"another", overlap_seconds=0.0))
+    events = [
+        {"event": "key_revoked", "key_id": str(keys[0].key_id), "by": "admin"},
+        {"event": "key_rotated", "key_id": str(keys[1].key_id), "rotation": 1},
+        {"event": "request", "key_id": str(keys[2].key_id)},
+    ]
+    log.write_text("a line of another program\n" + "".join(json.dumps(each) + "\n" for each in events))
+    await store.close()
+    said = tickwise("db", "restored", "--database", database_url, "--log", str(log))
+    assert "No key came back" in said.out, said.err
+    await execute(database_url, "DROP SCHEMA tickwise CASCADE")
+    program(database_url, "pg_restore", "--no-owner", "--dbname", urlsplit(database_url).path[1:], dump)
+    assert "Name the logs of the API" in tickwise("db", "restored", "--database", database_url).out
+    said = tickwise("db", "restored", "--database", database_url, "--log", str(log))
+    assert "2 keys came back that were taken away since the backup; revoke them with --revoke" in said.out
+    ran = tickwise("db", "restored", "--database", database_url, "--log", str(log), "--revoke", "--json")
+    assert {("revoked", "revoked", True), ("rotated", "rotated", True)} == {
+        (each["name"], each["why"], each["revoked"]) for each in ran.json["returned_keys"]
+    }
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    assert [False, False, True] == [await store.keys.find(key.digest) is not None for key in keys]
+    await store.close()
+
+
+def test_a_log_that_says_nothing_is_no_witness(database_url: str, tmp_path: Path) -> None:
+    """A file for people, or one without events, is refused: an empty answer would read as a good one."""
+    log = tmp_path / "api.log"
+    log.write_text("2027-01-15 08:00:00 [info     ] key_revoked key_id=x\n")
+    ran = tickwise("db", "restored", "--database", database_url, "--log", str(log))
+    assert (6, True) == (ran.code, "JSON" in ran.err)
+    assert 2 == tickwise("db", "restored", "--database", database_url, "--revoke").code
 
 
 async def test_restored_says_what_runs_again(database_url: str) -> None:

@@ -57,7 +57,7 @@ ABOUT: Final[dict[str, str]] = {
         ),
         NO_JOB,
     ),
-    **dict.fromkeys(("changePassword", "endSessions", "whoAmI"), CALLER),
+    **dict.fromkeys(("changePassword", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
         ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready"), OPEN
     ),

@@ -11,8 +11,13 @@ import pytest_asyncio
 
 from tests.security.probes import probe
 from tests.support.app import ADMIN_KEY, API, World, world
+from tests.support.people import person, signed_in, signing_key
+from tickwise.api.auth import KNOWN_SECONDS
+from tickwise.control.bulk.authorized import AuthorizedPages
+from tickwise.control.keys.forms import new_secret
 from tickwise.control.keys.secrets import admit_setting, check_strength, secret_digest
 from tickwise.domain.errors import Misconfigured
+from tickwise.testing.clock import VirtualClock
 
 NEW_SETTING = "e3b0c44298fc1c149afbf4c8996fb924"
 
@@ -107,3 +112,88 @@ async def test_a_replaced_bootstrap_key_stays_out(here: World) -> None:
     await admit_setting(here.store.keys, here.clock, ADMIN_KEY)
     assert 401 == (await here.client.get(f"{API}/jobs")).status_code
     assert 200 == (await ask(here, NEW_SETTING, "GET", "/jobs")).status_code
+
+
+@probe(5, stopped_by="the present secret alone rotates its key; a token and an earlier secret are 403")
+async def test_a_leaked_earlier_secret_takes_no_key_over() -> None:
+    """A secret leaks, is rotated with an overlap, and the thief rotates the key again to lock its owner out, also
+    where the process remembers the secret as the present one."""
+    clock = VirtualClock()
+    async with world(clock=clock) as here:
+        key = await made(here, "jobs:read", "keys:admin")
+        assert 200 == (await ask(here, key["key"], "GET", "/jobs")).status_code
+        path = f"/keys/{key['key_id']}/rotate"
+        new = (await ask(here, ADMIN_KEY, "POST", path)).json()["key"]
+        for _ in range(2):
+            assert 403 == (await ask(here, key["key"], "POST", path, json={"overlap_seconds": 0})).status_code
+            await clock.advance(KNOWN_SECONDS + 0.1)
+        assert 200 == (await ask(here, new, "GET", "/jobs")).status_code
+
+
+@probe(5, stopped_by="what an earlier secret makes ends with its overlap")
+async def test_a_leaked_earlier_secret_makes_nothing_that_lasts() -> None:
+    """Within the overlap, a thief makes a key and a token of their own, to go on afterwards."""
+    clock = VirtualClock()
+    async with world(clock=clock) as here:
+        await here.control.bearers.sign_with(signing_key())
+        key = await made(here, "jobs:read", "keys:admin")
+        body = {"overlap_seconds": 60}
+        assert 200 == (await ask(here, ADMIN_KEY, "POST", f"/keys/{key['key_id']}/rotate", json=body)).status_code
+        wish = {"name": "mine", "scopes": ["jobs:read"]}
+        child = (await ask(here, key["key"], "POST", "/keys", json=wish)).json()["key"]
+        assert 403 == (await ask(here, key["key"], "POST", "/keys", json={**wish, "expires_at": None})).status_code
+        shown = {"grant_type": "api_key", "api_key": key["key"]}
+        token = (await ask(here, "", "POST", "/auth/token", json=shown)).json()["access_token"]
+        assert [200, 200] == [(await ask(here, each, "GET", "/jobs")).status_code for each in (child, token)]
+        await clock.advance(60.5 + KNOWN_SECONDS)
+        assert [401, 401] == [(await ask(here, each, "GET", "/jobs")).status_code for each in (child, token)]
+
+
+@probe(5, stopped_by="rotation needs the permissions, the expiry and the owner of the key")
+async def test_a_rotation_is_no_way_to_a_stronger_key(here: World) -> None:
+    """An administrator of keys, and a person, rotate keys that may do more, work longer, or outlive them."""
+    weak = await made(here, "keys:admin", "jobs:read", expires_at="2900-01-01T00:00:00Z")
+    await person(here, "Ada", ("admin", "*"))
+    await here.control.bearers.sign_with(signing_key())
+    ada = (await signed_in(here, "Ada"))["access_token"]
+    longer = await made(here, "jobs:read")
+    stronger = await made(here, "jobs:write", expires_at="2899-01-01T00:00:00Z")
+    for who, key in ((weak["key"], stronger), (weak["key"], longer), (ada, longer)):
+        answer = await ask(here, who, "POST", f"/keys/{key['key_id']}/rotate", json={"overlap_seconds": 0})
+        assert 403 == answer.status_code, answer.text
+    assert 200 == (await ask(here, longer["key"], "GET", "/jobs")).status_code
+
+
+@probe(5, stopped_by="the checksum is public: the answer depends on the text alone, and names nothing of a key")
+async def test_a_checksum_tells_nothing_about_keys(here: World) -> None:
+    """Texts are tried whose checksum fits, and texts whose checksum does not, to learn which keys there are."""
+    key = (await made(here, "jobs:read"))["key"]
+    guess = new_secret(here.clock)
+    spoiled = [text[:-1] + ("0" if text[-1] != "0" else "1") for text in (key, guess)]
+    answers = [(await ask(here, each, "GET", "/jobs")).json() for each in (guess, *spoiled)]
+    assert answers[0]["detail"] != answers[1]["detail"] == answers[2]["detail"]
+    assert {401} == {each["status"] for each in answers}
+
+
+@probe(5, stopped_by="names of keys that look like the installation's own are refused")
+@pytest.mark.parametrize("name", ["admin", "Admin", "\u0430dmin", "\uff41dmin", "adm\u0456n"])
+async def test_no_key_looks_like_the_installations_own(here: World, name: str) -> None:
+    """A key is named so that lists and logs show it as the administrator's."""
+    answer = await ask(here, ADMIN_KEY, "POST", "/keys", json={"name": name, "scopes": ["jobs:read"]})
+    assert (422, "/name") == (answer.status_code, answer.json()["pointer"])
+
+
+@probe(9, stopped_by="who asked is looked up again with each page: `no_longer_allowed`")
+async def test_a_revoked_key_carries_nothing_out(here: World) -> None:
+    """A thief asks for an operation over all jobs, and the key is revoked before it is carried out."""
+    for _ in range(3):
+        job = {"name": "a", "task": {"kind": "shell", "command": "date"}, "every": "1h"}
+        assert 201 == (await ask(here, ADMIN_KEY, "POST", "/jobs", json=job)).status_code
+    key = await made(here, "jobs:read", "jobs:write")
+    asked = await ask(here, key["key"], "POST", "/jobs:cancel", json={"filter": {"all": True}})
+    assert 202 == asked.status_code
+    await ask(here, ADMIN_KEY, "DELETE", f"/keys/{key['key_id']}")
+    operation = await here.store.operations.take(30.0)
+    assert operation is not None
+    page = await AuthorizedPages(here.control.context).page(operation, 100)
+    assert (0, True, True) == (page.done, page.failed, "no_longer_allowed" in page.problems)

@@ -60,6 +60,12 @@ MEANINGS = {
     "or backfill.",
     "job_paused": "The job is paused; resume it first.",
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
+    "key_not_rotated_here": "The secret of this key is kept by a setting or a file of `up`: the detail says how to "
+    "replace it.",
+    "key_over": "The key was revoked or has expired, so it gets no other secret. Make a new key.",
+    "key_rotated": "Another request rotated the key at the same time. Use its answer, or look again and repeat.",
+    "key_rotating": "The earlier secret of the key still works. Wait for the end of the overlap, or send "
+    "`overlap_seconds` 0.",
     "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
     "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000, or "
     "its quota `lanes`), or all have (10,000) and it has its 16. Use one of those, or the default queue without "

@@ -118,6 +118,7 @@ MEANINGS = {
     "kafka_trouble": "An error of Kafka's client library, logged once each. The library goes on by itself.",
     "kafka_well_again": "The error logged as `kafka_trouble` is over.",
     "key_made": "An API key was made: its maker, and the key used.",
+    "key_rotated": "An API key got another secret; the one before works for `overlap_seconds` more. Neither is logged.",
     "key_revoked": "An API key was revoked: the person, and the key used.",
     "lease_over": "This executor could not renew its lease in time and stops its tasks, before others may take the "
     "runs over. Their ends are reported when the store is back.",
@@ -136,6 +137,8 @@ MEANINGS = {
     "not_ready": "`/readyz` of a role without an API answered 503; the line has the reason.",
     "operation_failed": "A page of an operation over many things failed with an error that was not foreseen. It is "
     "tried again. Please report it.",
+    "operation_stopped": "An operation over many things cannot go on, because the person or the key that asked for it "
+    "may not do it any more. What was done stays; `problems` has the reason.",
     "operation_overtaken": "Another scheduler has carried out the same page of an operation. Nothing was done or "
     "counted twice.",
     "outcome_impossible": "The store refused an outcome as impossible: a bug, please report it. The other outcomes "

@@ -496,6 +496,7 @@ def create_app(
             stale_seconds=control.credentials.stale_seconds,
             news=control.credentials.news,
             bearer=control.bearers.find,
+            fault=control.credentials.fault,
             misses_per_second=wrong_keys_per_second_most,
         ),
         directory=control.directory,

@@ -40,6 +40,8 @@ MISSES_PER_SECOND: Final = 200.0
 
 Bearer = Callable[[str], Awaitable[FoundKey]]
 """Finds the caller of an access token. Raises `Unauthenticated`, `StoreUnavailable`."""
+Fault = Callable[[str], str | None]
+"""Says why a text cannot be a key, by its form alone; None: it has to be looked up."""
 News = Callable[[Callable[[UUID], bool]], asyncio.Event]
 
 
@@ -80,13 +82,16 @@ class Authenticator:
         stale_seconds: float = 0.0,
         news: News | None = None,
         bearer: Bearer | None = None,
+        fault: Fault | None = None,
         misses_per_second: float = MISSES_PER_SECOND,
     ) -> None:
         """`find` looks a digest up in the store; what it said counts for `stale_seconds` while the store is away.
         `news` gives the event of revocations. `bearer` finds the caller of an access token; None: there are no tokens.
-        `misses_per_second`: most queries for keys that turn out wrong."""
+        `fault` tells mistyped keys, which cost no query; None: each key is looked up. `misses_per_second`: most queries
+        for keys that turn out wrong."""
         self._find = find
         self._bearer = bearer
+        self._fault = fault
         self._lookups = KeyLookups(find, clock, misses_per_second=misses_per_second)
         self._key_ids: set[UUID] = set()
         self._news = asyncio.Event() if news is None else news(self._key_ids.__contains__)
@@ -114,6 +119,7 @@ class Authenticator:
         if known is None and self._bearer is not None and is_token(authorization):
             known = await self._read_token(digest, authorization, self._bearer)
         if known is None:
+            self._check_form(authorization)
             known = await self._look_up(digest, address, line)
         if known.caller is None:
             raise Unauthenticated(
@@ -121,6 +127,12 @@ class Authenticator:
                 "owner deactivated"
             )
         return known.caller
+
+    def _check_form(self, authorization: bytes) -> None:
+        """Raises `Unauthenticated` for a text that cannot be a key."""
+        fault = None if self._fault is None else self._fault(_shown(authorization).decode("latin-1"))
+        if fault is not None:
+            raise Unauthenticated(fault)
 
     def _known(self, digest: bytes) -> _KnownKey | None:
         if self._news.is_set():
@@ -153,7 +165,7 @@ class Authenticator:
         """The caller of a token, as the store sees them now. A forged token costs its check, and no query."""
         asked_at, round_ = self._monotonic(), self._round
         try:
-            found = await bearer(authorization[7:].strip().decode("ascii", "replace"))
+            found = await bearer(_shown(authorization).decode("ascii", "replace"))
         except StoreUnavailable as away:
             return self._stale(digest, away)
         except Unauthenticated:
@@ -205,4 +217,8 @@ def _digest(authorization: bytes) -> bytes | None:
     """Of the key in a header; None if it is not written as it should be."""
     if authorization[:7].lower() != b"bearer " or not 7 < len(authorization) <= 7 + KEY_BYTES_MAX:
         return None
-    return sha256(authorization[7:].strip()).digest()
+    return sha256(_shown(authorization)).digest()
+
+
+def _shown(authorization: bytes) -> bytes:
+    return authorization[7:].strip()

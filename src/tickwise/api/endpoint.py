@@ -4,6 +4,8 @@ Endpoint(method, path, scope, handler, …)  ◄── resources declare them
     ├──► app        serves those of its services (Starlette; the hottest before it)
     ├──► openapi    describes them
     └──► a test     walks them: no key, wrong key, key without the scope
+
+Invariant: an answer with a secret is never stored. A field of type `Secret` makes its route `secret`, or no route.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
@@ -54,6 +56,27 @@ class ApiService(StrEnum):
 
 _SERVICES: Final = {"users": ApiService.USERS, "namespaces": ApiService.USERS, "auth": ApiService.AUTH}
 """The tags whose routes are a service of their own."""
+
+
+_MARK: Final = Meta(extra_json_schema={"format": "password"})
+Secret = Annotated[str, _MARK]
+"""A text that lets its holder in, and is told once."""
+
+
+def tells_secret(answer: Any) -> bool:
+    """Check whether an answer of this type has a secret, at any depth."""
+    return _tells(answer, set())
+
+
+def _tells(kind: Any, seen: set[Any]) -> bool:
+    if _MARK in getattr(kind, "__metadata__", ()):
+        return True
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if kind in seen:
+            return False
+        seen.add(kind)
+        return any(_tells(each, seen) for each in get_type_hints(kind, include_extras=True).values())
+    return any(_tells(each, seen) for each in get_args(kind))
 
 
 class Reply(NamedTuple):
@@ -179,6 +202,9 @@ class Endpoint:
         if self.control is not None and not self.signed_in:
             object.__setattr__(self, "permissions", permissions_of(self.control))
             object.__setattr__(self, "by_labels", heeds_labels(self.control))
+        told = (*self.answers, *self.pending, *(kind for kinds in self.also.values() for kind in kinds))
+        if not self.secret and any(tells_secret(kind) for kind in told):
+            raise TypeError(f"the answer of {self.name} has a secret: declare the route with secret=True")
 
     @property
     def is_open(self) -> bool:

@@ -61,11 +61,11 @@ BODIES: Final[dict[str, Any]] = {
     "UserBody": {"name": "Ada", "email": "ada@example.org", "roles": [{"namespace": "default", "role": "developer"}]},
     "UserChangeBody": {"roles": [{"namespace": "default", "role": "operator"}]},
     "RegisterBody": {"name": "Ada", "password": "four quiet herons wade"},
-    "LinkUseBody": {"secret": "tw_the-secret-of-the-link", "password": "four quiet herons wade"},
+    "LinkUseBody": {"secret": "twl_the-secret-of-the-link", "password": "four quiet herons wade"},
     "RolePermissionsBody": {"permissions": ["jobs:read", "runs:read", "runs:write"]},
     "PasswordBody": {"current": "four quiet herons wade", "password": "nine purple kettles hum"},
     "TokenBody": {"grant_type": "password", "username": "ada@example.org", "password": "four quiet herons wade"},
-    "RevokeBody": {"token": "tw_the-refresh-token"},
+    "RevokeBody": {"token": "twr_the-refresh-token"},
     "TaskBody": {"taskId": "report", "script": "print('hello')\n"},
 }
 """Example requests."""

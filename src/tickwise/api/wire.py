@@ -514,6 +514,8 @@ class ExecutorView(msgspec.Struct, kw_only=True):
     queues: Sequence[str]
     labels: Sequence[str]
     functions: Sequence[str]
+    namespaces: Sequence[str] | None
+    """It claims runs of these alone; null: of each one."""
     slots: int
     held: int
     registered_at: Instant
@@ -544,6 +546,7 @@ def executor_view(row: ExecutorRow) -> ExecutorView:
         queues=row.queues,
         labels=row.labels,
         functions=row.functions,
+        namespaces=row.namespaces,
         slots=row.slots,
         held=row.held,
         registered_at=time_of(row.registered_at),

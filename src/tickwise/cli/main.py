@@ -95,7 +95,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "whoami": CommandEntry(
             "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
         ),
-        "keys": CommandEntry("access.keys", "keys", "Make, list and revoke API keys."),
+        "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
         "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
         "namespaces": CommandEntry("access.namespaces", "namespaces", "Add, close and remove namespaces."),
     },

@@ -2,7 +2,7 @@
 
     api, pages, messages ──► @requires(Permission.JOBS_WRITE) ──► the method
                                   └─ Forbidden, before anything is looked up
-    scheduler, recorder  ──► the parts that services are made of: no check, the request was checked when it was accepted
+    scheduler, recorder  ──► the parts that services are made of: no check here; `askers` looks again at who asked
 
 A permission may hold for jobs with certain labels alone (`domain.selectors`). A method that heeds labels says so
 (`by_labels=True`), and is called with a principal that is bound to these jobs (`Principal.within`). Any other method is

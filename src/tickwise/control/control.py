@@ -17,6 +17,7 @@ from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
+from tickwise.control.keys.forms import SecretForms
 from tickwise.control.keys.service import KeyService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
@@ -65,12 +66,13 @@ class Control:
         scripts: ScriptCheck | None = None,
         registration: SelfRegistration | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
+        bootstrap_key: str | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
         scripts; None: nothing does. `registration`: how people register; None: they do not.
-        `source_bytes_most`: how long a script in a job may be."""
+        `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings."""
         self.context = context
         self.clock = context.clock
         self._kinds = kinds
@@ -96,12 +98,11 @@ class Control:
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
-        people = People(context, keys, self.directory, registration or SelfRegistration())
+        forms = SecretForms(bootstrap_key)
+        people = People(context, keys, self.directory, registration or SelfRegistration(), forms)
         self._people = people
-        self.users, self.access_roles = people.users, people.roles
-        self.auth = people.auth
-        self.bearers = people.bearers
-        self.credentials = Credentials(context, keys, people.callers.of_digest, breaker)
+        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
         reads: PendingReads | None = None

@@ -23,6 +23,22 @@ INSTALLATION: Final = "*"
 """The namespace of a grant that holds in each namespace, and for the installation itself."""
 
 
+class Asker(NamedTuple):
+    """The credential behind a request that is carried out later. What it may do is looked up then."""
+
+    key_id: UUID | None = None
+    user_id: UUID | None = None
+    """The person who was signed in; None: a key was sent."""
+    owner_id: UUID | None = None
+    """The person whose key it was; for the record."""
+
+    @classmethod
+    def of(cls, who: Principal) -> Asker | None:
+        """The credential of a principal. None: no request is behind it."""
+        found = cls(who.key_id, who.user_id, who.owner_id)
+        return None if (who.key_id, who.user_id) == (None, None) else found
+
+
 class Grant(NamedTuple):
     """Permissions in a namespace."""
 
@@ -49,10 +65,21 @@ class Caller:
     expires_at: float | None = None
     """The time at which the key expires, since no key outlives its maker; None: it does not expire. A token ends
     sooner."""
+    secret: int = 0
+    """The number of the key's secret that was shown."""
+    by_token: bool = False
+    """True if a token was shown: one of a key may do what the key may, and not rotate it."""
     _principals: dict[str, Principal] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of_key(cls, principal: Principal, namespaces: Iterable[str] | None = None, labels: Labels = ()) -> Caller:
+    def of_key(
+        cls,
+        principal: Principal,
+        namespaces: Iterable[str] | None = None,
+        labels: Labels = (),
+        *,
+        secret: int = 0,
+    ) -> Caller:
         """The caller that shows a key: it has the permissions of `principal` in each of the namespaces, for jobs with
         these labels. None: in that of the principal alone."""
         places = (principal.namespace,) if namespaces is None else sorted(namespaces)
@@ -63,6 +90,7 @@ class Caller:
             key_id=principal.key_id,
             owner_id=principal.owner_id,
             expires_at=principal.expires_at,
+            secret=secret,
         )
 
     def cut_to(self, grants: Iterable[Grant]) -> Caller:
@@ -94,6 +122,8 @@ class Caller:
             expires_at=self.expires_at,
             user_id=self.user_id,
             owner_id=self.owner_id,
+            secret=self.secret,
+            by_token=self.by_token,
             everywhere=closed(
                 permission for grant in whole if grant.namespace == INSTALLATION for permission in grant.permissions
             ),

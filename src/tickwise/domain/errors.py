@@ -7,6 +7,7 @@
     │   ├── Malformed           400  the body is no JSON at all
     │   ├── Unauthenticated     401
     │   ├── Forbidden           403
+    │   │   └── NoLongerAllowed      … when it was to be carried out
     │   ├── NotFound            404
     │   │   └── NeverAccepted        … and no request on its way makes it
     │   ├── Conflict            409  the thing's state does not allow it
@@ -91,6 +92,12 @@ class Forbidden(Refused):
     """The key is known, and may not do this."""
 
     code = "forbidden"
+
+
+class NoLongerAllowed(Forbidden):
+    """The caller could ask for it, and may not do it by the time at which it is carried out."""
+
+    code = "no_longer_allowed"
 
 
 class NotFound(Refused):

@@ -160,6 +160,10 @@ class Principal(NamedTuple):
     within: Selector | None = None
     """The jobs that the call at hand may be about; None: any. Set by `control.access`, which checks the permission of
     the call, and heeded wherever a job is looked up."""
+    secret: int = 0
+    """The number of the key's secret that was sent."""
+    by_token: bool = False
+    """True if a token was sent."""
 
     @property
     def full_name(self) -> str:

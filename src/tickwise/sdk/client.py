@@ -546,6 +546,12 @@ class Client:
         answer: Json = self.request("POST", "/keys", body=body).body
         return answer
 
+    def key_rotate(self, key_id: str, overlap_seconds: float | None = None) -> Json:
+        """Give a key another secret, which the answer alone has, under `key`. The present one works for the overlap."""
+        body = None if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
+        answer: Json = self.request("POST", f"/keys/{_safe(key_id)}/rotate", body=body).body
+        return answer
+
     def key_revoke(self, key_id: str) -> Json:
         """Revoke a key for ever."""
         answer: Json = self.request("DELETE", f"/keys/{_safe(key_id)}").body

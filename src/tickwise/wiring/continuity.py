@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.domain.decision import decide
@@ -18,6 +20,7 @@ from tickwise.domain.fencing import first_token
 from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
 from tickwise.wiring.findings import DoctorFinding
+from tickwise.wiring.returned_keys import ReturnedKey, logged_ends, returned_keys
 
 RECENT_SECONDS: Final = 7 * 86_400.0
 """A failover that lost something is worth a warning for so long."""
@@ -69,10 +72,15 @@ class Restored:
     """There are further jobs with occurrences in the past."""
     overdue: Sequence[OverdueJob]
     """The first of them, the earliest first."""
+    returned_keys: Sequence[ReturnedKey] | None = None
+    """The keys that work again though the logs say that they were taken away. None: no log was given."""
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        found = asdict(self)
+        if self.returned_keys is not None:
+            found["returned_keys"] = [each._asdict() for each in self.returned_keys]
+        return found
 
     def as_text(self) -> str:
         """Lines for people."""
@@ -90,21 +98,41 @@ class Restored:
         ]
         if self.jobs > len(self.overdue):
             lines.append(f"  … and {self.jobs - len(self.overdue)} more")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._keys_as_text()])
+
+    def _keys_as_text(self) -> list[str]:
+        if self.returned_keys is None:
+            return [
+                "Keys that were revoked or rotated after the backup work as they did then. Name the logs of the API "
+                "since then (--log FILE), and they are found."
+            ]
+        if not self.returned_keys:
+            return ["No key came back that the logs say was taken away."]
+        again = all(key.revoked for key in self.returned_keys)
+        head = f"{len(self.returned_keys)} keys came back that were taken away since the backup"
+        return [
+            f"{head}, and are revoked again:" if again else f"{head}; revoke them with --revoke:",
+            *(f"  {key.key_id} {key.name}: {key.why}" for key in self.returned_keys),
+        ]
 
 
-def restored(database_url: str) -> Restored:
-    """Begin an epoch, and say what follows from it. Raises `Misconfigured`, `StoreUnavailable`."""
-    return asyncio.run(_restored(database_url))
+def restored(database_url: str, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
+    """Begin an epoch, and say what follows from it. `logs`: those of the API since the backup, by which keys that came
+    back are found, and with `revoke` revoked again. Raises `Misconfigured`, `StoreUnavailable`."""
+    ends = logged_ends(logs) if logs else None
+    return asyncio.run(_restored(database_url, ends, revoke=revoke))
 
 
-async def _restored(database_url: str) -> Restored:
+async def _restored(database_url: str, ends: Mapping[UUID, int | None] | None, *, revoke: bool) -> Restored:
     from tickwise.adapters.store.postgres import PostgresStore
 
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
     try:
-        return await begin_and_report(store)
+        report = await begin_and_report(store)
+        if ends is None:
+            return report
+        return replace(report, returned_keys=await returned_keys(store.keys, ends, revoke=revoke))
     finally:
         await store.close()
 

@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 import structlog
 
 from tickwise.config import Settings
-from tickwise.control.keys.secrets import admin_key, admit_setting, check_strength, new_secret, secret_digest
+from tickwise.control.keys.forms import new_secret
+from tickwise.control.keys.secrets import admin_key, admit_setting, check_strength, secret_digest
 from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.signals import Topic
 from tickwise.wiring.runtime import Runtime

@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -91,9 +92,10 @@ def db_upgrade(settings: Settings, executor_role: str | None = None) -> str:
     return asyncio.run(upgrade(database, partial(grant, role=executor_role)))
 
 
-def db_restored(settings: Settings) -> Restored:
-    """Begin a new epoch of the given database, which an operator has set back; what runs again."""
-    return restored(given_database(settings))
+def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
+    """Begin a new epoch of the given database, which an operator has set back; what runs again, and which keys came
+    back by the word of these logs."""
+    return restored(given_database(settings), logs, revoke=revoke)
 
 
 def db_grant_executor(settings: Settings, role: str) -> None:

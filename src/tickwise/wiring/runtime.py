@@ -27,7 +27,7 @@ from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.control.buffered.application import RequestApplier
-from tickwise.control.bulk.pages import OperationPages
+from tickwise.control.bulk.authorized import AuthorizedPages
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
@@ -292,6 +292,7 @@ def _control(runtime: Runtime) -> Control:
         scripts=ScriptChecker(),
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
+        bootstrap_key=settings.bootstrap_key,
     )
 
 
@@ -332,7 +333,7 @@ def make_scheduler(runtime: Runtime) -> Service:
             fires_per_minute_most=settings.fires_per_minute_most,
             invariants_seconds=settings.invariants_seconds,
         ),
-        carry_out=OperationPages(_control_context(runtime)).page,
+        carry_out=AuthorizedPages(_control_context(runtime)).page,
         hint_publisher=runtime.hint_publisher,
     )
 
@@ -355,6 +356,7 @@ def make_executor(runtime: Runtime) -> Service:
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
             labels=settings.labels,
+            namespaces=settings.executor_namespaces,
             slots=settings.slots,
             lease_seconds=settings.lease_seconds,
             heartbeat_seconds=settings.heartbeat_seconds,

@@ -19,7 +19,8 @@ from tickwise.adapters.store.postgres import grant_executor, upgrade
 from tickwise.domain.errors import Misconfigured
 
 PEOPLE = (
-    "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens", "token_keys",
+    "key_secrets", "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens",
+    "token_keys",
 )  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",

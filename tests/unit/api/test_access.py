@@ -94,6 +94,7 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
         "changePassword",
         "endSessions",
+        "rotateKey",
         "whoAmI",
     }
 

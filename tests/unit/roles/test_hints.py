@@ -237,6 +237,18 @@ async def test_hints_of_what_nobody_here_can_do_are_done_at_once() -> None:
     assert ([], 0) == (seen.named, lag(rig))
 
 
+async def test_hints_for_other_namespaces_are_done_at_once() -> None:
+    """An executor that is bound claims by name what it may take, also out of one hint for runs of several."""
+    rig = await register(namespaces=("team-a",))
+    jobs = [rig.make.job(namespace=name, lane=LANE) for name in ("team-a", "team-b", "team-a", "team-b")]
+    await rig.store.jobs.add(jobs)
+    announce(rig, *jobs)
+    announce(rig, rig.make.job(namespace="team-b", lane=LANE))
+    seen = Watched(rig)
+    await rig.tick()
+    assert ([2], 0) == (seen.named, lag(rig))
+
+
 async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -> None:
     """Noise, a later version, half an id: each goes to the channel of dead messages, and the next hint is claimed."""
     rig = await register(exchange=Exchange(lanes=3, partitions=1))

@@ -24,6 +24,7 @@ class Page(NamedTuple):
     done: int
     refused: int
     problems: str
+    failed: bool = False
 
 
 class Work:

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer
+from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer
 from tickwise.api.problems import TokenRequestInvalid
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.users import UserView, user_view
@@ -31,11 +31,11 @@ _revoke: Final = msgspec.json.Decoder(RevokeBody)
 class TokenView(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Tokens (RFC 6749, section 5.1)."""
 
-    access_token: str
+    access_token: Secret
     token_type: str
     expires_in: int
     """Seconds."""
-    refresh_token: str | None = None
+    refresh_token: Secret | None = None
     """Works once. Null: made from a key, which asks again."""
     user: UserView | None = None
 

@@ -1,4 +1,4 @@
-"""`/keys`: make, list and revoke API keys."""
+"""`/keys`: make, list, rotate and revoke API keys."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
-from tickwise.control.keys.service import KeyBody, KeyService
+from tickwise.control.keys.service import KeyBody, KeyRotateBody, KeyService, MadeKey
 from tickwise.ports.identity import KeyOrigin, KeyRow
 
 _key: Final = msgspec.json.Decoder(KeyBody)
+_rotation: Final = msgspec.json.Decoder(KeyRotateBody)
 
 
 class KeysQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -55,12 +56,16 @@ class KeyView(msgspec.Struct, kw_only=True):
     last_used_at: Instant | None
     """To the minute or so."""
     revoked_at: Instant | None
+    rotated_at: Instant | None
+    """The time of its last rotation; None: it has its first secret."""
+    earlier_secret_until: Instant | None
+    """The secret before the present one works until then. None: it works no more, or there is none."""
 
 
 class MadeKeyView(KeyView, kw_only=True):
     """A new key, with its secret, which is told this once."""
 
-    key: str
+    key: Secret
 
 
 def key_view(row: KeyRow) -> KeyView:
@@ -81,14 +86,26 @@ def key_view(row: KeyRow) -> KeyView:
         expires_at=time_or_none(row.expires_at),
         last_used_at=time_or_none(row.last_used_at),
         revoked_at=time_or_none(row.revoked_at),
+        rotated_at=time_or_none(row.rotated_at),
+        earlier_secret_until=time_or_none(row.earlier_secret_until if row.revoked_at is None else None),
     )
 
 
 async def key_make(call: Call) -> Reply:
     """Make a key."""
-    made = await call.control.keys.make(call.principal, decode(_key, call.body, field_names(KeyBody)))
+    return _told(201, await call.control.keys.make(call.principal, decode(_key, call.body, field_names(KeyBody))))
+
+
+async def key_rotate(call: Call) -> Reply:
+    """Give a key another secret."""
+    body = decode(_rotation, call.body or b"{}", field_names(KeyRotateBody))
+    return _told(200, await call.control.keys.rotate(call.principal, call.uuid("key_id", "key"), body))
+
+
+def _told(status: int, made: MadeKey) -> Reply:
+    """The only answer that has the secret."""
     view = MadeKeyView(**msgspec.structs.asdict(key_view(made.row)), key=made.secret)
-    return answer(201, view, headers=[(b"cache-control", b"no-store")])
+    return answer(status, view, headers=[(b"cache-control", b"no-store")])
 
 
 async def keys_list(call: Call) -> Reply:
@@ -124,6 +141,18 @@ KEYS: Final = (
         summary="The keys of the namespace, the newest first, also those that are revoked or have expired.",
         description="A caller with `keys:admin` in the installation sees the keys of all namespaces.",
         handler=keys_list, answers=(list[KeyView],), query=KeysQuery,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/keys/{{key_id}}/rotate", control=KeyService.rotate, name="rotateKey",
+        tag="keys", signed_in=True, summary="Give a key another secret; the present one works until the overlap ends.",
+        description="The key keeps its id, name, permissions, namespaces, owner and expiry. A key may rotate itself, "
+        "by its present secret. Another one needs `keys:admin`, at least its permissions, and a credential that works "
+        "for as long as the key: no person, and no key of a person, is told the secret of a key that does not depend "
+        "on that person. In an overlap, only a rotation with `overlap_seconds` 0 is taken: it ends all earlier "
+        "secrets. Of several rotations at once, one succeeds; the others are 409. The answer is not kept, so an "
+        "Idempotency-Key has no effect.",
+        handler=key_rotate, body=KeyRotateBody, optional_body=True, answers=(MadeKeyView,), refuses=(404, 409),
+        secret=True, answer_headers=("Cache-Control",),
     ),
     Endpoint(
         method="DELETE", path=f"{API}/keys/{{key_id}}", control=KeyService.revoke, name="revokeKey", tag="keys",

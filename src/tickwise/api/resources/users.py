@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
@@ -67,7 +67,7 @@ class UserView(msgspec.Struct, kw_only=True):
 class AddedUserView(UserView, kw_only=True):
     """A new person."""
 
-    link: str | None
+    link: Secret | None
     """The secret of a link, told this once: with it the person chooses a password. Null: the person has one."""
 
 
@@ -84,7 +84,7 @@ class AccessRoleView(msgspec.Struct, kw_only=True):
 class LinkView(msgspec.Struct, kw_only=True):
     """The secret of a link, told this once."""
 
-    link: str
+    link: Secret
 
 
 def user_view(row: UserRow) -> UserView:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tickwise.cli.arguments import secret_option
@@ -48,21 +50,37 @@ def upgrade(session: Session, executor_role: str | None, database_url: str | Non
 
 
 @db.command()
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A log of the API since the backup, in JSON: find the keys that came back. Repeat it for more.",
+)
+@click.option("--revoke", is_flag=True, help="With --log: revoke the keys that came back.")
 @_database
 @json_option
 @click.pass_obj
-def restored(session: Session, database_url: str | None) -> None:
+def restored(session: Session, database_url: str | None, logs: tuple[Path, ...], *, revoke: bool) -> None:
     """Say that the database was restored from a backup or set back, and show what runs again.
 
     \b
     Tickwise notices most of it by itself: another server, timeline, database or table. Run this after a restore
     that leaves all of them as they were (a snapshot of the disk, a dump of the data alone), before roles are
     started; or whenever you want the report. Fencing tokens then go on above all that were ever given.
+
+    \b
+    The database forgot which keys were revoked or rotated since the backup. With --log it says which of these work
+    again, and with --revoke it revokes them.
     """
+    if revoke and not logs:
+        raise click.UsageError("--revoke goes with --log: only a log says which keys were taken away.")
     from tickwise import config
     from tickwise.wiring import processes
 
-    report = processes.db_restored(config.load(session.environ, {"database_url": database_url}))
+    settings = config.load(session.environ, {"database_url": database_url})
+    report = processes.db_restored(settings, logs, revoke=revoke)
     if session.as_json:
         session.show_json(report.as_dict())
     else:

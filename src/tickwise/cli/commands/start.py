@@ -80,6 +80,12 @@ def scheduler(session: Session, /, **flags: Any) -> int:
 @click.option(
     "--labels", metavar="LABELS", help="The labels that it offers to jobs that require them, such as gpu,zone=a."
 )
+@click.option(
+    "--namespaces",
+    "executor_namespaces",
+    metavar="NAMES",
+    help="The namespaces whose runs it claims, with commas between.  [each one]",
+)
 @click.option("--slots", type=click.IntRange(1), help="Number of task processes that run at once.  [16]")
 @click.pass_obj
 def executor(session: Session, /, **flags: Any) -> int:

@@ -3,6 +3,7 @@
     batch ──► creates ──────────gathered──► jobs.add            CREATED, REPEATED: the job says it
           ├─► change, cancel ──one by one─► the parts of jobs    as of when it was accepted
           │      (creates before it that it could meet are stored first)
+          ├─► not allowed any more ───────► operations.record   FAILED, `no_longer_allowed`
           └─► what is refused ────────────► operations.record   FAILED, with its problem; never silence
 
 Invariants: a request that comes again changes nothing. A create is named by its job's id. A change and its operation
@@ -20,6 +21,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
+from tickwise.control.askers import Askers
 from tickwise.control.bodies import JobBody
 from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.context import ControlContext
@@ -28,8 +30,20 @@ from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.submission import Counters, Submissions, refusal_of
 from tickwise.control.tasks import TaskCheck
-from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
+from tickwise.domain.callers import Asker
+from tickwise.domain.errors import (
+    Bug,
+    Busy,
+    Conflict,
+    Invalid,
+    NoLongerAllowed,
+    Refused,
+    TickwiseError,
+    Unavailable,
+    VersionConflict,
+)
 from tickwise.domain.model import Principal
+from tickwise.domain.permissions import Permission
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
 from tickwise.roles.shared.messages import Request
 
@@ -42,7 +56,9 @@ _KINDS: Final = {
     "cancel": OperationKind.JOB_CANCEL,
 }
 _SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
-"""The permissions of the key were checked when the request was accepted; no request needs more than these."""
+"""The permissions of a request that was allowed; none needs more than these."""
+_NEEDED: Final = (Permission.JOBS_WRITE,)
+"""The permission that the asker of each kind of request must still have when it is applied."""
 
 logger = structlog.get_logger("tickwise.recorder")
 
@@ -72,6 +88,8 @@ class _Turn:
     ended_jobs: set[UUID] = field(default_factory=set)
     refused: bool = False
     """One of them was refused."""
+    denials: dict[tuple[Asker, str, bool], NoLongerAllowed | None] = field(default_factory=dict)
+    """The answers about those who asked, in each namespace: each is looked up once for a batch."""
     done: int = 0
     failed: int = 0
 
@@ -116,6 +134,7 @@ class RequestApplier:
         self.submissions = Submissions(context, self.composer, counters=counters)
         self.changes = JobChanges(context, self.composer, self.submissions)
         self.moves = JobMoves(context)
+        self._askers = Askers(context)
 
     async def apply(self, requests: Sequence[Request]) -> AppliedCount:
         """Apply these, in their order. Applying one again changes nothing.
@@ -139,6 +158,10 @@ class RequestApplier:
         return AppliedCount(turn.done, turn.failed)
 
     async def _take(self, turn: _Turn, request: Request) -> None:
+        denial = await self._denial(turn, request)
+        if denial is not None and not await self._is_done(turn, request):
+            turn.end(request, denial)
+            return
         if request.kind == "create":
             # A key may have become free since this create was refused for it, and what it names may be there by now.
             if not _may_be_accepted_later(request) or not await self._is_over(turn, request):
@@ -155,6 +178,35 @@ class RequestApplier:
                 await self._cancel(turn, request)
         except Refused as refusal:
             turn.end(request, refusal)
+
+    async def _denial(self, turn: _Turn, request: Request) -> NoLongerAllowed | None:
+        """The reason for which the asker may not do this any more; None: they may, or nobody knows who asked. Raises
+        `Unavailable`."""
+        asker = request.asker
+        if asker is None:
+            return None
+        creates = request.kind == "create"
+        place = asker, request.namespace, creates
+        if place not in turn.denials:
+            turn.denials[place] = None
+            try:
+                await self._askers.allow(asker, request.namespace, _NEEDED)
+                if creates:
+                    await self._context.namespaces.check_open(request.namespace)
+            except NoLongerAllowed as denial:
+                turn.denials[place] = denial
+            except Conflict as closing:
+                turn.denials[place] = NoLongerAllowed(closing.detail)
+            except Unavailable:
+                del turn.denials[place]
+                raise
+        return turn.denials[place]
+
+    async def _is_done(self, turn: _Turn, request: Request) -> bool:
+        """Check whether a request that comes again was applied while its asker was allowed: it changes nothing now."""
+        if request.kind == "create":
+            return await self._store.jobs.get(request.namespace, request.job_id) is not None
+        return await self._is_over(turn, request)
 
     async def _take_create(self, turn: _Turn, request: Request) -> None:
         job = request.new_job()

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -182,7 +182,9 @@ class BufferedIngest:
             known = self.pendings.own(who.namespace, job.job_id, "create")
             if known is not None and known.digest != job.digest and not await self._is_refused(known):
                 raise id_taken(job.job_id)
-        request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
+        request = _request(
+            who, kind="create", operation_id=operation, job_id=job.job_id, accepted=scene.now, job=NewJobPart.of(job)
+        )
         pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
         return pending, self._message(request)
 
@@ -252,7 +254,7 @@ class BufferedIngest:
     async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> PendingRequest | None:
         now = self._context.time.at_best()
         operation = time_id(int(now * 1000), self._context.clock.random_bytes(10))
-        request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
+        request = _request(who, kind=kind, operation_id=operation, job_id=job_id, accepted=now, body=text)
         message = self._message(request)
         if not fits(message):
             return None
@@ -337,6 +339,18 @@ class BufferedIngest:
                 if isinstance(answer, BaseException):
                     raise answer
         self.pendings.accepted([pending for pending, _ in made])
+
+
+def _request(who: Principal, **fields: Any) -> Request:
+    """A request of this principal."""
+    return Request(
+        namespace=who.namespace,
+        principal=who.name,
+        key_id=who.key_id,
+        user_id=who.user_id,
+        owner_id=who.owner_id,
+        **fields,
+    )
 
 
 def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) -> None:

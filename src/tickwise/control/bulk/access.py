@@ -47,13 +47,13 @@ _OPERATED_KINDS: Final = frozenset({OperationKind.JOBS_PAUSE, OperationKind.JOBS
 
 def may(who: Principal, kind: str, *actions: Action) -> bool:
     """Check whether the principal may do one of these with operations of a kind."""
-    return any(who.may(permission) for permission in _permissions(kind, *actions))
+    return any(who.may(permission) for permission in permissions_of_kind(kind, *actions))
 
 
 def check_kind(who: Principal, kind: str, *actions: Action) -> None:
     """A principal that may ask for an operation may look at it and end it. Raises `Forbidden`."""
     if not may(who, kind, *actions):
-        needed = " or ".join(_permissions(kind, *actions))
+        needed = " or ".join(permissions_of_kind(kind, *actions))
         raise Forbidden(f"the operation is one of {kind}, and the caller lacks the permission {needed}")
 
 
@@ -63,7 +63,7 @@ async def find_operation(context: ControlContext, who: Principal, operation: UUI
     found = await context.store.operations.get(who.namespace, operation)
     if found is not None and may(who, found.kind, *actions):
         return found
-    selector = () if found is None else who.selector(_permissions(found.kind, *actions))
+    selector = () if found is None else who.selector(permissions_of_kind(found.kind, *actions))
     if found is not None and _is_about(found, selector):
         return found
     if found is None or selector or who.within is not None:
@@ -72,13 +72,19 @@ async def find_operation(context: ControlContext, who: Principal, operation: UUI
     return found
 
 
+def jobs_of_operation(row: OperationRow) -> Selector | None:
+    """The jobs that an operation is about at most; None: any."""
+    only = _bounds.decode(row.request).only
+    return None if only is None else tuple(labels_from(each) for each in only)
+
+
 def _is_about(row: OperationRow, selector: Selector) -> bool:
     """Check whether an operation is about jobs of the selector alone."""
-    only = _bounds.decode(row.request).only
-    return only is not None and is_inside(tuple(labels_from(each) for each in only), selector)
+    only = jobs_of_operation(row)
+    return only is not None and is_inside(only, selector)
 
 
-def _permissions(kind: str, *actions: Action) -> list[Permission]:
+def permissions_of_kind(kind: str, *actions: Action) -> list[Permission]:
     """The permissions that allow one of these with operations of a kind. Operations on dead letters need those of runs,
     as the routes of dead letters do."""
     if kind in _OPERATED_KINDS:

@@ -41,6 +41,7 @@ from tickwise.control.filters import (
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
+from tickwise.domain.callers import Asker
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.permissions import Permission
@@ -242,6 +243,7 @@ class OperationService:
             request=_encode(asked.request.within(who.within)).decode(),
             created_by=who.name,
             matched=accepted.matched,
+            asker=Asker.of(who),
         )
         receipt: Receipt | None = None if asked.receipt_for is None else asked.receipt_for(accepted)
         stored = await self._context.surely(lambda: self._context.store.operations.add(operation, receipt=receipt))

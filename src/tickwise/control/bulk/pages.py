@@ -130,6 +130,8 @@ class OperationPage(NamedTuple):
     refused: int
     problems: str
     """JSON text, in place of those that the operation had."""
+    failed: bool = False
+    """The operation cannot go on: the last of its problems says why."""
 
 
 STATUSES: Final[dict[str, Sequence[JobStatus]]] = {
@@ -232,6 +234,12 @@ class OperationPages:
             tally.refuse(operation.operation_id, failure)
         kept = [*_problems.decode(operation.problems), *tally.problems][:MAX_PROBLEMS]
         return OperationPage(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
+
+    def stopped(self, operation: OperationRow, refusal: Refused) -> OperationPage:
+        """The last page of an operation that must not go on. The reason is listed in any case."""
+        reason = BulkProblem(id=operation.operation_id, code=refusal.code, detail=refusal.detail)
+        kept = [*_problems.decode(operation.problems)[: MAX_PROBLEMS - 1], reason]
+        return OperationPage(None, 0, 0, _encode(kept).decode(), failed=True)
 
     # ------------------------------------------------------------------------------------------ runs
 

@@ -293,7 +293,7 @@ def _alive_from(executors: Sequence[ExecutorRow], instant: float) -> float | Non
 
 def _can_take(facts: RunFacts, executor: ExecutorRow) -> bool:
     job = facts.job
-    return job is None or unserved(job.lane, facts.function, [executor]) is None
+    return job is None or unserved(job.lane, facts.function, [executor], job.namespace) is None
 
 
 def _wanted(facts: RunFacts) -> dict[str, Any]:
@@ -461,7 +461,7 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
     if facts.job is not None:
         offered = {name for each in facts.active for name in each.functions}
         missing = not_offered(facts.function, frozenset(offered))
-        missing = missing or unserved(facts.job.lane, facts.function, facts.active)
+        missing = missing or unserved(facts.job.lane, facts.function, facts.active, facts.job.namespace)
     if missing is not None:
         return Because.WAITING_NOT_OFFERED, f"waits: {missing}", _wanted(facts)
     if facts.favoured:

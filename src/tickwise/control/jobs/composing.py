@@ -47,7 +47,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     name, resolved = resolve(body, plan.calendars, scene, check)
     task = resolved.task
     own_lane = lane(body, task, scene.serving.functions)
-    missing = scene.serving.missing(own_lane, task.function)
+    missing = scene.serving.missing(own_lane, task.function, who.namespace)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)
     if body.then or body.on_failure:
         fields |= successors(body, job_id, name, scene.successors)

@@ -101,7 +101,7 @@ class JobService:
         if passing is None and row.status in (JobStatus.SCHEDULED, JobStatus.PAUSED):
             active = await self._context.executors.rows()
             # Without any active executor the job is not at fault; the explanation of its runs says so.
-            passing = unserved(row.lane, function_of(row, definition), active) if active else None
+            passing = unserved(row.lane, function_of(row, definition), active, row.namespace) if active else None
         return (*definition.warnings, passing) if passing else definition.warnings
 
     @requires(Permission.RUNS_READ, by_labels=True)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tickwise.control.circuit_breaker import STALE_SECONDS, StoreCircuitBreaker
 from tickwise.control.context import ControlContext
+from tickwise.control.keys.forms import SecretForms, SecretKind
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
@@ -25,10 +26,16 @@ class Credentials:
     """Finds the principals of keys."""
 
     def __init__(
-        self, context: ControlContext, keys: Keys, find: Find, breaker: StoreCircuitBreaker | None = None
+        self,
+        context: ControlContext,
+        keys: Keys,
+        find: Find,
+        forms: SecretForms,
+        breaker: StoreCircuitBreaker | None = None,
     ) -> None:
         """`find` finds the good key of a digest, with what it may do now. `breaker` bounds the wait for a store that is
         away; None: each look-up waits for the store."""
+        self._forms = forms
         self._signals = context.signals
         self._find = find
         self._breaker = breaker
@@ -48,6 +55,10 @@ class Credentials:
         if self._breaker is None:
             return self._uses.note(await self._find(digest))
         return self._uses.note(await self._breaker.ask(lambda: self._find(digest)))
+
+    def fault(self, secret: str) -> str | None:
+        """The sentence that says why this text cannot be a key, by its form alone; None: it has to be looked up."""
+        return self._forms.fault(secret, SecretKind.KEY)
 
     def news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
         """An event that is set when a key that `concerns` the listener may be good no longer."""

@@ -1,4 +1,4 @@
-"""Keys: how their secrets look, how they are kept, and the first ones.
+"""Keys: how their secrets are kept, and the first ones. How secrets look: `forms`.
 
 A secret is shown once and never stored; what is kept is its SHA-256. That is enough for secrets of 256 random
 bits; nobody can try them all, so the slow hash that passwords need would only slow down every request.
@@ -6,7 +6,6 @@ bits; nobody can try them all, so the slow hash that passwords need would only s
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -16,6 +15,7 @@ from uuid import UUID
 
 import structlog
 
+from tickwise.control.keys.forms import SecretKind
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
@@ -23,10 +23,7 @@ from tickwise.domain.permissions import EVERYTHING
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import KeyOrigin, Keys, NewKey
 
-PREFIX: Final = "tw_"
-"""Lets people and secret scanners see what it is."""
-SECRET_BYTES: Final = 32
-SHOWN_CHARACTERS: Final = len(PREFIX) + 8
+SHOWN_CHARACTERS: Final = len(SecretKind.KEY) + 8
 """Of a secret's beginning in lists. 208 bits stay unknown."""
 ADMIN: Final = "admin"
 """The principal of the installation's own keys."""
@@ -43,11 +40,6 @@ logger = structlog.get_logger("tickwise.keys")
 def secret_digest(secret: bytes) -> bytes:
     """The stored part of a secret."""
     return sha256(secret).digest()
-
-
-def new_secret(clock: Clock) -> str:
-    """`tw_` and 43 URL-safe characters: 256 random bits."""
-    return PREFIX + urlsafe_b64encode(clock.random_bytes(SECRET_BYTES)).rstrip(b"=").decode()
 
 
 def key_of(clock: Clock, secret: str, principal: Principal, origin: KeyOrigin, *, by: str | None = None) -> NewKey:

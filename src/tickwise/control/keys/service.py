@@ -1,8 +1,9 @@
-"""API keys: make, list, revoke, and note when each was used.
+"""API keys: make, list, rotate and revoke.
 
 Invariant: a key gives what its maker has, at most: scopes, namespace, labels and time. A key that a person made, and
-each that it made in turn, has the person as its owner: it gives what the person may do now, at most (`people.callers`).
-Nobody revokes a key that is stronger than their own permissions.
+each that it made in turn, has the person as its owner: it gives what the person may do now, at most
+(`control.callers`). Nobody revokes a key that is stronger than their own permissions, and nobody learns the secret of
+a key that could do what their own credential cannot: more, for longer, or after its owner was deactivated.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.control.access import check_namespace, holds_everywhere, requires
+from tickwise.control.access import admitted, check_namespace, holds_everywhere, requires, requires_none
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
-from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
+from tickwise.control.keys.forms import new_secret
+from tickwise.control.keys.secrets import ADMIN, SHOWN_CHARACTERS, key_of, secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
+from tickwise.domain.names import likeness
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.domain.selectors import Labels, in_words
-from tickwise.ports.identity import KeyOrigin, KeyRow, Keys
+from tickwise.ports.identity import KeyOrigin, KeyRotation, KeyRow, Keys
+from tickwise.ports.identity.keys import MAX_OVERLAP_SECONDS
 from tickwise.ports.signals import Topic
 
 _KNOWN: Final = frozenset(Permission)
@@ -39,6 +43,8 @@ logger = structlog.get_logger("tickwise.keys")
 
 
 NAMESPACES_MAX: Final = 100
+OVERLAP_SECONDS: Final = 86_400.0
+"""The overlap of a rotation that names none: programs that are deployed once a day change over in it."""
 
 Permissions = Annotated[list[Annotated[str, Meta(max_length=TEXT_MAX)]], Meta(min_length=1, max_length=100)]
 NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
@@ -84,6 +90,20 @@ class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     expires_at: Time | UnsetType | None = UNSET
 
 
+class KeyRotateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Another secret for a key."""
+
+    overlap_seconds: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=MAX_OVERLAP_SECONDS,
+            description="The present secret works for this time beside the new one; 0 ends it, and any earlier one, "
+            "at once.",
+        ),
+    ] = OVERLAP_SECONDS
+
+
 class MadeKey(NamedTuple):
     """A new key, with what is told of it once."""
 
@@ -103,8 +123,10 @@ class KeyService:
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
-        if name == ADMIN:
-            raise Invalid(f"the name {ADMIN} is the installation's own; choose another", pointer="/name")
+        if likeness(name) == likeness(ADMIN):
+            raise Invalid(
+                f"the name {ADMIN}, and what looks like it, is the installation's own; choose another", pointer="/name"
+            )
         namespaces = _namespaces(who, body)
         permissions, labels = _permissions(body), granted_labels(body.labels, "/labels")
         for place in namespaces:
@@ -184,6 +206,50 @@ class KeyService:
         )
         return row
 
+    @requires_none("each key may rotate itself; for another one, keys:admin is checked here")
+    async def rotate(self, who: Principal, key_id: UUID, body: KeyRotateBody) -> MadeKey:
+        """Another secret for the same key; the present one works until the overlap ends. Raises `NotFound`; `Forbidden`
+        for a key that could do what the caller's credential cannot; `Conflict`: `key_over`, `key_rotated`,
+        `key_rotating`, `key_not_rotated_here`."""
+        found = await self._keys.of_id(key_id)
+        itself = found is not None and key_id == who.key_id
+        if not itself:
+            admitted(who, Permission.KEYS_ADMIN)
+        scope, number = _scope_of(who), 0
+        # One that is not found is over, for ever, or not there: the store says which.
+        if found is not None and (itself or scope in (None, found.caller.home)):
+            scope, number = found.caller.home, found.caller.secret
+            if not itself:
+                _check_weaker(who, found.caller, "rotate")
+                _check_outlives_nobody(who, found.caller)
+            # By the store, and not by what this process remembers of the key: both may have leaked, or been lent.
+            elif who.by_token or who.secret != number:
+                raise Forbidden("a key rotates itself by its present secret: send that, no token and no earlier secret")
+        secret = new_secret(self._context.clock)
+        rotation = KeyRotation(
+            namespace=scope,
+            key_id=key_id,
+            digest=secret_digest(secret.encode()),
+            prefix=secret[:SHOWN_CHARACTERS],
+            overlap_seconds=body.overlap_seconds,
+            expected=number,
+        )
+        rotated = await self._context.surely(lambda: self._keys.rotate(rotation))
+        if rotated is None:
+            raise NotFound(f"there is no key {key_id}")
+        self._context.signals.send(Topic.KEYS, (key_id,))
+        logger.info(
+            "key_rotated",
+            key_id=str(key_id),
+            name=rotated.name,
+            namespace=rotated.namespace,
+            rotation=rotated.rotations,
+            overlap_seconds=body.overlap_seconds,
+            by=who.name,
+            by_key=_text(who.key_id),
+        )
+        return MadeKey(rotated, secret)
+
     def _expiry(self, who: Principal, wanted: datetime | UnsetType | None, now: float) -> float | None:
         """The expiry of the new key: as requested, else that of the requesting key."""
         if wanted is UNSET:
@@ -257,16 +323,32 @@ def _check_given(who: Principal, permissions: frozenset[str], namespace: str, la
     )
 
 
-def _check_weaker(who: Principal, key: Caller) -> None:
+def _check_weaker(who: Principal, key: Caller, action: str = "revoke") -> None:
     """Raises `Forbidden` if the key may do more than the caller: an administrator of the keys of one namespace does not
-    stop the programs of others, nor their administrators."""
+    stop the programs of others, nor their administrators, and does not become one of them."""
     for grant in key.grants:
         if not contains(who.permissions_in(grant.namespace, grant.labels), grant.permissions):
             place = "all namespaces" if grant.namespace == INSTALLATION else grant.namespace
             raise Forbidden(
                 f"the key {key.name} may do more than you in {place}: ask an administrator "
-                f"{'of the installation' if grant.namespace != who.namespace else f'of {place}'} to revoke it"
+                f"{'of the installation' if grant.namespace != who.namespace else f'of {place}'} to {action} it"
             )
+
+
+def _check_outlives_nobody(who: Principal, key: Caller) -> None:
+    """Raises `Forbidden` if the key works when the credential of the caller does no more: its secret, once seen, would
+    be the way around an expiry or a deactivation."""
+    if who.expires_at is not None and (key.expires_at is None or key.expires_at > who.expires_at):
+        raise Forbidden(
+            f"the key that asks expires at {written(who.expires_at)}, and the key {key.name} is good for longer: let "
+            "it rotate itself, or ask with a key that is good for as long"
+        )
+    person = who.user_id or who.owner_id
+    if person is not None and key.owner_id != person:
+        raise Forbidden(
+            f"the key {key.name} does not depend on your account, so you cannot be told its secret: let it rotate "
+            "itself, or ask with a key that belongs to nobody, such as the installation's first one"
+        )
 
 
 def _text(key_id: UUID | None) -> str | None:

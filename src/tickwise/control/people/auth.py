@@ -20,11 +20,12 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import requires_none
+from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
-from tickwise.control.keys.secrets import new_secret, secret_digest
+from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
+from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
-from tickwise.control.people.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
@@ -90,6 +91,7 @@ class AuthService:
         bearers: TokenBearers,
         directory: NamespaceDirectory,
         pace: SignInPace,
+        forms: SecretForms,
     ) -> None:
         self._context = context
         self._users = users
@@ -100,6 +102,7 @@ class AuthService:
         self._bearers = bearers
         self._directory = directory
         self._pace = pace
+        self._forms = forms
 
     @requires_none("it is the way in: the body holds the credential")
     async def token(self, body: TokenBody, address: str) -> Tokens:
@@ -157,7 +160,7 @@ class AuthService:
 
     async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, address: str) -> Tokens:
         clock = self._context.clock
-        refresh = new_secret(clock)
+        refresh = new_secret(clock, SecretKind.REFRESH)
         session = NewSession(
             family=time_id(int(clock.now() * 1000), clock.random_bytes(10)),
             digest=_digest(refresh),
@@ -174,8 +177,8 @@ class AuthService:
         return self._tokens_of(session, refresh, row)
 
     async def _by_refresh(self, body: TokenBody) -> Tokens:
-        shown = _field(body.refresh_token, "refresh_token")
-        refresh = new_secret(self._context.clock)
+        shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        refresh = new_secret(self._context.clock, SecretKind.REFRESH)
         rotated = await self._context.surely(lambda: self._sessions.rotate(_digest(shown), _digest(refresh)))
         session = rotated.session
         if rotated.rotation is Rotation.REUSED and session is not None:
@@ -188,7 +191,8 @@ class AuthService:
         return self._tokens_of(session, refresh, await self._users.get(session.user_id))
 
     async def _by_key(self, body: TokenBody) -> Tokens:
-        found = await self._callers.of_digest(secret_digest(_field(body.api_key, "api_key").encode()))
+        shown = self._secret(body.api_key, "api_key", SecretKind.KEY)
+        found = await self._callers.of_digest(secret_digest(shown.encode()))
         if found is None or found.caller.key_id is None:
             raise Unauthenticated(
                 "this key is not known here; it may belong to another installation, be revoked, or its owner "
@@ -198,9 +202,22 @@ class AuthService:
         scope, namespace = _scope(body), _namespace(body)
         await self._check_namespace(found.caller, namespace)
         access = self._tokens.make(
-            key_id, key_id, 0, kind="key", scope=_text(scope), namespace=namespace or found.caller.home
+            key_id,
+            key_id,
+            found.caller.secret,
+            kind="key",
+            scope=_text(scope),
+            namespace=namespace or found.caller.home,
         )
         return Tokens(access, None, int(ACCESS_SECONDS), None)
+
+    def _secret(self, value: str | UnsetType, name: str, kind: SecretKind) -> str:
+        """The secret in a field. Raises `Invalid` if there is none, `Unauthenticated` if it cannot be of this kind."""
+        shown = _field(value, name)
+        fault = self._forms.fault(shown, kind)
+        if fault is not None:
+            raise Unauthenticated(fault)
+        return shown
 
     async def _check_namespace(self, caller: Caller, namespace: str | None) -> None:
         """Raises `Invalid` unless the caller has a permission in the namespace and there is one of this name; one

@@ -14,7 +14,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from tickwise.control.people.callers import Callers
+from tickwise.control.callers import Callers
 from tickwise.control.people.tokens import AccessTokens, Claims, SigningKey, raw
 from tickwise.domain.callers import INSTALLATION, Caller, Grant
 from tickwise.domain.errors import Unauthenticated
@@ -85,10 +85,11 @@ class TokenBearers:
         return _bounded(await self._callers.of_person(row), claims)
 
     async def _key(self, claims: Claims) -> Caller:
-        found = await self._callers.of_key(claims.sub)
+        found = await self._callers.of_key(claims.sub, claims.gen)
         if found is None:
             raise Unauthenticated(
-                "this token does not work any more: its key was revoked or has expired, or its owner was deactivated"
+                "this token does not work any more: its key was revoked, rotated or has expired, or its owner was "
+                "deactivated"
             )
         return _bounded(found.caller, claims)
 
@@ -125,4 +126,6 @@ def _bounded(caller: Caller, claims: Claims) -> Caller:
         owner_id=caller.owner_id,
         session_id=claims.sid if claims.kind == "user" else None,
         expires_at=caller.expires_at,
+        secret=caller.secret,
+        by_token=True,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
+from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
-from tickwise.control.people.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
@@ -19,7 +20,12 @@ class People:
     """The services of users and tokens. `close` ends the threads that hash."""
 
     def __init__(
-        self, context: ControlContext, keys: Keys, directory: NamespaceDirectory, registration: SelfRegistration
+        self,
+        context: ControlContext,
+        keys: Keys,
+        directory: NamespaceDirectory,
+        registration: SelfRegistration,
+        forms: SecretForms,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
@@ -38,6 +44,7 @@ class People:
             bearers=self.bearers,
             directory=directory,
             pace=SignInPace(clock),
+            forms=forms,
         )
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     sid: UUID
     """The session (the family of refresh tokens) that it belongs to."""
     gen: int
-    """The generation of the person's credentials and roles."""
+    """The generation of the person's credentials and roles; of a key, the number of the secret that was shown."""
     iat: int
     nbf: int
     exp: int

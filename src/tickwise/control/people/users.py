@@ -22,9 +22,10 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
-from tickwise.control.keys.secrets import new_secret, secret_digest
+from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
+from tickwise.control.keys.secrets import secret_digest
+from tickwise.control.known_roles import KnownRoles
 from tickwise.control.namespaces.directory import NamespaceDirectory
-from tickwise.control.people.known_roles import KnownRoles
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import MAX_CHARACTERS, Passwords, check_password
 from tickwise.domain.callers import INSTALLATION
@@ -130,6 +131,7 @@ class UserService:
         self._passwords = passwords
         self._directory = directory
         self._registration = registration
+        self._forms = SecretForms()
         self._pace = SignInPace(context.clock)
 
     @requires(Permission.USERS_ADMIN)
@@ -224,6 +226,9 @@ class UserService:
         """Choose a password by a link. Raises `Unauthenticated` for a link that works no more, `Invalid`,
         `SignInPaced`."""
         self._pace.begin("", address)
+        fault = self._forms.fault(body.secret, SecretKind.LINK)
+        if fault is not None:
+            raise Unauthenticated(fault)
         check_password(body.password, "/password")
         hashed = await self._passwords.hash(body.password)
         row = await self._users.use_link(secret_digest(body.secret.encode()), hashed)
@@ -279,7 +284,7 @@ class UserService:
         )
 
     async def _link(self, who: Principal, row: UserRow, kind: LinkKind, seconds: float) -> str:
-        secret = new_secret(self._context.clock)
+        secret = new_secret(self._context.clock, SecretKind.LINK)
         link = NewLink(
             digest=secret_digest(secret.encode()),
             kind=kind,

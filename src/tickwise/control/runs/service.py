@@ -146,5 +146,5 @@ class RunService:
         passing = not_offered(function, await self._context.executors.functions())
         if passing is None:
             active = await self._context.executors.rows()
-            passing = unserved(job.lane, function, active) if active else NO_EXECUTOR
+            passing = unserved(job.lane, function, active, job.namespace) if active else NO_EXECUTOR
         return (passing,) if passing else ()

@@ -1,9 +1,12 @@
 """API keys: each stands for a principal, may expire, and can be taken back.
 
     add / first / of_setting ──► good ──┬─ revoke, or another setting ──► revoked, for ever
-                                        └─ its time ────────────────────► expired
+                                ▲   │   └─ its time ────────────────────► expired
+                                └───┘
+                                rotate: another secret; the one before works until its overlap ends
 
-Invariant: a secret that was revoked never becomes good again. The secrets themselves are nowhere: a key is found by the
+Invariants: a secret that was revoked, or whose overlap has ended, never becomes good again. A key has one present
+secret, and at most one earlier secret that works. The secrets themselves are nowhere: a key is found by the
 SHA-256 of its secret, which has at least 128 random bits.
 """
 
@@ -33,6 +36,10 @@ def check_keys_room(count: int) -> None:
         )
 
 
+MAX_OVERLAP_SECONDS: Final = 30 * 86_400.0
+"""The longest time for which a secret works beside the one that replaced it."""
+
+
 class KeyOrigin(StrEnum):
     """The origin of a key."""
 
@@ -44,6 +51,13 @@ class KeyOrigin(StrEnum):
     """It was made because there was none."""
     LOCAL = "local"
     """`up` made it for the command line of its machine."""
+
+
+KEPT_ELSEWHERE: Final = {
+    KeyOrigin.SETTING: "set another TICKWISE_BOOTSTRAP_KEY and start the API processes again, which revokes this one",
+    KeyOrigin.LOCAL: "`up` keeps it in a file; revoke it, and the next start of `up` makes another one",
+}
+"""Keys whose secret is kept by others: they would bring the old one back, or go on with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +104,49 @@ class KeyRow:
     last_used_at: float | None
     """To the minute or so; None: it was not used since keys say so."""
     revoked_at: float | None
+    rotations: int = 0
+    """The number of its present secret: how often it got another one."""
+    rotated_at: float | None = None
+    earlier_secret_until: float | None = None
+    """The end of the overlap: the secret before the present one works until then. None: it works no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRotation:
+    """Another secret for a key."""
+
+    namespace: str | None
+    """Of the key; None: of any."""
+    key_id: UUID
+    digest: bytes
+    """The SHA-256 of the new secret."""
+    prefix: str
+    """The beginning of the new secret, which may be shown."""
+    overlap_seconds: float
+    """The present secret works for this time beside the new one; 0: no longer."""
+    expected: int
+    """The `rotations` of the row that it was made from."""
+
+    def check(self, row: KeyRow, now: float) -> None:
+        """Raise `Conflict` if the key cannot be rotated like this: it is over (`key_over`), another rotation came first
+        (`key_rotated`), the overlap of the one before has not ended (`key_rotating`), or its secret is kept elsewhere
+        (`key_not_rotated_here`)."""
+        if row.origin in KEPT_ELSEWHERE:
+            raise Conflict(f"this key is not rotated here: {KEPT_ELSEWHERE[row.origin]}", code="key_not_rotated_here")
+        if row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= now):
+            over = "was revoked" if row.revoked_at is not None else "has expired"
+            raise Conflict(f"the key {row.name} {over}: make a new one", code="key_over")
+        if row.rotations != self.expected:
+            raise Conflict(
+                "another request has rotated the key meanwhile: use its answer, or look again and repeat",
+                code="key_rotated",
+            )
+        if row.earlier_secret_until is not None and self.overlap_seconds > 0.0:
+            raise Conflict(
+                "the key was rotated, and its secret before that still works (earlier_secret_until): wait for its end, "
+                "or send overlap_seconds 0, which ends all earlier secrets at once",
+                code="key_rotating",
+            )
 
 
 class FoundKey(NamedTuple):
@@ -119,11 +176,17 @@ class Keys(Protocol):
         ...
 
     async def find(self, digest: bytes) -> FoundKey | None:
-        """The good key with this digest."""
+        """The good key with this digest of its present secret, or of an earlier one in its overlap."""
         ...
 
-    async def of_id(self, key_id: UUID) -> FoundKey | None:
-        """The good key with this id."""
+    async def of_id(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
+        """The good key with this id; with `secret`, only while its secret of this number works."""
+        ...
+
+    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+        """Give a key another secret; the present one works until its overlap ends, and no other works. None: the
+        namespace has no such key. The same digest again is the same rotation. Raises `Conflict` (`KeyRotation.check`).
+        Of several that rotate a key at once, one does."""
         ...
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:

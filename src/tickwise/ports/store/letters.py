@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.callers import Asker
 from tickwise.domain.selectors import Selector
 from tickwise.ports.store.definitions import EndedOperation, NewRun, OperationStatus, Receipt, Replay
 from tickwise.ports.store.paging import utf8_bytes
@@ -141,6 +142,8 @@ class NewOperation:
     created_by: str
     matched: int | None
     """The number of targets at the request; None: more than were counted."""
+    asker: Asker | None = None
+    """The credential of `created_by`; None: no request is behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +168,8 @@ class OperationRow:
     refused: int
     problems: str
     """JSON text of the first refusals; opaque, `[]` at first."""
+    asker: Asker | None = None
+    """As it was stored. None: a program of the release before stored it, or it was a single request."""
 
     @property
     def text_bytes(self) -> int:
@@ -185,6 +190,8 @@ class OperationStep:
     refused: int
     problems: str
     """In place of those that are kept."""
+    failed: bool = False
+    """It cannot go on, and ends as FAILED. Only with `cursor` None."""
 
 
 class LetterStore(Protocol):

@@ -32,6 +32,8 @@ class NewExecutor:
     results_key: bytes | None = None
     """The public key by which its published results are verified; empty: it publishes none. None: it signs none, as
     programs before 0.2."""
+    namespaces: Sequence[str] | None = None
+    """It claims runs of these namespaces alone; None: of each one."""
 
 
 def number_taken(number: int) -> Conflict:
@@ -57,6 +59,12 @@ class ExecutorRow:
     """Runs of which its last heartbeat said that the executor knows better than the store …"""
     differing_since: float | None = None
     """… and since when there are any."""
+    namespaces: Sequence[str] | None = None
+    """It claims runs of these namespaces alone; None: of each one."""
+
+    def takes(self, namespace: str) -> bool:
+        """Check whether it claims runs of this namespace."""
+        return self.namespaces is None or namespace in self.namespaces
 
 
 class CancelRequest(NamedTuple):

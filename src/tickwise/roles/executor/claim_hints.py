@@ -163,6 +163,7 @@ class Hinting:
         self._poll_seconds = settings.poll_seconds
         self._queues = frozenset(settings.queues)
         self._labels = frozenset(settings.labels)
+        self._namespaces = frozenset(settings.namespaces)
         self._buffers = {capacity: HintBuffer(capacity, settings=settings) for capacity in capacities}
         self._by_kind = {
             f"task:{kind}": buffer for capacity, buffer in self._buffers.items() for kind in capacity.kinds
@@ -268,7 +269,8 @@ class Hinting:
         """Put a hint into the buffer of its runner; it is done if there is no such runner, or no room."""
         lane = hints.lane
         buffer = self._buffer_of(lane)
-        if buffer is None or not hints.runs or (not buffer.capacity.quick and buffer.is_full(lane.priority)):
+        runs = self._taken(hints)
+        if buffer is None or not runs or (not buffer.capacity.quick and buffer.is_full(lane.priority)):
             self._is_done(delivery)
             return
         number = next(self._numbers)
@@ -278,11 +280,22 @@ class Hinting:
                 # It may wait for hours, and nothing that comes after it may: offsets are committed up to the first
                 # that is not done. If we end meanwhile, its run is found in the store.
                 self._is_done(delivery)
-            buffer.put(lane.priority, Pack(hints.runs, number, delivery if buffer.capacity.quick else None))
+            buffer.put(lane.priority, Pack(runs, number, delivery if buffer.capacity.quick else None))
             return
         self._is_done(delivery)
         if len(self._early) < MAX_EARLY:
-            heapq.heappush(self._early, (ripe_at, number, buffer, lane.priority, Pack(hints.runs, number, None)))
+            heapq.heappush(self._early, (ripe_at, number, buffer, lane.priority, Pack(runs, number, None)))
+
+    def _taken(self, hints: Hints) -> bytes:
+        """The ids of those runs whose namespaces this executor takes; all if the sender does not say. The store refuses
+        the others in any case."""
+        bound, named = self._namespaces, hints.namespaces
+        if not bound or not named:
+            return hints.runs
+        if len(named) == 1:
+            return hints.runs if named[0] in bound else b""
+        mine = (number for number, namespace in enumerate(named) if namespace in bound)
+        return b"".join(hints.runs[number * ID_BYTES : (number + 1) * ID_BYTES] for number in mine)
 
     def _buffer_of(self, lane: Lane) -> HintBuffer | None:
         """The buffer for runs of this lane; None: no runner of this process serves it."""

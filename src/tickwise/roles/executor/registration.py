@@ -85,7 +85,13 @@ class ExecutorRegistration:
             self._time.saw(beat.now, sent)
         self._lease.number = number
         self._lease.renewed(asked)
-        logger.info("executor_joined", executor=number, name=settings.name, queues=list(settings.queues))
+        logger.info(
+            "executor_joined",
+            executor=number,
+            name=settings.name,
+            queues=list(settings.queues),
+            namespaces=list(settings.namespaces) or None,
+        )
 
     async def _register(self, results_key: bytes | None) -> int:
         """Join under a fresh number; draw again if the store refuses it."""
@@ -100,6 +106,7 @@ class ExecutorRegistration:
                 slots=settings.slots,
                 lease_seconds=settings.lease_seconds,
                 results_key=results_key,
+                namespaces=settings.namespaces or None,
             )
             with contextlib.suppress(Conflict):
                 return await self._executors.join(drawn)

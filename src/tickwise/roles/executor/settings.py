@@ -12,6 +12,8 @@ class ExecutorSettings:
     name: str
     queues: tuple[str, ...] = ("default",)
     labels: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    """It claims runs of these alone; empty: of each one."""
     slots: int = 16
     lease_seconds: float = 10.0
     heartbeat_seconds: float = 3.0

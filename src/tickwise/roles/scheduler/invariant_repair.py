@@ -244,12 +244,13 @@ class Healing:
         if not active:
             return found
         claimable: list[Violation] = []
-        missing: dict[Lane | None, str | None] = {None: None}
+        missing: dict[tuple[Lane | None, str], str | None] = {}
         for violation in found:
-            lane = violation.lane
-            if lane is not None and lane not in missing:
-                missing[lane] = unserved_lane(lane, active)
-            why = missing[lane]
+            lane, namespace = violation.lane, violation.namespace or ""
+            place = lane, namespace
+            if place not in missing:
+                missing[place] = None if lane is None else unserved_lane(lane, active, namespace)
+            why = missing[place]
             if why is None:
                 claimable.append(violation)
             elif self._is_news(Check.CLAIMED_IN_TIME, f"{violation.namespace} {why}"):

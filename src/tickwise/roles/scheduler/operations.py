@@ -53,6 +53,11 @@ class PageResult(Protocol):
         """JSON text, in place of those that the operation had."""
         ...
 
+    @property
+    def failed(self) -> bool:
+        """True if the operation cannot go on."""
+        ...
+
 
 CarryOut = Callable[[OperationRow, int], Awaitable[PageResult]]
 """Carries out the next page of so many things. A repeated page has no second effect."""
@@ -87,9 +92,15 @@ class Operations:
             done=page.done,
             refused=page.refused,
             problems=page.problems,
+            failed=page.failed,
         )
         if await surely(lambda: self._operations.step(step), self._clock):
             self._telemetry.operated(done=page.done, refused=page.refused)
+            if page.failed:
+                logger.warning(
+                    "operation_stopped", operation_id=str(operation.operation_id), kind=operation.kind,
+                    problems=page.problems,
+                )  # fmt: skip
         else:
             logger.info("operation_overtaken", operation_id=str(operation.operation_id), step=operation.step)
         return 0.0

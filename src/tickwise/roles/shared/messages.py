@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.callers import Asker
 from tickwise.domain.model import Lane, Outcome
 from tickwise.ports.store import NewJob, Ready
 
@@ -141,7 +142,19 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a create: the job as it was composed."""
     body: bytes = b""
     """Of a change: its JSON body, as it was sent."""
+    key_id: UUID | None = None
+    """The credential of the caller, which is looked up again when the request is applied: the key, …"""
+    user_id: UUID | None = None
+    """… the person who was signed in, …"""
+    owner_id: UUID | None = None
+    """… and the person whose key it was. All absent: a program of the release before accepted it."""
     v: int = VERSION
+
+    @property
+    def asker(self) -> Asker | None:
+        """The credential behind it; None: its maker does not say."""
+        found = Asker(self.key_id, self.user_id, self.owner_id)
+        return None if (self.key_id, self.user_id) == (None, None) else found
 
     def new_job(self) -> NewJob:
         """Of a create: what is to be stored. Raises `UnreadableMessage` if nothing is said of it."""

@@ -19,12 +19,15 @@ def not_offered(function: str | None, offered: frozenset[str]) -> str | None:
     return f"no active executor offers the function {function!r}; its runs wait until one does"
 
 
-def unserved(lane: Lane, function: str | None, active: Sequence[ExecutorRow]) -> str | None:
-    """The reason for which no active executor can take runs of this lane; None if one of them can."""
+def unserved(lane: Lane, function: str | None, active: Sequence[ExecutorRow], namespace: str) -> str | None:
+    """The reason for which no active executor can take runs of this lane and namespace; None if one of them can."""
     where = f"the queue {lane.queue!r}"
     serving = [executor for executor in active if lane.queue in executor.queues]
     if not serving:
         return f"no active executor serves {where}; its runs wait until one does"
+    serving = [executor for executor in serving if executor.takes(namespace)]
+    if not serving:
+        return f"no active executor of {where} serves the namespace {namespace!r}; its runs wait until one does"
     own = {label for label in lane.requires if ":" not in label}
     serving = [executor for executor in serving if own.issubset(executor.labels)]
     if not serving:
@@ -35,11 +38,11 @@ def unserved(lane: Lane, function: str | None, active: Sequence[ExecutorRow]) ->
     return None
 
 
-def unserved_lane(lane: Lane, active: Sequence[ExecutorRow]) -> str | None:
+def unserved_lane(lane: Lane, active: Sequence[ExecutorRow], namespace: str) -> str | None:
     """As `unserved`, where the job's task is not at hand: its function is the one that the lane names."""
     named = [label.removeprefix("function:") for label in lane.requires if label.startswith("function:")]
     function = next((name for name in named if name != "*"), None)
-    return unserved(lane, function, active)
+    return unserved(lane, function, active, namespace)
 
 
 class Serving:
@@ -49,19 +52,21 @@ class Serving:
     def __init__(self, active: Sequence[ExecutorRow]) -> None:
         self.functions = frozenset(name for executor in active for name in executor.functions)
         self._active = active
-        self._judged: dict[tuple[Lane, str | None], str | None] = {}
+        self._bound = any(executor.namespaces is not None for executor in active)
+        self._judged: dict[tuple[Lane, str | None, str], str | None] = {}
 
-    def missing(self, lane: Lane, function: str | None) -> str | None:
+    def missing(self, lane: Lane, function: str | None, namespace: str) -> str | None:
         """The warning for a function that no executor offers, or for a lane that no executor serves. While no executor
         is active there is no warning for a lane: the job is not at fault."""
         passing = not_offered(function, self.functions)
         if passing is not None or not self._active:
             return passing
-        name = (lane, function)
+        # While no executor is bound to namespaces, they share one answer.
+        name = (lane, function, namespace if self._bound else "")
         if name not in self._judged:
             if len(self._judged) >= MAX_JUDGED:
                 self._judged.clear()
-            self._judged[name] = unserved(lane, function, self._active)
+            self._judged[name] = unserved(lane, function, self._active, namespace)
         return self._judged[name]
 
 

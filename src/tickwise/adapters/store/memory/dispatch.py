@@ -175,7 +175,7 @@ class Attempts(Duty):
         now = self._state.now()
         caller = (request.executor, tuple(request.queues), tuple(request.labels))
         self._state.claims[caller] += 1
-        lanes = self._served(request)
+        lanes = self._served(request, executor)
         claims: list[Claimed] = []
         if self._state.claims[caller] % PATIENCE_CLAIMS == 0 and request.limit > 0:
             claims += self._take(lanes, executor, until=now, limit=1, by_priority=False)
@@ -185,7 +185,7 @@ class Attempts(Duty):
 
     def _claim_named(self, request: ClaimRequest, executor: ExecutorRecord, runs: Sequence[UUID]) -> Sequence[Claimed]:
         until = self._state.now() + request.ahead_seconds
-        served = {(namespace, lane) for namespace, lane, _ in self._served(request)}
+        served = {(namespace, lane) for namespace, lane, _ in self._served(request, executor)}
         claims: list[Claimed] = []
         for run_id in runs:
             run = self._state.runs.get(run_id)
@@ -203,15 +203,16 @@ class Attempts(Duty):
             return None
         return executor
 
-    def _served(self, request: ClaimRequest) -> list[ServedLane]:
+    def _served(self, request: ClaimRequest, executor: ExecutorRecord) -> list[ServedLane]:
         """The lanes that this executor can take from."""
-        labels = set(request.labels)
+        labels, bound = set(request.labels), executor.said.namespaces
         return [
             (namespace, lane, queue)
             for (namespace, lane), queue in self._state.lanes.items()
             if lane.queue in request.queues
             and labels.issuperset(lane.requires)
             and not self._state.on_hold(namespace, lane.queue)
+            and (bound is None or namespace in bound)
         ]
 
     def _take(

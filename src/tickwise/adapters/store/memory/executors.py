@@ -133,6 +133,7 @@ def executor_row(executor: ExecutorRecord) -> ExecutorRow:
         executor=executor.number,
         name=executor.said.name,
         queues=executor.said.queues,
+        namespaces=executor.said.namespaces,
         labels=executor.said.labels,
         functions=executor.functions,
         slots=executor.said.slots,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from tickwise.adapters.store.memory.records import KeyRecord
+from tickwise.adapters.store.memory.records import EarlierSecret, KeyRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.callers import Caller
-from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
 
 
 class ApiKeys(Duty):
@@ -24,7 +25,7 @@ class ApiKeys(Duty):
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         there = self._state.api_keys.get(key.digest)
-        if there is not None and there.revoked_at is not None:
+        if (there is not None and there.revoked_at is not None) or self._was(key.digest) is not None:
             return None
         self._add(key)
         replaced = [
@@ -37,25 +38,59 @@ class ApiKeys(Duty):
         return [record.key.key_id for record in replaced]
 
     async def find(self, digest: bytes) -> FoundKey | None:
-        return self._good(self._state.api_keys.get(digest))
+        found = self._state.api_keys.get(digest)
+        if found is None and (had := self._was(digest)) is not None:
+            return self._good(had, had.earlier[digest])
+        return self._good(found)
 
-    async def of_id(self, key_id: UUID) -> FoundKey | None:
-        return self._good(next((each for each in self._state.api_keys.values() if each.key.key_id == key_id), None))
+    async def of_id(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
+        found = next((each for each in self._state.api_keys.values() if each.key.key_id == key_id), None)
+        if found is not None and secret not in (None, found.rotations):
+            now = self._state.now()
+            if not any(each.number == secret and each.until > now for each in found.earlier.values()):
+                return None
+        return self._good(found)
 
-    def _good(self, found: KeyRecord | None) -> FoundKey | None:
+    def _was(self, digest: bytes) -> KeyRecord | None:
+        """The key of which this is an earlier secret."""
+        return next((each for each in self._state.api_keys.values() if digest in each.earlier), None)
+
+    def _good(self, found: KeyRecord | None, earlier: EarlierSecret | None = None) -> FoundKey | None:
         now = self._state.now()
-        if found is None or not found.good(now):
+        if found is None or not found.good(now) or (earlier is not None and earlier.until <= now):
             return None
-        principal = found.key.principal
+        principal, secret = found.key.principal, found.rotations
+        if earlier is not None:
+            until = earlier.until if principal.expires_at is None else min(principal.expires_at, earlier.until)
+            principal, secret = principal._replace(expires_at=until), earlier.number
         left = None if principal.expires_at is None else principal.expires_at - now
-        return FoundKey(
-            Caller.of_key(principal._replace(key_id=found.key.key_id), found.key.namespaces, found.key.labels), left
+        caller = Caller.of_key(
+            principal._replace(key_id=found.key.key_id),
+            found.key.namespaces,
+            found.key.labels,
+            secret=secret,
         )
+        return FoundKey(caller, left)
+
+    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+        found = next((each for each in self._of(rotation.namespace) if each.key.key_id == rotation.key_id), None)
+        if found is None or found.key.digest == rotation.digest:
+            return None if found is None else self._row(found)
+        now = self._state.now()
+        rotation.check(self._row(found), now)
+        for digest, each in found.earlier.items():
+            found.earlier[digest] = each._replace(until=min(each.until, now))
+        found.earlier[found.key.digest] = EarlierSecret(found.rotations, now + rotation.overlap_seconds)
+        del self._state.api_keys[found.key.digest]
+        found.key = replace(found.key, digest=rotation.digest, prefix=rotation.prefix)
+        found.rotations, found.rotated_at = found.rotations + 1, now
+        self._state.api_keys[rotation.digest] = found
+        return self._row(found)
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
-        return [_row(record) for record in mine[:limit]]
+        return [self._row(record) for record in mine[:limit]]
 
     async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
         found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
@@ -63,7 +98,7 @@ class ApiKeys(Duty):
             return None
         if found.revoked_at is None:
             found.revoked_at = self._state.now()
-        return _row(found)
+        return self._row(found)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
         for record in self._state.api_keys.values():
@@ -79,7 +114,7 @@ class ApiKeys(Duty):
         return [record for record in every if namespace is None or record.key.principal.namespace == namespace]
 
     def _add(self, key: NewKey) -> bool:
-        if key.digest in self._state.api_keys:
+        if key.digest in self._state.api_keys or self._was(key.digest) is not None:
             return False
         self._state.api_keys[key.digest] = KeyRecord(key=key, created_at=self._state.now())
         return True
@@ -93,8 +128,12 @@ class ApiKeys(Duty):
             del self._state.api_keys[record.key.digest]
         check_keys_room(len(made) - len(over))
 
+    def _row(self, record: KeyRecord) -> KeyRow:
+        now = self._state.now()
+        return _row(record, max((each.until for each in record.earlier.values() if each.until > now), default=None))
 
-def _row(record: KeyRecord) -> KeyRow:
+
+def _row(record: KeyRecord, earlier_secret_until: float | None) -> KeyRow:
     key, principal = record.key, record.key.principal
     return KeyRow(
         key_id=key.key_id,
@@ -111,4 +150,7 @@ def _row(record: KeyRecord) -> KeyRow:
         expires_at=principal.expires_at,
         last_used_at=record.last_used_at,
         revoked_at=record.revoked_at,
+        rotations=record.rotations,
+        rotated_at=record.rotated_at,
+        earlier_secret_until=earlier_secret_until,
     )

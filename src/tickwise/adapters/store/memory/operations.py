@@ -46,6 +46,7 @@ class Operations(Duty):
             done=0,
             refused=0,
             problems="[]",
+            asker=operation.asker,
         )
         self._state.operations[row.operation_id] = OperationRecord(row, free_at=now)
         return row
@@ -91,8 +92,10 @@ class Operations(Duty):
         if found.row.step != step.expected_step:
             return found.last == step and found.row.step == step.expected_step + 1
         now, row = self._state.now(), found.row
+        if row.status in (OperationStatus.DONE, OperationStatus.FAILED):
+            return False
         if step.cursor is None and row.status is OperationStatus.RUNNING:
-            row = replace(row, status=OperationStatus.DONE, ended_at=now)
+            row = replace(row, status=OperationStatus.FAILED if step.failed else OperationStatus.DONE, ended_at=now)
         found.row = replace(
             row,
             updated_at=now,

@@ -287,6 +287,13 @@ class ReceiptRecord(NamedTuple):
     expires_at: float
 
 
+class EarlierSecret(NamedTuple):
+    """A secret that a key had before."""
+
+    number: int
+    until: float
+
+
 @dataclass(slots=True, kw_only=True)
 class KeyRecord:
     """An API key."""
@@ -295,6 +302,10 @@ class KeyRecord:
     created_at: float
     last_used_at: float | None = None
     revoked_at: float | None = None
+    rotations: int = 0
+    rotated_at: float | None = None
+    earlier: dict[bytes, EarlierSecret] = field(default_factory=dict)
+    """The secrets before the present one, by their digests."""
 
     def good(self, now: float) -> bool:
         """Check whether the key is accepted."""

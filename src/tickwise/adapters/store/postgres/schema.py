@@ -49,6 +49,7 @@ MIGRATIONS: Final = (
     Migration("0005", ("0005_key_owners.sql",)),
     Migration("0006", ("0006_quotas.sql",)),
     Migration("0007", ("0007_selectors.sql",)),
+    Migration("0008", ("0008_rotation.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -1,9 +1,9 @@
-"""`tickwise keys …`: the keys of the server: their permissions, and their expiry."""
+"""`tickwise keys …`: the keys of the server: their permissions, their secrets, and their expiry."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,10 +12,13 @@ from tickwise.cli.commands.fires import instant
 from tickwise.cli.labels import labels_text, read_labels
 from tickwise.cli.session import Session, view_options
 
+ENDS_SOON_SECONDS: Final = 14 * 86_400.0
+"""A list warns of keys that expire within this time: a sprint is enough to replace one."""
+
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke API keys."""
+    """Make, list, rotate and revoke API keys."""
 
 
 @keys.command("list")
@@ -46,6 +49,17 @@ def list_keys(session: Session, limit: int) -> None:
         for key in found
     ]
     output.table(session, ("KEY", "NAME", "IN", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
+    for key in found:
+        if _ends_soon(key, seen_at):
+            ends = session.time(key["expires_at"], seen_at=seen_at)
+            session.note(f"Key {key['key_id']} ({key['name']}) expires {ends}: make another one for its programs.")
+
+
+def _ends_soon(key: dict[str, Any], seen_at: float) -> bool:
+    if key["revoked_at"] or not key["expires_at"]:
+        return False
+    left = (moments.instant(key["expires_at"]) or 0.0) - seen_at
+    return 0.0 < left <= ENDS_SOON_SECONDS
 
 
 def _permissions(key: dict[str, Any]) -> str:
@@ -56,10 +70,13 @@ def _permissions(key: dict[str, Any]) -> str:
 def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
     if key["revoked_at"]:
         return f"revoked {session.time(key['revoked_at'], seen_at=seen_at)}"
-    if not key["expires_at"]:
-        return "good"
-    expired = (moments.instant(key["expires_at"]) or 0.0) <= seen_at
-    return f"{'expired' if expired else 'good until'} {session.time(key['expires_at'], seen_at=seen_at)}"
+    text = "good"
+    if key["expires_at"]:
+        expired = (moments.instant(key["expires_at"]) or 0.0) <= seen_at
+        text = f"{'expired' if expired else 'good until'} {session.time(key['expires_at'], seen_at=seen_at)}"
+    if key.get("earlier_secret_until"):  # absent: a server of the release before
+        text += f", its earlier secret until {session.time(key['earlier_secret_until'], seen_at=seen_at)}"
+    return text
 
 
 @keys.command()
@@ -116,6 +133,30 @@ def create(
         return
     session.note(f"Key {made['key_id']} is made. Its secret is shown this once:")
     click.echo(made["key"])
+
+
+@keys.command()
+@click.argument("key_id", metavar="KEY")
+@click.option(
+    "--overlap", metavar="DURATION", help="How long the present secret works beside the new one; 0s: no longer.  [1d]"
+)
+@view_options
+@click.pass_obj
+def rotate(session: Session, key_id: str, overlap: str | None) -> None:
+    """Give a key another secret, and show it once; KEY is its id.
+
+    The key stays the same: id, permissions, namespaces, expiry. A key may rotate itself.
+    """
+    seconds = None if overlap is None else work.duration_seconds("--overlap", overlap)
+    work.blame(session, "/overlap_seconds", "--overlap", overlap or "")
+    rotated = session.client.key_rotate(key_id, seconds)
+    if session.as_json:
+        session.show_json(rotated)
+        return
+    until = rotated["earlier_secret_until"]
+    rest = f"works until {session.time(until, seen_at=moments.now())}" if until else "works no more"
+    session.note(f"Key {rotated['key_id']} has another secret; the one before {rest}. It is shown this once:")
+    click.echo(rotated["key"])
 
 
 @keys.command()

@@ -4,13 +4,13 @@
 -- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
-  SELECT true AS alive FROM tickwise.executors
-  WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
+  SELECT true AS alive, namespaces FROM tickwise.executors WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
 ),
 served AS MATERIALIZED (
   SELECT l.lane FROM tickwise.lanes l
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
+    AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
 )
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},

@@ -49,6 +49,7 @@ class Executors(Part):
                 executor.functions,
                 executor.results_key,
                 executor.number,
+                None if executor.namespaces is None else list(executor.namespaces),
             )
         if number is None:
             raise number_taken(executor.number)

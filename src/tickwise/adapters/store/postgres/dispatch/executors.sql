@@ -1,9 +1,9 @@
 -- name: executor_join
 -- An executor registers under the number that it drew, with a lease from now on. No row if the number is taken. The identity of the
 -- column stays for programs of the release before.
-INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key, executor)
+INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key, executor, namespaces)
 OVERRIDING SYSTEM VALUE
-SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea, $8::bigint
+SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea, $8::bigint, $9::text[]
 FROM (SELECT tickwise.now() AS at) clock
 ON CONFLICT (executor) DO NOTHING
 RETURNING executor
@@ -63,7 +63,7 @@ RETURNING run_id
 -- Active executors, and those gone within the last hour, with the number of runs that they hold.
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
-       e.differs, date_part('epoch', e.differing) AS differing_since
+       e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces
 FROM tickwise.executors e
 LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
 WHERE e.gone IS NULL OR e.gone > (SELECT tickwise.now()) - interval '1 hour'
@@ -73,7 +73,7 @@ ORDER BY e.born DESC, e.executor DESC
 -- The executors that were active at some moment between two instants, newest first. $1 and $2 the instants, $3 at most.
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
-       e.differs, date_part('epoch', e.differing) AS differing_since
+       e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces
 FROM tickwise.executors e
 LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
 WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($1::float8))

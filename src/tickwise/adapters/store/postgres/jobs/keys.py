@@ -14,7 +14,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
 from tickwise.domain.selectors import Labels, labels_from
-from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
 
 LABELS: Final[Mapping[KeyOrigin, str]] = {
     KeyOrigin.MADE: "",
@@ -55,16 +55,15 @@ class ApiKeys(Part):
 
     async def find(self, digest: bytes) -> FoundKey | None:
         """See the port."""
-        return await self._find(digest, None)
+        return await self._find("key_find", digest)
 
-    async def of_id(self, key_id: UUID) -> FoundKey | None:
+    async def of_id(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
         """See the port."""
-        return await self._find(None, key_id)
+        return await self._find("key_of_id", key_id, secret)
 
-    async def _find(self, digest: bytes | None, key_id: UUID | None) -> FoundKey | None:
-        name = "key_find" if key_id is None else "key_of_id"
+    async def _find(self, name: str, *named: Any) -> FoundKey | None:
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement(name), digest if key_id is None else key_id)
+            row = await connection.fetchrow(statement(name), *named)
         if row is None:
             return None
         principal = Principal(
@@ -75,7 +74,22 @@ class ApiKeys(Part):
             expires_at=row["expires_at"],
             owner_id=row["owner_id"],
         )
-        return FoundKey(Caller.of_key(principal, _namespaces(row), _labels(row)), row["seconds_left"])
+        caller = Caller.of_key(principal, _namespaces(row), _labels(row), secret=row["secret"])
+        return FoundKey(caller, row["seconds_left"])
+
+    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+        """See the port."""
+        place = rotation.namespace, rotation.key_id
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            locked = await connection.fetchrow(statement("key_to_rotate"), *place)
+            row = None if locked is None else await _get(connection, *place)
+            if row is None or locked["digest"] == rotation.digest:
+                return row
+            rotation.check(row, locked["now"])
+            await connection.execute(statement("key_secrets_end"), rotation.key_id)
+            await connection.execute(statement("key_secret_keep"), rotation.key_id, rotation.overlap_seconds)
+            await connection.execute(statement("key_rotate"), rotation.key_id, rotation.digest, rotation.prefix)
+            return await _get(connection, *place)
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """See the port."""
@@ -86,8 +100,8 @@ class ApiKeys(Part):
     async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            row = await connection.fetchrow(statement("key_revoke"), namespace, [key_id])
-        return None if row is None else _key(row)
+            await connection.execute(statement("key_revoke"), namespace, [key_id])
+            return await _get(connection, namespace, key_id)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
         """See the port."""
@@ -120,6 +134,11 @@ async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
         sorted(principal.scopes) if key.labels else None,
     )
     return added is not None
+
+
+async def _get(connection: asyncpg.Connection, namespace: str | None, key_id: UUID) -> KeyRow | None:
+    row = await connection.fetchrow(statement("key_get"), namespace, key_id)
+    return None if row is None else _key(row)
 
 
 def _namespaces(row: Mapping[str, Any]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from tickwise.adapters.store.postgres.records.receipts import record_ended, take
 from tickwise.adapters.store.postgres.records.records import run_row, texts_of
 from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.callers import Asker
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
     EndedOperation,
@@ -121,6 +122,7 @@ class Operations(Part):
                 operation.request,
                 operation.created_by,
                 operation.matched,
+                *(operation.asker or (None, None, None)),
             )
             row = await connection.fetchrow(statement("operation_get"), operation.namespace, operation.operation_id)
         return _operation_row(row)
@@ -163,6 +165,7 @@ class Operations(Part):
                 step.done,
                 step.refused,
                 step.problems,
+                step.failed,
             )
         return stepped is not None
 
@@ -257,4 +260,7 @@ def _letter_row(row: Mapping[str, Any]) -> LetterRow:
 
 
 def _operation_row(row: Mapping[str, Any]) -> OperationRow:
-    return OperationRow(**{**own_columns(row), "status": OperationStatus(row["status"])})
+    fields = own_columns(row)
+    asker = Asker(fields.pop("asker_key"), fields.pop("asker_user"), fields.pop("asker_owner"))
+    found = None if asker == Asker() else asker
+    return OperationRow(**{**fields, "status": OperationStatus(row["status"]), "asker": found})

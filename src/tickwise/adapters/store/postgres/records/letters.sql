@@ -50,22 +50,24 @@ SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT t
 FROM tickwise.letters_shown WHERE run_id = $3 AND namespace = $1
 
 -- name: operation_add
--- Store an operation, unless one of its id is there. $1 id, $2 namespace, $3 kind, $4 request, $5 by whom, $6 how many matched.
-INSERT INTO tickwise.operations (created, updated, free, operation_id, namespace, kind, request, created_by, matched)
-SELECT at, at, at, $1, $2, $3, $4, $5, $6 FROM (SELECT tickwise.now() AS at) clock
+-- Store an operation, unless one of its id is there. $1 id, $2 namespace, $3 kind, $4 request, $5 by whom, $6 how many matched,
+-- $7, $8 and $9 the key, the person and the owner of the key of the asker.
+INSERT INTO tickwise.operations (created, updated, free, operation_id, namespace, kind, request, created_by, matched, asker_key, asker_user, asker_owner)
+SELECT at, at, at, $1, $2, $3, $4, $5, $6, $7::uuid, $8::uuid, $9::uuid FROM (SELECT tickwise.now() AS at) clock
 ON CONFLICT DO NOTHING
 
 -- name: operation_get
 -- One operation. $1 namespace, $2 id.
 SELECT operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
-       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems,
+       asker_key, asker_user, asker_owner
 FROM tickwise.operations WHERE operation_id = $2 AND namespace = $1
 
 -- name: operations_list
 -- Operations, newest first by id. $1 namespace, $2 page: ids below it, $3 limit, $4 kinds; NULL: all.
 SELECT operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
        date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems,
-       octet_length(request) + octet_length(problems) AS bytes
+       asker_key, asker_user, asker_owner, octet_length(request) + octet_length(problems) AS bytes
 FROM tickwise.operations WHERE namespace = $1 AND ($2::uuid IS NULL OR operation_id < $2)
   AND ($4::text[] IS NULL OR kind = ANY($4))
 ORDER BY operation_id DESC LIMIT $3
@@ -77,7 +79,8 @@ SET status = CASE status WHEN 'running' THEN 'cancelled' ELSE status END, ended 
     updated = CASE status WHEN 'running' THEN tickwise.now() ELSE updated END
 WHERE operation_id = $2 AND namespace = $1
 RETURNING operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
-       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems,
+       asker_key, asker_user, asker_owner
 
 -- name: operation_take
 -- Take, for $1 seconds, the operation that waits longest and that no scheduler has.
@@ -87,19 +90,20 @@ WHERE operation_id = (
   SELECT operation_id FROM tickwise.operations
   WHERE status = 'running' AND free <= (SELECT tickwise.now()) ORDER BY free, operation_id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
-       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems,
+       asker_key, asker_user, asker_owner
 
 -- name: operation_step
 -- A page of an operation was carried out. $1 id, $2 the step that was expected, $3 where the next page begins (NULL: it was the last), $4
--- done and $5 refused in it, $6 problems. One that was cancelled meanwhile keeps the work done. Returns a row if the page is on record, by
+-- done and $5 refused in it, $6 problems, $7 whether it fails with that. One that was cancelled meanwhile keeps the work done. Returns a row if the page is on record, by
 -- now or before.
 WITH u AS (
   UPDATE tickwise.operations
   SET step = step + 1, cursor = $3::text, done = done + $4::bigint, refused = refused + $5::bigint, problems = $6::text,
       updated = tickwise.now(), free = tickwise.now(),
-      status = CASE WHEN $3 IS NULL AND status = 'running' THEN 'done' ELSE status END,
+      status = CASE WHEN $3 IS NULL AND status = 'running' THEN CASE WHEN $7::boolean THEN 'failed' ELSE 'done' END ELSE status END,
       ended = CASE WHEN $3 IS NULL AND status = 'running' THEN tickwise.now() ELSE ended END
-  WHERE operation_id = $1 AND step = $2::int AND status <> 'done'
+  WHERE operation_id = $1 AND step = $2::int AND status NOT IN ('done', 'failed')
   RETURNING true
 )
 SELECT true FROM u

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tickwise.domain.callers import Asker
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import OperationRow, OperationStatus, OperationStep, Replay, Store
 from tickwise.testing.contracts.base import StoreContract
@@ -54,6 +55,37 @@ class OperationsContract(StoreContract):
         assert (row.done, row.refused, row.problems, row.ended_at) == (0, 0, "[]", None)
         assert abs(row.created_at - await store.now()) < 5.0
         assert await self.operation(store, row.operation_id) == row
+
+    async def test_it_says_who_asked_for_it(self, store: Store, make: Factory) -> None:
+        """Key, person and owner come back wherever the operation does; one without them says so."""
+        askers = [
+            Asker(key_id=make.identifier()),
+            Asker(key_id=make.identifier(), owner_id=make.identifier()),
+            Asker(user_id=make.identifier()),
+            None,
+        ]
+        for asker in askers:
+            row = await self.added_operation(store, make, asker=asker)
+            taken = await self.taken(store)
+            found = [row, taken, await self.operation(store, row.operation_id)]
+            listed = await store.searches.operations("default", None, 10)
+            found += [each for each in listed if each.operation_id == row.operation_id]
+            assert await store.operations.step(step(taken, None))
+            found.append(await store.operations.cancel("default", row.operation_id))
+            assert [asker] * 5 == [each.asker for each in found]
+
+    async def test_one_that_cannot_go_on_ends_as_failed(self, store: Store, make: Factory) -> None:
+        """Its finished pages stay done, and it is not taken again."""
+        row = await self.added_operation(store, make)
+        assert await store.operations.step(step(await self.taken(store)))
+        last = step(await self.taken(store), None, done=0, refused=0, problems='["no"]', failed=True)
+        assert await store.operations.step(last)
+        assert await store.operations.step(last)
+        found = await self.operation(store, row.operation_id)
+        assert (found.status, found.done, found.problems) == (OperationStatus.FAILED, 2, '["no"]')
+        assert found.ended_at is not None
+        assert await store.operations.take(HOLD_SECONDS) is None
+        assert not await store.operations.step(step(found))
 
     async def test_one_of_the_same_id_stays_as_it_is(self, store: Store, make: Factory) -> None:
         """As after an answer that was lost."""

@@ -1,13 +1,13 @@
 -- name: claim
 -- Take ready runs for an active executor, ahead of time, by the database's clock. Lanes come by priority, then by namespace, beginning
 -- after the one that the last claim of that priority began with, and then by their longest-waiting run (a fair claim: by that alone);
--- each is read from its own mark, in order of readiness. Queues on hold are left out.
+-- each is read from its own mark, in order of readiness. Queues on hold are left out, and namespaces that the executor does not take.
 -- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of
 -- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with.
 -- No join here can be turned round by statistics: rows are addressed by LATERAL and by ctid.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
-  SELECT true AS alive FROM tickwise.executors
+  SELECT true AS alive, namespaces FROM tickwise.executors
   WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
 ),
 heads AS MATERIALIZED (
@@ -19,6 +19,7 @@ heads AS MATERIALIZED (
     ORDER BY ready LIMIT 1) h
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
+    AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
   ORDER BY CASE WHEN NOT $6::boolean THEN -l.priority END,
            CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
            CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready

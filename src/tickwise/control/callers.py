@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from tickwise.control.people.known_roles import KnownRoles
+from tickwise.control.known_roles import KnownRoles
 from tickwise.domain.callers import INSTALLATION, Caller, Grant
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.permissions import ROLES
@@ -36,9 +36,10 @@ class Callers:
         """The good key with this digest. Raises `StoreUnavailable`."""
         return await self._owned(await self._keys.find(digest))
 
-    async def of_key(self, key_id: UUID) -> FoundKey | None:
-        """The good key with this id. Raises `StoreUnavailable`."""
-        return await self._owned(await self._keys.of_id(key_id))
+    async def of_key(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
+        """The good key with this id; with `secret`, only while its secret of this number works. Raises
+        `StoreUnavailable`."""
+        return await self._owned(await self._keys.of_id(key_id, secret))
 
     async def of_person(self, row: UserRow) -> Caller:
         """The caller that a person is, by all of the roles. Raises `StoreUnavailable`."""

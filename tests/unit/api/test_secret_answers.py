@@ -1,0 +1,108 @@
+"""An answer that has a secret is never kept for a repeat under an Idempotency-Key: every route, by its declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any, Final, get_args, get_type_hints
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from tests.support.app import ADMIN_KEY, API, World, world
+from tests.support.people import PASSWORD, signing_key
+from tickwise.api.endpoint import Endpoint, tells_secret
+from tickwise.api.resources import RESOURCES
+
+SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key)$")
+NO_SECRETS: Final = {"key", "limit_key", "has_password"}
+"""The name of a job that its client chose, the name of a limit, and whether there is a password."""
+
+
+def _fields(kind: Any, seen: set[Any]) -> Iterator[tuple[str, str, Any]]:
+    """(struct, field, type) of an answer, at any depth."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if kind in seen:
+            return
+        seen.add(kind)
+        for name, each in get_type_hints(kind, include_extras=True).items():
+            yield kind.__name__, name, each
+            yield from _fields(each, seen)
+    for each in get_args(kind):
+        yield from _fields(each, seen)
+
+
+@pytest_asyncio.fixture
+async def here() -> AsyncIterator[World]:
+    async with world() as made:
+        await made.control.bearers.sign_with(signing_key())
+        yield made
+
+
+def _told(endpoint: Endpoint) -> tuple[Any, ...]:
+    return (*endpoint.answers, *endpoint.pending, *(kind for kinds in endpoint.also.values() for kind in kinds))
+
+
+def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
+    """A new answer with a token in it cannot be forgotten. The keys of jobs are names that their clients chose."""
+    named = {
+        (struct, field): tells_secret(kind)
+        for endpoint in RESOURCES
+        for answer in _told(endpoint)
+        for struct, field, kind in _fields(answer, set())
+        if SECRET_NAME.search(field)
+    }
+    assert {name for name, secret in named.items() if secret} == {
+        ("AddedUserView", "link"),
+        ("LinkView", "link"),
+        ("MadeKeyView", "key"),
+        ("TokenView", "access_token"),
+        ("TokenView", "refresh_token"),
+    }
+    assert {field for (_, field), secret in named.items() if not secret} == NO_SECRETS
+
+
+def test_a_route_that_tells_a_secret_says_so() -> None:
+    """It cannot be declared otherwise."""
+    telling = [each for each in RESOURCES if any(tells_secret(kind) for kind in _told(each))]
+    assert {"createKey", "rotateKey", "createUser", "resetPassword", "createToken"} == {each.name for each in telling}
+    for endpoint in telling:
+        with pytest.raises(TypeError, match="secret=True"):
+            replace(endpoint, secret=False)
+
+
+async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
+    """Each such route, twice under one Idempotency-Key: two answers, and nothing of either in the store."""
+    key = (await here.client.post(f"{API}/keys", json={"name": "ci", "permissions": ["jobs:read"]})).json()
+    user = (await here.client.post(f"{API}/users", json={"name": "Ada", "password": PASSWORD})).json()
+    bodies: dict[str, Any] = {
+        "createKey": {"name": "other", "permissions": ["jobs:read"]},
+        "rotateKey": {"overlap_seconds": 0},
+        "createUser": {"name": "Bob"},
+        "resetPassword": None,
+        "createToken": {"grant_type": "password", "username": "Ada", "password": PASSWORD},
+    }
+    told: set[str] = set()
+    for endpoint in RESOURCES:
+        if not any(tells_secret(kind) for kind in _told(endpoint)):
+            continue
+        path = endpoint.path.replace("{key_id}", key["key_id"]).replace("{user_id}", user["user_id"])
+        for _ in range(2):
+            answer = await here.client.request(
+                endpoint.method,
+                path,
+                headers={"Authorization": f"Bearer {ADMIN_KEY}", "Idempotency-Key": "once"},
+                json=bodies[endpoint.name],
+            )
+            if endpoint.name == "createUser" and answer.status_code == 409:
+                continue
+            assert answer.status_code in (200, 201), (endpoint.name, answer.text)
+            assert "idempotency-replayed" not in answer.headers
+            secrets = {value for name, value in answer.json().items() if SECRET_NAME.search(name) and value}
+            assert secrets, endpoint.name
+            assert secrets.isdisjoint(told), endpoint.name
+            told |= secrets
+    kept = str(vars(here.store.state))
+    assert not [secret for secret in told if secret in kept]
