@@ -53,7 +53,7 @@ ABOUT: Final[dict[str, str]] = {
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "describe", "metrics",
+            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "describe", "metrics",
         ),
         NO_JOB,
     ),
