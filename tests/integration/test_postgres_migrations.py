@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema, schema_status, upgrade
 from tickwise.adapters.store.postgres.dispatch import attempts
-from tickwise.adapters.store.postgres.queue import lanes
+from tickwise.adapters.store.postgres.queue import lanes, quota_book
 from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
@@ -41,6 +41,8 @@ FIRST_WORDS = {
         SELECT e ->> 0, e ->> 1, (e ->> 2)::smallint, ARRAY(SELECT jsonb_array_elements_text(e -> 3))
         FROM jsonb_array_elements($1::jsonb) e WHERE $2::int + $3::int + $4::int > 0
         ON CONFLICT DO NOTHING""",
+    # No namespace had a quota.
+    "namespaces_limited": "SELECT '' AS name, '' AS quotas WHERE false",
 }
 """Statements whose words for the first schema were others. Programs that have these work on every later one, too."""
 
@@ -111,7 +113,7 @@ async def working_before(url: str) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(url, clock=SystemClock())
     await store._links.open()
     with pytest.MonkeyPatch.context() as patched:
-        for part in (lanes, attempts):
+        for part in (lanes, quota_book, attempts):
             patched.setattr(f"{part.__name__}.statement", first_words)
         try:
             yield store
