@@ -24,7 +24,7 @@ from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.sentences import REPLACED_SENTENCE
-from tickwise.ports.store import Began, ClaimRequest, FireRequest, JobAction, RuleRow
+from tickwise.ports.store import Began, ClaimRequest, FireRequest, JobAction, RuleRow, RunPostpone
 from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor, outcome
 
@@ -338,3 +338,24 @@ async def test_a_run_that_somebody_makes_while_its_timer_fires_does_not_put_the_
     assert row is not None
     assert row.timer is not None
     assert make.now + HOUR == pytest.approx(row.timer.due)
+
+
+async def test_a_run_that_is_postponed_while_its_job_is_paused_waits_for_the_end_of_the_pause(
+    operator: asyncpg.Connection, stores: list[PostgresStore]
+) -> None:
+    """The pause has the job already when the request comes, and not yet the run."""
+    make = Factory(await stores[0].now(), seed="postponed and paused")
+    job = make.recurring(make.now + HOUR)
+    await stores[0].jobs.add([job])
+    run = make.scheduled(job.job_id, make.now + HOUR, nominal=make.now + HOUR / 2)
+    await stores[0].runs.add("default", job.job_id, [run])
+    pause = make.move(job.job_id, JobAction.PAUSE, postponed_after_seconds=0.0)
+    async with operator.transaction():
+        await operator.execute(LOCK_RUN, run.run_id)
+        pausing = await held_back(operator, 1, stores[1].jobs.move(pause))
+        postponed = RunPostpone("default", run.run_id, make.now + 2 * HOUR)
+        postponing = await held_back(operator, 2, stores[2].runs.move(postponed))
+    await asyncio.gather(pausing, postponing)
+    row = await stores[0].runs.get("default", run.run_id)
+    assert row is not None
+    assert (row.ready_at, round(row.due_at - make.now)) == (None, round(2 * HOUR))
