@@ -62,6 +62,7 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
+from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
@@ -452,4 +453,12 @@ class TestWaitingTable(Backend, WaitingTableContract):
 
 
 class TestNamespaces(Backend, NamespacesContract):
+    pass
+
+
+class TestClosedNamespaces(Backend, ClosedNamespacesContract):
+    pass
+
+
+class TestRemovals(Backend, RemovalsContract):
     pass

@@ -89,14 +89,15 @@ MEANINGS = {
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
     "last_administrator": "The installation would have no administrator any more. Make another one first.",
-    "namespace_closing": "The namespace is closing and takes no new jobs. Open it again, or use another one.",
+    "namespace_closing": "The namespace is closing, or was removed, and takes nothing new. Open it again, or use "
+    "another one.",
     "namespace_exists": "There is a namespace of this name with other settings. Change it, or take another name.",
     "namespace_needed": "The namespace `default` is always there.",
-    "namespace_not_empty": "The namespace is not closing, or still holds jobs, keys or members. Close it and remove"
-    " them first.",
+    "namespace_not_closing": "The namespace is not closing. Close it, then remove it.",
     "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
     "password_wrong": "The present password is wrong.",
     "role_in_use": "People have this role. Give them another one first.",
+    "namespace_removing": "The namespace is being removed, which cannot be undone. Its name is free once that is over.",
     "role_unknown": "There is no role of this name in the namespace.",
     "user_exists": "Another person has this name or e-mail, or a name that looks the same.",
 }

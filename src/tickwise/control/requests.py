@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.control.access import requires
+from tickwise.control.access import check, requires
 from tickwise.control.bodies import JobBody
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.buffered.pending import PendingBatch, PendingRequest
@@ -117,7 +117,10 @@ class RequestService:
         dry_run: bool = False,
     ) -> ChangeResult | PendingRequest:
         """Change the fields that were sent; `text` is the body as it was sent. Raises `NotFound`, `Conflict`,
-        `Invalid`; `VersionConflict` if the job is not at `if_version`."""
+        `Invalid`; `VersionConflict` if the job is not at `if_version`; `Forbidden` for a dry run by a principal that
+        may not read jobs: it shows the present schedule."""
+        if dry_run:
+            check(who, Permission.JOBS_READ)
         # Only the store has the secrets that stand behind a mask.
         if self._ingest is not None and if_version is None and not dry_run and _MASK not in text:
             accepted = await self._ingest.accept_change(who, job_id, body, text)

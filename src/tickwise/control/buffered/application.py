@@ -5,14 +5,16 @@
           │      (creates before it that it could meet are stored first)
           └─► what is refused ────────────► operations.record   FAILED, with its problem; never silence
 
-Invariants: a request that comes again changes nothing. A create is named by its job's id. A change and its operation
+Invariants: a request that comes again changes nothing. One that was accepted for a namespace that is gone is refused,
+also if there is another one of its name. A create is named by its job's id. A change and its operation
 are one transaction, and it is made of a version of the job that was read before that operation was looked for: so it is
 made once, and never over what came after it. A refusal is on record before anything that could make it another answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -29,7 +31,8 @@ from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.submission import Counters, Submissions, refusal_of
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
-from tickwise.domain.model import Principal
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
+from tickwise.ports.identity.namespaces import namespace_closing
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
 from tickwise.roles.shared.messages import Request
 
@@ -123,9 +126,13 @@ class RequestApplier:
         Raises `Unavailable`: later. Any other error: one of them cannot be applied, and if it is alone, that is on
         record."""
         turn = _Turn()
+        removed = await self._removed(requests)
         try:
             for request in requests:
-                await self._take(turn, request)
+                if request.accepted <= removed.get(request.namespace, -math.inf):
+                    turn.end(request, namespace_closing(request.namespace))
+                else:
+                    await self._take(turn, request)
             await self._store_creates(turn)
         except Unavailable:
             raise
@@ -137,6 +144,11 @@ class RequestApplier:
             raise
         await self._record(turn)
         return AppliedCount(turn.done, turn.failed)
+
+    async def _removed(self, requests: Sequence[Request]) -> Mapping[str, float]:
+        """The times at which namespaces of these names went."""
+        names = {request.namespace for request in requests} - {DEFAULT_NAMESPACE}
+        return await self._store.namespaces.removed(names) if names else {}
 
     async def _take(self, turn: _Turn, request: Request) -> None:
         if request.kind == "create":

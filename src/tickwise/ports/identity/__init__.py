@@ -17,7 +17,7 @@ from tickwise.ports.identity.keys import (
     NewKey,
     check_keys_room,
 )
-from tickwise.ports.identity.namespaces import NamespaceStore
+from tickwise.ports.identity.namespaces import NamespaceStore, RemovalStore
 from tickwise.ports.identity.sessions import SessionStore
 from tickwise.ports.identity.users import RoleStore, UserStore
 
@@ -29,6 +29,7 @@ __all__ = [
     "Keys",
     "NamespaceStore",
     "NewKey",
+    "RemovalStore",
     "RoleStore",
     "SessionStore",
     "UserStore",

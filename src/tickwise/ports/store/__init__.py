@@ -7,7 +7,7 @@
                                             ended runs that start others, holds, dead letters, long requests
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
-    keys · namespaces · users · roles · sessions
+    keys · namespaces · removals · users · roles · sessions
                                             API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
 
 Rules of every method:
@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tickwise.ports.identity import Keys, NamespaceStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.identity import Keys, NamespaceStore, RemovalStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -331,6 +331,8 @@ class Store(Protocol):
     def keys(self) -> Keys: ...
     @property
     def namespaces(self) -> NamespaceStore: ...
+    @property
+    def removals(self) -> RemovalStore: ...
     @property
     def roles(self) -> RoleStore: ...
     @property

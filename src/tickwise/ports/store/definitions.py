@@ -121,6 +121,9 @@ class Added(StrEnum):
     KEY_TAKEN = "key_taken"
     NO_LANE = "lanes_exhausted"
     """Its namespace may have no more different lanes."""
+    CLOSING = "namespace_closing"
+    """The namespace of the job takes nothing new: it is closing, being removed, or gone. Decided with the write, so no
+    job is stored after a namespace was closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

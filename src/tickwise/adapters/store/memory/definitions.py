@@ -60,7 +60,9 @@ class Jobs(Duty):
         """The result for each, with those before it in the batch considered."""
         batch: dict[UUID, NewJob] = {}
         keys: set[tuple[str, str]] = set()
-        refused = self._state.admit((job.namespace, job.lane) for job in jobs)
+        refused = self._state.admit(
+            (job.namespace, job.lane) for job in jobs if not self._state.is_closed(job.namespace)
+        )
         for job in jobs:
             if (job.namespace, job.lane) in refused:
                 yield Added.NO_LANE
@@ -70,6 +72,8 @@ class Jobs(Duty):
             if stored is not None:
                 same = stored.namespace == job.namespace and (not job.named or stored.digest == job.digest)
                 yield Added.REPEATED if same else Added.ID_TAKEN
+            elif self._state.is_closed(job.namespace):
+                yield Added.CLOSING
             elif key is not None and (key in keys or key in self._state.job_keys):
                 yield Added.KEY_TAKEN
             else:
@@ -340,6 +344,7 @@ class Tasks(Duty):
 
     async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         versions = self._state.tasks.get((task.namespace, task.task_id), [])
+        self._state.check_open(task.namespace)
         check_newest(versions[-1] if versions else None, task, expected_version, again=again)
         versions = self._state.tasks.setdefault((task.namespace, task.task_id), versions)
         if not versions or versions[-1].digest != task.digest:

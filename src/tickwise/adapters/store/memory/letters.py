@@ -83,6 +83,7 @@ class Letters(LetterViews):
     ) -> Sequence[Settled] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
+        self._state.check_open(namespace, or_closing=any(one.run is not None for one in settlements))
         answers = [self._settle(namespace, settlement, by) for settlement in settlements]
         if KEPT.issuperset(answers):
             self._state.keep(receipt)

@@ -32,6 +32,7 @@ class Rules(Duty):
         if stored is not None and is_done(stored, rule, expected_version, again=again):
             return stored
         check_seen(stored, rule, expected_version)
+        self._state.check_open(rule.namespace, or_closing=stored is None)
         if stored is None:
             of_kind = self._state.rules_of_kind
             check_room(rule.kind, of_all=len(rules), of_kind=of_kind[rule.namespace, rule.kind])

@@ -26,6 +26,7 @@ from tickwise.adapters.store.memory.records import (
     LinkRecord,
     OperationRecord,
     ReceiptRecord,
+    RemovalRecord,
     RunRecord,
     SessionRecord,
     TimeQueue,
@@ -44,7 +45,7 @@ from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.ports.clock import Clock
-from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
+from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.users import RoleRow
 from tickwise.ports.store import (
@@ -151,6 +152,10 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self.api_keys: dict[bytes, KeyRecord] = {}
+        self.removals: dict[str, RemovalRecord] = {}
+        """Namespaces that are being removed."""
+        self.namespaces_removed: dict[str, float] = {}
+        """The times at which namespaces went, by name. There may be another one of the name."""
         self.namespaces: dict[str, NamespaceRow] = {DEFAULT_NAMESPACE: _default_namespace(clock.now())}
         self.people: dict[UUID, UserRecord] = {}
         self.user_links: dict[bytes, LinkRecord] = {}
@@ -170,6 +175,19 @@ class State:
         if job is None or job.namespace != namespace:
             raise NotFound(f"there is no job {job_id}")
         return job
+
+    def is_closed(self, namespace: str, *, or_closing: bool = True) -> bool:
+        """Check whether a namespace takes nothing new; without `or_closing`: whether it is being removed, or gone."""
+        found = self.namespaces.get(namespace)
+        if found is None:
+            return namespace in self.namespaces_removed
+        return found.state is NamespaceState.REMOVING or (or_closing and found.state is NamespaceState.CLOSING)
+
+    def check_open(self, *namespaces: str, or_closing: bool = True) -> None:
+        """Raise `Conflict`, code `namespace_closing`, if one of these namespaces takes nothing new."""
+        for namespace in sorted(namespaces):
+            if self.is_closed(namespace, or_closing=or_closing):
+                raise namespace_closing(namespace)
 
     def admit(self, places: Iterable[tuple[str, Lane]]) -> AbstractSet[tuple[str, Lane]]:
         """Know these lanes from now on, as far as there is room; those for which there is none."""

@@ -23,6 +23,7 @@ from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
+from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
@@ -114,6 +115,7 @@ class PostgresStore:
         self.searches = Searches(shared)
         self.keys = ApiKeys(shared)
         self.namespaces = Namespaces(shared)
+        self.removals = Removals(shared)
         self.users = Users(shared)
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)

@@ -12,8 +12,9 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.connection.link import UniqueBroken
+from tickwise.adapters.store.postgres.connection.link import NamespaceShut, UniqueBroken
 from tickwise.adapters.store.postgres.jobs.placement import is_lasting
+from tickwise.adapters.store.postgres.openness import ALWAYS_OPEN, closed_among
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
@@ -53,13 +54,14 @@ class Submits(Part):
         if refused:
             if not whole:
                 return await self._add_others(jobs, refused, receipt)
-            replay = await self._replay(receipt)
-            return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
+            return await self._replay(receipt) or await self._without(jobs, refused)
         if receipt is None and _is_plain(jobs):
             try:
                 await self._add_plain(jobs, numbers)
             except UniqueBroken:
                 whole = False  # a repeat after a commit in doubt: look which of them are there
+            except NamespaceShut:
+                pass  # those of other namespaces can be stored
             else:
                 return [Added.CREATED] * len(jobs)
         try:
@@ -76,7 +78,20 @@ class Submits(Part):
         stored = await self.add([job for job in jobs if _place(job) not in refused])
         assert not isinstance(stored, Replay)
         answers = iter(stored)
-        return [Added.NO_LANE if _place(job) in refused else next(answers) for job in jobs]
+        return [
+            next(answers) if _place(job) not in refused else answer
+            for job, answer in zip(jobs, await self._without(jobs, refused), strict=True)
+        ]
+
+    async def _without(self, jobs: Sequence[NewJob], refused: AbstractSet[tuple[str, Lane]]) -> list[Added]:
+        """The answers for a batch of which these lanes are refused, were the others stored: a namespace that is gone
+        gets no lane."""
+        async with self._links.pooled(writes=False) as connection:
+            gone = await closed_among(connection, {namespace for namespace, _ in refused})
+        return [
+            Added.CREATED if _place(job) not in refused else Added.CLOSING if job.namespace in gone else Added.NO_LANE
+            for job in jobs
+        ]
 
     async def _replay(self, receipt: Receipt | None) -> Replay | None:
         if receipt is None:
@@ -91,7 +106,7 @@ class Submits(Part):
         # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
         line = self._links.line("submit")
         async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
-            await connection.execute(statement("jobs_add"), self._shared.near_seconds, *columns)
+            await connection.execute(statement("jobs_add"), self._shared.near_seconds, *columns, sorted(_guarded(jobs)))
 
     def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
         """One array for each parameter that both statements have."""
@@ -118,25 +133,14 @@ class Submits(Part):
     async def _add_checked(
         self, jobs: Sequence[NewJob], numbers: Numbers, receipt: Receipt | None, *, whole: bool
     ) -> Sequence[Added] | Replay:
-        columns = self._job_columns(jobs, numbers) if jobs else []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                 return replay
             if not jobs:
                 return []
-            rows = await connection.fetch(
-                statement("jobs_add_checked"),
-                self._shared.near_seconds,
-                *columns,
-                [job.key for job in jobs],
-                [job.digest if job.named else None for job in jobs],
-                [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
-                [job.owner for job in jobs],
-                [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
-                [job.zone_data for job in jobs],
-            )
-            created = {row[0] for row in rows}
-            answers = await _answers(connection, jobs, created)
+            closed = await closed_among(connection, _guarded(jobs))
+            created = await self._create(connection, [job for job in jobs if job.namespace not in closed], numbers)
+            answers = await _answers(connection, jobs, created, closed)
             if not _STORED.issuperset(answers):
                 if whole:
                     raise _Taken(answers)
@@ -151,6 +155,23 @@ class Submits(Part):
             await make_runs(connection, missed)
             return answers
 
+    async def _create(self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers) -> set[UUID]:
+        """Store those whose ids and keys are free; the ids that were stored."""
+        if not jobs:
+            return set()
+        rows = await connection.fetch(
+            statement("jobs_add_checked"),
+            self._shared.near_seconds,
+            *self._job_columns(jobs, numbers),
+            [job.key for job in jobs],
+            [job.digest if job.named else None for job in jobs],
+            [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
+            [job.owner for job in jobs],
+            [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
+            [job.zone_data for job in jobs],
+        )
+        return {row[0] for row in rows}
+
 
 class Receipts(Part):
     """`ReceiptStore` of the port."""
@@ -164,6 +185,11 @@ class Receipts(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await take_receipt(connection, receipt)
+
+
+def _guarded(jobs: Sequence[NewJob]) -> set[str]:
+    """The namespaces of these that could be closed."""
+    return {job.namespace for job in jobs} - ALWAYS_OPEN
 
 
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:
@@ -185,7 +211,9 @@ def _is_plain(jobs: Sequence[NewJob]) -> bool:
     )
 
 
-async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID]) -> list[Added]:
+async def _answers(
+    connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID], closed: AbstractSet[str]
+) -> list[Added]:
     """The result of each, in the order of the batch: of two with one id, the first was stored."""
     if len(created) == len(jobs):
         return [Added.CREATED] * len(jobs)
@@ -201,7 +229,7 @@ async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], creat
             left.remove(job.job_id)
             answers.append(Added.CREATED)
         elif job.job_id not in stored:
-            answers.append(Added.KEY_TAKEN)
+            answers.append(Added.CLOSING if job.namespace in closed else Added.KEY_TAKEN)
         elif stored[job.job_id] == (job.namespace, job.digest if job.named else None):
             answers.append(Added.REPEATED)
         else:
