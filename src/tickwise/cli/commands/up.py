@@ -92,7 +92,7 @@ def tell_sharing(session: Session, data_dir: Path, here: Path, *, runs: bool) ->
     if before and before != str(here):
         session.note(
             f"The data folder {data_dir} {'is in use by' if runs else 'was last used by'} another installation, in "
-            f"{before}: its jobs, keys and history are shared. For a folder of this one's own: --data-dir DIR --port N, "
+            f"{before}: its jobs, keys and history are shared. For a folder of its own: --data-dir DIR --port N, "
             "or make up DATA_DIR=… PORT=…"
         )
 
