@@ -61,6 +61,7 @@ from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRules
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
+from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
@@ -461,4 +462,8 @@ class TestClosedNamespaces(Backend, ClosedNamespacesContract):
 
 
 class TestRemovals(Backend, RemovalsContract):
+    pass
+
+
+class TestTransfers(Backend, TransfersContract):
     pass

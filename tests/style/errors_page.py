@@ -59,6 +59,8 @@ MEANINGS = {
     "job_not_recurring": "Only a job that recurs can be paused and resumed, and has occurrences to skip, snooze "
     "or backfill.",
     "job_paused": "The job is paused; resume it first.",
+    "job_busy": "The job has a run that has not ended, or whose end has yet to start others. Wait for it, or cancel "
+    "the run, then move the job.",
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
     "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
     "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000), or "
@@ -98,6 +100,7 @@ MEANINGS = {
     "password_wrong": "The present password is wrong.",
     "role_in_use": "People have this role. Give them another one first.",
     "namespace_removing": "The namespace is being removed, which cannot be undone. Its name is free once that is over.",
+    "references_missing": "The job names a task, a calendar or a successor that the other namespace does not have.",
     "role_unknown": "There is no role of this name in the namespace.",
     "user_exists": "Another person has this name or e-mail, or a name that looks the same.",
 }

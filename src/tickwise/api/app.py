@@ -74,6 +74,7 @@ from tickwise.control.access import check as check_permission
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.receipts import Once
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
@@ -127,6 +128,7 @@ class Exchange:
     request_id: str
     headers: Mapping[bytes, bytes]
     principal: Principal | None
+    caller: Caller | None = None
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
     """The headers of its answer about the rate limit of its key."""
@@ -171,6 +173,7 @@ class Server:
         call = Call(
             control=self._control,
             principal=principal or NOBODY,
+            caller=exchange.caller,
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
@@ -329,6 +332,7 @@ class Front:
                     caller = await self._authenticator.caller(said, _address(scope), line)
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
+                exchange.caller = caller
                 exchange.principal = await self._directory.principal(caller, place)
                 if self._pacer is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced)

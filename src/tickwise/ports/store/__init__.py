@@ -154,6 +154,7 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import Searches
+from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
     "BATCH_SECONDS",
@@ -206,6 +207,7 @@ __all__ = [
     "JobQuery",
     "JobRow",
     "JobStore",
+    "JobTransfer",
     "LetterQuery",
     "LetterResolution",
     "LetterRow",
@@ -266,6 +268,8 @@ __all__ = [
     "earliest_mark",
     "is_default_lane",
     "is_done",
+    "job_busy",
+    "key_taken_there",
     "no_lane",
     "not_postponable",
     "number_taken",

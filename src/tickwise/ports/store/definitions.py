@@ -14,6 +14,7 @@ from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 from tickwise.ports.store.paging import Page, utf8_bytes
+from tickwise.ports.store.transfers import JobTransfer
 
 MAX_LANES: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
@@ -454,6 +455,14 @@ class JobStore(Protocol):
     async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
         """Pause, resume or cancel a job, or move its next occurrence. Doing it twice is doing it once. Raises
         `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels it."""
+        ...
+
+    async def transfer(self, transfer: JobTransfer) -> JobRow:
+        """Move a job to another namespace; its version grows by one. The same again is answered as it was at first.
+
+        Raises `NotFound`; `VersionConflict`; `Conflict`: it is CANCELLED, it has an unfinished run, or one whose end
+        has yet to start others (code `job_busy`), another job there has its key (`key_taken`), the other namespace
+        takes nothing new (`namespace_closing`) or has no room for its lane."""
         ...
 
 

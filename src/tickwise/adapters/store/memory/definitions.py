@@ -24,6 +24,7 @@ from tickwise.ports.store import (
     JobMove,
     JobQuery,
     JobRow,
+    JobTransfer,
     NewJob,
     OccurrenceMove,
     Page,
@@ -33,6 +34,8 @@ from tickwise.ports.store import (
     StoredTask,
     check_newest,
     check_one_namespace,
+    job_busy,
+    key_taken_there,
     no_lane,
     page_within,
 )
@@ -206,6 +209,30 @@ class Jobs(Duty):
         if move.skip is not None:
             state.skip(job, move.skip)
         state.touch(job)
+
+    async def transfer(self, transfer: JobTransfer) -> JobRow:
+        state, to = self._state, transfer.to
+        there = state.jobs.get(transfer.job_id)
+        if there is not None and (there.namespace, there.version) == (to, transfer.expected_version + 1):
+            return state.job_row(there)
+        job = state.job(transfer.namespace, transfer.job_id)
+        state.check_open(to)
+        if job.standing is JobAction.CANCEL:
+            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
+        if job.version != transfer.expected_version:
+            raise VersionConflict(f"the job is at version {job.version}, the move is for {transfer.expected_version}")
+        if job.runs or any(each.completion.run.job_id == job.job_id for each in state.completions.values()):
+            raise job_busy(job.job_id)
+        if job.key is not None and (to, job.key) in state.job_keys:
+            raise key_taken_there(to, job.key)
+        if state.admit([(to, job.lane)]):
+            raise no_lane(to)
+        if job.key is not None:
+            state.job_keys[to, job.key] = state.job_keys.pop((job.namespace, job.key))
+        job.namespace = to
+        state.touch(job)
+        state.ask_anew(job)
+        return state.job_row(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
         """Check whether all effects of a move are in the store."""

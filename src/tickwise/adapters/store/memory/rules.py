@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.ports.store import (
     JobAction,
@@ -82,8 +81,6 @@ class Rules(Duty):
     def _changed(self, namespace: str) -> None:
         """Timers that a calendar or window holds back here are decided anew."""
         self._state.rules_version += 1
-        now = self._state.now()
         for timer in self._state.timers():
-            held_back = timer.pending.hold in (Hold.CALENDAR, Hold.MAINTENANCE)
-            if held_back and timer.job.namespace == namespace and timer.pending.due > now:
-                self._state.set_timer(timer.job, timer.pending._replace(due=now), zone_data=timer.zone_data)
+            if timer.job.namespace == namespace:
+                self._state.ask_anew(timer.job)

@@ -176,6 +176,11 @@ class State:
             raise NotFound(f"there is no job {job_id}")
         return job
 
+    def job_of(self, run: RunRow) -> JobRecord | None:
+        """The job of a run; None: it is gone, or in another namespace by now."""
+        job = self.jobs.get(run.job_id)
+        return job if job is not None and job.namespace == run.namespace else None
+
     def is_closed(self, namespace: str, *, or_closing: bool = True) -> bool:
         """Check whether a namespace takes nothing new; without `or_closing`: whether it is being removed, or gone."""
         found = self.namespaces.get(namespace)
@@ -283,6 +288,12 @@ class State:
             since = timer.pending.due if timer.pending.hold is None else timer.pending.since
             held = timer.pending._replace(due=until, since=since, hold=Hold.PAUSED)
             self.set_timer(job, held, zone_data=timer.zone_data)
+
+    def ask_anew(self, job: JobRecord) -> None:
+        """Decide a timer now that a calendar or window holds back."""
+        timer, now = job.timer, self.now()
+        if timer is not None and timer.pending.hold in (Hold.CALENDAR, Hold.MAINTENANCE) and timer.pending.due > now:
+            self.set_timer(job, timer.pending._replace(due=now), zone_data=timer.zone_data)
 
     def timers(self) -> list[TimerRecord]:
         return [job.timer for job in self.jobs.values() if job.timer is not None]
