@@ -11,7 +11,7 @@ import pytest
 
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import Lane, Principal
+from tickwise.domain.model import Lane, Principal, Trigger
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.namespaces import SETTLE_SECONDS, NamespaceState, NewNamespace
 from tickwise.ports.identity.sessions import NewSession, Rotation
@@ -29,6 +29,7 @@ from tickwise.ports.store import (
     Settled,
     Settlement,
     Store,
+    Successor,
 )
 from tickwise.testing.contracts.base import StoreContract, added
 from tickwise.testing.contracts.store.people.users import changed, new_user
@@ -183,6 +184,26 @@ class ClosedNamespacesContract(StoreContract):
         await store.jobs.move(make.move(job.job_id, JobAction.PAUSE, namespace=TEAM))
         await store.queues.hold(make.hold(namespace=TEAM))
         await store.operations.add(make.operation(namespace=TEAM))
+
+    async def test_a_sequence_goes_on_while_its_namespace_closes(self, store: Store, make: Factory) -> None:
+        """What follows the end of a run was asked for before. In a namespace that is being removed the job is
+        cancelled, and nothing follows."""
+        await open_namespace(store)
+        executor = await self.register(store, lease_seconds=HOUR)
+        first, second = make.job(namespace=TEAM), make.recurring(make.now + HOUR, namespace=TEAM)
+        claimed = await self.held(store, executor, first)
+        await self.add(store, second)
+        await self.finish(store, executor, outcome(claimed, follow=True))
+        await close(store)
+        follows = Successor(second.job_id, make.run(second.job_id, trigger=Trigger.SEQUENCE))
+        assert await store.completions.commit(TEAM, {claimed.run_id: [follows]}) == 1
+        [again] = await self.claim(store, executor)
+        await self.finish(store, executor, outcome(again, follow=True))
+        assert await store.removals.begin(TEAM) is not None
+        await store.jobs.move(make.move(second.job_id, JobAction.CANCEL, namespace=TEAM))
+        late = Successor(second.job_id, make.run(second.job_id, trigger=Trigger.SEQUENCE))
+        assert await store.completions.commit(TEAM, {again.run_id: [late]}) == 0
+        assert list(await self.claim(store, executor)) == []
 
 
 class RemovalsContract(StoreContract):
