@@ -48,7 +48,7 @@ class JobTransfers:
         self._context = context
 
     async def transfer(self, who: Principal, to: str, job_id: UUID) -> JobRow:
-        """Move a job; the same again changes nothing. Raises `NotFound`; `Conflict` as `JobStore.transfer`, and code
+        """Move a job; the same again changes nothing. Raises `NotFound`; `Conflict` as `JobStore.move`, and code
         `references_missing`."""
         store = self._context.store
         for _ in range(RACES_MAX):
@@ -62,7 +62,7 @@ class JobTransfers:
             await self._copy_script(definition, row.namespace, to)
             transfer = JobTransfer(namespace=row.namespace, job_id=job_id, to=to, expected_version=row.version)
             try:
-                moved = await self._context.surely(lambda: store.jobs.transfer(transfer))  # noqa: B023 - awaited within the turn
+                moved = await self._context.surely(lambda: store.jobs.move(transfer))  # noqa: B023 - awaited within the turn
             except VersionConflict:
                 continue
             wake_all(self._context)

@@ -452,17 +452,14 @@ class JobStore(Protocol):
         """
         ...
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
-        """Pause, resume or cancel a job, or move its next occurrence. Doing it twice is doing it once. Raises
-        `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels it."""
-        ...
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+        """Pause, resume or cancel a job, move its next occurrence, or move it to another namespace. Doing it twice is
+        doing it once. Raises `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels
+        it.
 
-    async def transfer(self, transfer: JobTransfer) -> JobRow:
-        """Move a job to another namespace; its version grows by one. The same again is answered as it was at first.
-
-        Raises `NotFound`; `VersionConflict`; `Conflict`: it is CANCELLED, it has an unfinished run, or one whose end
-        has yet to start others (code `job_busy`), another job there has its key (`key_taken`), the other namespace
-        takes nothing new (`namespace_closing`) or has no room for its lane."""
+        A `JobTransfer` raises `Conflict` also if the job has an unfinished run, or one whose end has yet to start
+        others (code `job_busy`), if another job there has its key (`key_taken`), and if the other namespace takes
+        nothing new (`namespace_closing`) or has no room for its lane."""
         ...
 
 

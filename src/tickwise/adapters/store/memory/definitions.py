@@ -186,7 +186,9 @@ class Jobs(Duty):
         if key is not None:
             keys[job.namespace, key] = job
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+        if isinstance(move, JobTransfer):
+            return self._transfer(move)
         job = self._state.job(move.namespace, move.job_id)
         if isinstance(move, OccurrenceMove):
             self._move_occurrence(job, move)
@@ -210,7 +212,7 @@ class Jobs(Duty):
             state.skip(job, move.skip)
         state.touch(job)
 
-    async def transfer(self, transfer: JobTransfer) -> JobRow:
+    def _transfer(self, transfer: JobTransfer) -> JobRow:
         state, to = self._state, transfer.to
         there = state.jobs.get(transfer.job_id)
         if there is not None and (there.namespace, there.version) == (to, transfer.expected_version + 1):

@@ -35,7 +35,7 @@ _STANDINGS: Final[Mapping[int, JobAction | None]] = MappingProxyType(
 
 
 class Changes(Part):
-    """`change` and `move` of the port's `JobStore`."""
+    """`change` of the port's `JobStore`, and moves within a namespace."""
 
     async def change(self, change: JobChange) -> JobRow:
         """See the port."""
@@ -88,8 +88,7 @@ class Changes(Part):
         if change.rate_changed:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
-        """See the port."""
+    async def _move(self, move: JobMove | OccurrenceMove) -> JobRow:
         return await (self._move_occurrence(move) if isinstance(move, OccurrenceMove) else self._move_job(move))
 
     async def _move_job(self, move: JobMove) -> JobRow:

@@ -10,14 +10,17 @@ from tickwise.adapters.store.postgres.jobs.jobs import find_job
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound, VersionConflict
-from tickwise.ports.store import JobRow, JobTransfer, job_busy, key_taken_there
+from tickwise.ports.store import JobMove, JobRow, JobTransfer, OccurrenceMove, job_busy, key_taken_there
 
 
 class Transfers(Changes):
-    """`transfer` of the port's `JobStore`."""
+    """`move` of the port's `JobStore`, to another namespace too."""
 
-    async def transfer(self, transfer: JobTransfer) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
         """See the port."""
+        return await (self._transfer(move) if isinstance(move, JobTransfer) else self._move(move))
+
+    async def _transfer(self, transfer: JobTransfer) -> JobRow:
         async with self._links.pooled(writes=False) as connection:
             row = await find_job(connection, transfer.namespace, transfer.job_id)
             if row is None:

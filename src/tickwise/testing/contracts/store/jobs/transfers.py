@@ -45,19 +45,19 @@ async def refused(call: Awaitable[object]) -> str:
 
 
 class TransfersContract(StoreContract):
-    """`JobStore.transfer`."""
+    """`JobStore.move` to another namespace."""
 
     async def test_a_job_goes_with_its_id_its_key_and_its_schedule(self, store: Store, make: Factory) -> None:
         """In its former namespace it is gone, and its key is free; the same again is the same."""
         job = make.recurring(make.now + HOUR, key="k", lane=Lane("reports"), labels={"team": "a"})
         await self.add(store, job)
         before = await self.job_row(store, job.job_id)
-        after = await store.jobs.transfer(to_team(before))
+        after = await store.jobs.move(to_team(before))
         assert (after.namespace, after.version) == (TEAM, before.version + 1)
         kept = ("job_id", "key", "name", "definition", "labels", "lane", "owner", "created_by", "status", "listed")
         assert [getattr(after, name) for name in kept] == [getattr(before, name) for name in kept]
         assert instants(after.timer) == instants(before.timer)
-        assert await store.jobs.transfer(to_team(before)) == after
+        assert await store.jobs.move(to_team(before)) == after
         assert await store.jobs.get("default", job.job_id) is None
         assert await store.jobs.get("default", "k") is None
         assert [row.job_id for row in await store.searches.jobs(JobQuery(namespace=TEAM, key="k"))] == [job.job_id]
@@ -76,7 +76,7 @@ class TransfersContract(StoreContract):
             await batch.commit([make.fire(job.job_id, first, second)])
         [claimed] = await self.claim(store, executor)
         await self.finish(store, executor, outcome(claimed))
-        await store.jobs.transfer(to_team(await self.job_row(store, job.job_id)))
+        await store.jobs.move(to_team(await self.job_row(store, job.job_id)))
         async with self.near(store, 5.0) as batch:
             await batch.commit([make.fire(job.job_id, second, second + HOUR)])
         [again] = await self.claim_freed(store, executor)
@@ -95,7 +95,7 @@ class TransfersContract(StoreContract):
         job = make.job(name="before", labels={"team": "a"})
         claimed = await self.held(store, executor, job)
         await self.finish(store, executor, outcome(claimed, RunState.FAILED))
-        moved = await store.jobs.transfer(to_team(await self.job_row(store, job.job_id)))
+        moved = await store.jobs.move(to_team(await self.job_row(store, job.job_id)))
         await store.jobs.change(make.change(moved, name="a secret", namespace=TEAM))
         for asked in (
             RunQuery(namespace="default", job_name="secret"),
@@ -119,13 +119,13 @@ class TransfersContract(StoreContract):
         job = make.job()
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
-        assert await refused(store.jobs.transfer(to_team(row))) == "job_busy"
+        assert await refused(store.jobs.move(to_team(row))) == "job_busy"
         [claimed] = await self.claim(store, executor)
-        assert await refused(store.jobs.transfer(to_team(row))) == "job_busy"
+        assert await refused(store.jobs.move(to_team(row))) == "job_busy"
         await self.finish(store, executor, outcome(claimed, follow=True))
-        assert await refused(store.jobs.transfer(to_team(row))) == "job_busy"
+        assert await refused(store.jobs.move(to_team(row))) == "job_busy"
         await store.completions.commit("default", {claimed.run_id: ()})
-        assert (await store.jobs.transfer(to_team(row))).status is JobStatus.COMPLETED
+        assert (await store.jobs.move(to_team(row))).status is JobStatus.COMPLETED
 
     async def test_a_transfer_is_refused_for_what_stands_in_its_way(self, store: Store, make: Factory) -> None:
         """A key that is taken there, a namespace that closes, a job that is cancelled, changed or not there: nothing
@@ -134,22 +134,22 @@ class TransfersContract(StoreContract):
         job, theirs = make.recurring(make.now + HOUR, key="k"), make.job(make.now + HOUR, key="k", namespace=TEAM)
         await self.add(store, job, theirs)
         row = await self.job_row(store, job.job_id)
-        assert await refused(store.jobs.transfer(to_team(row))) == "key_taken"
+        assert await refused(store.jobs.move(to_team(row))) == "key_taken"
         with pytest.raises(VersionConflict):
-            await store.jobs.transfer(replace(to_team(row), expected_version=row.version + 1))
+            await store.jobs.move(replace(to_team(row), expected_version=row.version + 1))
         with pytest.raises(NotFound):
-            await store.jobs.transfer(replace(to_team(row), namespace="elsewhere"))
+            await store.jobs.move(replace(to_team(row), namespace="elsewhere"))
         with pytest.raises(NotFound):
-            await store.jobs.transfer(replace(to_team(row), job_id=make.identifier()))
+            await store.jobs.move(replace(to_team(row), job_id=make.identifier()))
         await store.jobs.move(make.move(theirs.job_id, JobAction.CANCEL, namespace=TEAM))
         namespace = await store.namespaces.get(TEAM)
         assert namespace is not None
         await store.namespaces.change(replace(namespace, state=NamespaceState.CLOSING))
-        assert await refused(store.jobs.transfer(to_team(row))) == "namespace_closing"
+        assert await refused(store.jobs.move(to_team(row))) == "namespace_closing"
         assert await self.job_row(store, job.job_id) == row
         await store.jobs.move(make.move(job.job_id, JobAction.CANCEL))
         row = await self.job_row(store, job.job_id)
-        assert await refused(store.jobs.transfer(replace(to_team(row), to="team-b"))) == "job_cancelled"
+        assert await refused(store.jobs.move(replace(to_team(row), to="team-b"))) == "job_cancelled"
 
     async def test_what_a_window_held_back_is_asked_anew(self, store: Store, make: Factory) -> None:
         """The rules of the other namespace hold from now on; a pause stays a pause."""
@@ -160,7 +160,7 @@ class TransfersContract(StoreContract):
             await batch.commit([make.fire(held.job_id, make.now, until, runs=())])
         await store.jobs.move(make.move(paused.job_id, JobAction.PAUSE))
         for job in (held, paused):
-            await store.jobs.transfer(to_team(await self.job_row(store, job.job_id)))
+            await store.jobs.move(to_team(await self.job_row(store, job.job_id)))
         async with self.near(store) as batch:
             assert [timer.job_id for timer in batch.timers] == [held.job_id]
         assert (await self.job_row(store, paused.job_id, TEAM)).status is JobStatus.PAUSED

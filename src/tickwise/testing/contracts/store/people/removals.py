@@ -186,7 +186,7 @@ class ClosedNamespacesContract(StoreContract):
         await store.operations.add(make.operation(namespace=TEAM))
 
     async def test_a_sequence_goes_on_while_its_namespace_closes(self, store: Store, make: Factory) -> None:
-        """What follows the end of a run was asked for before. In a namespace that is being removed the job is
+        """The successors of a run were asked for before. In a namespace that is being removed their jobs are
         cancelled, and nothing follows."""
         await open_namespace(store)
         executor = await self.register(store, lease_seconds=HOUR)
