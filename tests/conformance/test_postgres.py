@@ -64,8 +64,10 @@ from tickwise.testing.contracts.store.jobs.selectors import SelectorsContract
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
+from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.quotas import QuotasContract
+from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
@@ -472,4 +474,16 @@ class TestNamespaces(Backend, NamespacesContract):
 
 
 class TestQuotas(Backend, QuotasContract):
+    pass
+
+
+class TestClosedNamespaces(Backend, ClosedNamespacesContract):
+    pass
+
+
+class TestRemovals(Backend, RemovalsContract):
+    pass
+
+
+class TestTransfers(Backend, TransfersContract):
     pass

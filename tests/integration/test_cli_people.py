@@ -143,9 +143,24 @@ def test_namespaces_keep_jobs_apart(local: Local) -> None:
     assert 0 == local.tickwise("jobs", "show", job_id, "--key", key).code
     assert 4 == local.tickwise("jobs", "list", "--key", key, "--namespace", "default").code
     assert 0 == local.tickwise("namespaces", "close", "team-a").code
-    assert 4 == local.tickwise("namespaces", "remove", "team-a").code
     assert "closing" in local.tickwise("namespaces", "list").out
     assert "active" in local.tickwise("namespaces", "open", "team-a").out
+
+
+def test_a_namespace_is_removed_with_all_that_it_holds(local: Local) -> None:
+    """Not without a yes; watched until it is gone, also by one who comes later."""
+    assert 0 == local.tickwise("namespaces", "add", "team-b").code
+    made = local.tickwise("run", "--shell", "sleep 60", "--now", "--namespace", "team-b")
+    assert 0 == made.code, made.err
+    unsure = local.tickwise("namespaces", "remove", "team-b", "--json")
+    assert (2, True) == (unsure.code, "--yes" in unsure.err)
+    begun = local.tickwise("namespaces", "remove", "team-b", "--yes", "--no-wait")
+    assert (0, True) == (begun.code, "namespaces show team-b" in begun.out), begun.err
+    assert "removing" in local.tickwise("namespaces", "show", "team-b").out
+    done = local.tickwise("namespaces", "remove", "team-b")
+    assert (0, True) == (done.code, "removed" in done.out), done.err
+    assert 5 == local.tickwise("namespaces", "show", "team-b").code
+    assert 0 == local.tickwise("namespaces", "add", "team-b").code
 
 
 @pytest.mark.parametrize(

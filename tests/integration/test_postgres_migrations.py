@@ -19,6 +19,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema, schema_status, upgrade
 from tickwise.adapters.store.postgres.dispatch import attempts
+from tickwise.adapters.store.postgres.jobs import submits
 from tickwise.adapters.store.postgres.queue import lanes, quota_book
 from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
@@ -43,6 +44,8 @@ FIRST_WORDS = {
         ON CONFLICT DO NOTHING""",
     # No namespace had a quota.
     "namespaces_limited": "SELECT '' AS name, '' AS quotas WHERE false",
+    # Namespaces could not be closed.
+    "jobs_add": statement("jobs_add").replace("(SELECT tickwise.namespaces_open($14))", "true"),
 }
 """Statements whose words for the first schema were others. Programs that have these work on every later one, too."""
 
@@ -113,7 +116,7 @@ async def working_before(url: str) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(url, clock=SystemClock())
     await store._links.open()
     with pytest.MonkeyPatch.context() as patched:
-        for part in (lanes, quota_book, attempts):
+        for part in (lanes, submits, quota_book, attempts):
             patched.setattr(f"{part.__name__}.statement", first_words)
         try:
             yield store

@@ -59,6 +59,8 @@ MEANINGS = {
     "job_not_recurring": "Only a job that recurs can be paused and resumed, and has occurrences to skip, snooze "
     "or backfill.",
     "job_paused": "The job is paused; resume it first.",
+    "job_busy": "The job has a run that has not ended, or whose end has yet to start others. Wait for it, or cancel "
+    "the run, then move the job.",
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
     "key_not_rotated_here": "The secret of this key is kept by a setting or a file of `up`: the detail says how to "
     "replace it.",
@@ -96,17 +98,19 @@ MEANINGS = {
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
     "last_administrator": "The installation would have no administrator any more. Make another one first.",
-    "namespace_closing": "The namespace is closing and takes no new jobs. Open it again, or use another one.",
+    "namespace_closing": "The namespace is closing, or was removed, and takes nothing new. Open it again, or use "
+    "another one.",
     "namespace_exists": "There is a namespace of this name with other settings. Change it, or take another name.",
     "namespace_needed": "The namespace `default` is always there.",
-    "namespace_not_empty": "The namespace is not closing, or still holds jobs, keys or members. Close it and remove"
-    " them first.",
+    "namespace_not_closing": "The namespace is not closing. Close it, then remove it.",
     "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
     "password_wrong": "The present password is wrong.",
     "quota_bytes": "Definitions and stored tasks of the namespace would have more bytes than its quota `bytes`.",
     "quota_jobs": "The namespace has as many active jobs as its quota `jobs` allows. Cancel some first.",
     "quota_runs": "The namespace has used up its quota `runs_per_day`; the next day of UTC has room again.",
     "role_in_use": "People have this role. Give them another one first.",
+    "namespace_removing": "The namespace is being removed, which cannot be undone. Its name is free once that is over.",
+    "references_missing": "The job names a task, a calendar or a successor that the other namespace does not have.",
     "role_unknown": "There is no role of this name in the namespace.",
     "user_exists": "Another person has this name or e-mail, or a name that looks the same.",
 }

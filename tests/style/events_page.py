@@ -112,6 +112,7 @@ MEANINGS = {
     "job_parked": "A job made more runs in a minute than its `fuse_per_minute`, or its namespace's "
     "`fires_per_minute_most`, allows. It is paused until a person resumes it.",
     "job_unplannable": "A job has no timer, and its next occurrence could not be computed. Please report it.",
+    "job_moved": "A caller moved a job to another namespace.",
     "kafka_says": "A message of Kafka's client library. At level debug only.",
     "kafka_failed": "An error that was not foreseen, in the part `who` that serves Kafka. It starts again; please "
     "report it.",
@@ -209,7 +210,9 @@ MEANINGS = {
     "anew.",
     "namespace_added": "A caller added a namespace.",
     "namespace_changed": "A caller changed the display name or the state of a namespace.",
-    "namespace_removed": "A caller removed a namespace that was closing and empty.",
+    "namespace_removal_asked": "A caller asked for the removal of a namespace; schedulers carry it out.",
+    "namespace_removal_failed": "A page of the removal of a namespace failed, and is tried again in 30 seconds.",
+    "namespace_removed": "A namespace is gone, with all that it held.",
     "refresh_token_reused": "A refresh token was shown a second time, so one of two has a stolen one. Its session is "
     "ended; the person signs in again.",
     "sign_in_failed": "A name or a password was wrong. `account` is the name as it is compared, `address` that of the "

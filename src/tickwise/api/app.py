@@ -75,6 +75,7 @@ from tickwise.control.access import admitted
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.receipts import Once
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
@@ -135,6 +136,7 @@ class Exchange:
     principal: Principal | None
     address: str = ""
     """The client's, as `ClientAddresses` tells it; empty if it is unknown."""
+    caller: Caller | None = None
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
     """The headers of its answer about rate limits."""
@@ -179,6 +181,7 @@ class Server:
         call = Call(
             control=self._control,
             principal=principal or NOBODY,
+            caller=exchange.caller,
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
@@ -341,6 +344,7 @@ class Front:
                     caller = await self._authenticator.caller(said, exchange.address, line)
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
+                exchange.caller = caller
                 exchange.principal = await self._directory.principal(caller, place)
                 rate = self._directory.rate(exchange.principal.namespace)
                 if self._pacer.counts_callers or rate is not None:

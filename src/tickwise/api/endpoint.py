@@ -30,6 +30,7 @@ from tickwise.control.access import heeds_labels, permissions_of
 from tickwise.control.control import Control
 from tickwise.control.receipts import Once
 from tickwise.control.times import instant
+from tickwise.domain.callers import Caller
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -119,6 +120,8 @@ class Call:
     body: bytes = b""
     media: bytes = b"application/json"
     claim: Claim | None = None
+    caller: Caller | None = None
+    """The caller in all of its namespaces; None on open routes."""
     headers_of: Callable[[bytes], Headers] | None = None
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
     conditions: Conditions | None = None

@@ -26,6 +26,7 @@ BODIES: Final[dict[str, Any]] = {
             {"name": "once", "at": "2100-01-01T00:00:00Z", "task": {"kind": "function", "name": "invoice"}},
         ]
     },
+    "JobMoveBody": {"namespace": "team-b"},
     "PauseBody": {"reason": "the database moves", "until": "2100-01-01T00:00:00Z"},
     "ResumeBody": {"missed": "run_latest"},
     "RunNowBody": {"payload": {"day": "2026-11-01"}},

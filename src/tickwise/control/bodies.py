@@ -243,6 +243,12 @@ class PauseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     until: Time | None = None
 
 
+class JobMoveBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The namespace that a job goes to."""
+
+    namespace: Annotated[str, Meta(min_length=1, max_length=63)]
+
+
 class MissedMode(StrEnum):
     """The handling of occurrences that fell into a pause."""
 

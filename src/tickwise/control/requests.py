@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.control.access import requires
+from tickwise.control.access import admitted, requires
 from tickwise.control.bodies import JobBody
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.buffered.pending import PendingBatch, PendingRequest
@@ -118,7 +118,10 @@ class RequestService:
         dry_run: bool = False,
     ) -> ChangeResult | PendingRequest:
         """Change the fields that were sent; `text` is the body as it was sent. Raises `NotFound`, `Conflict`,
-        `Invalid`; `VersionConflict` if the job is not at `if_version`."""
+        `Invalid`; `VersionConflict` if the job is not at `if_version`; `Forbidden` for a dry run by a principal that
+        may not read jobs: it shows the present schedule."""
+        if dry_run and not who.may_within(Permission.JOBS_READ):
+            admitted(who, Permission.JOBS_READ)
         # Only the store has the secrets that stand behind a mask.
         is_plain = if_version is None and not dry_run and who.within is None
         if self._ingest is not None and is_plain and _MASK not in text:

@@ -42,7 +42,12 @@ def log_prefix(run_id: UUID, attempt: int) -> str:
 
     Logs lie by the day of their run, so that retention drops whole days.
     """
-    return f"{LOGS}{log_day(id_instant(run_id))}/{run_id}/{attempt}/"
+    return f"{logs_folder(run_id)}{attempt}/"
+
+
+def logs_folder(run_id: UUID) -> str:
+    """The folder of the logs of all attempts of a run."""
+    return f"{LOGS}{log_day(id_instant(run_id))}/{run_id}/"
 
 
 def log_day(instant: float) -> str:
@@ -61,7 +66,12 @@ SCRIPTS = "scripts/"
 def script_key(namespace: str, digest: str) -> str:
     """The key of an uploaded script, by the SHA-256 of its content in hex. Each namespace has a folder of its own, by a
     hash of its name, which may hold any character."""
-    return f"{SCRIPTS}{sha256(namespace.encode()).hexdigest()}/{digest}"
+    return f"{scripts_folder(namespace)}{digest}"
+
+
+def scripts_folder(namespace: str) -> str:
+    """The folder of the scripts of a namespace."""
+    return f"{SCRIPTS}{sha256(namespace.encode()).hexdigest()}/"
 
 
 def shared_script_key(digest: str) -> str:

@@ -331,6 +331,10 @@ class Client:
         """Stop its schedule; `body` may give `reason` and `until`."""
         return self.request("POST", f"/jobs/{_safe(job_id)}/pause", body=body).body
 
+    def job_move(self, job_id: str, namespace: str) -> Any:
+        """Move it to another namespace."""
+        return self.request("POST", f"/jobs/{_safe(job_id)}/move", body={"namespace": namespace}).body
+
     def job_resume(self, job_id: str, body: Json) -> Any:
         """Let its schedule go on; `body` may say what becomes of the `missed` occurrences."""
         return self.request("POST", f"/jobs/{_safe(job_id)}/resume", body=body).body

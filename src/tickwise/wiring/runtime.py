@@ -28,6 +28,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.control.buffered.application import RequestApplier
 from tickwise.control.bulk.authorized import AuthorizedPages
+from tickwise.control.bulk.removal import NamespaceRemoval
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
@@ -334,6 +335,7 @@ def make_scheduler(runtime: Runtime) -> Service:
             invariants_seconds=settings.invariants_seconds,
         ),
         carry_out=AuthorizedPages(_control_context(runtime)).page,
+        carry_out_removal=NamespaceRemoval(_control_context(runtime)).page,
         hint_publisher=runtime.hint_publisher,
     )
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import ADMIN_KEY, API, World, world
-from tests.support.people import ask
+from tests.support.people import PASSWORD, ask, person, signed_in, signing_key
 
 JOB = {"name": "report", "task": {"kind": "function", "name": "f"}, "schedule_time": "2999-01-01T00:00:00Z"}
 
@@ -69,19 +69,16 @@ async def test_a_header_that_can_name_nothing_is_refused(here: World, name: str)
     assert "Tickwise-Namespace" in answer.text
 
 
-async def test_a_namespace_is_changed_closed_and_removed(here: World) -> None:
+async def test_a_namespace_is_changed_and_closed_before_it_is_removed(here: World) -> None:
     """In steps; each tells what stands in its way."""
     path = "/namespaces/team-a"
     changed = await ask(here, ADMIN_KEY, "PATCH", path, json={"display_name": "Team A"})
     row = changed.json()
     assert ("Team A", 2) == (row["display_name"], row["version"])
     early = await ask(here, ADMIN_KEY, "DELETE", path)
-    assert (409, "namespace_not_empty") == (early.status_code, early.json()["code"])
+    assert (409, "namespace_not_closing") == (early.status_code, early.json()["code"])
     assert 200 == (await ask(here, ADMIN_KEY, "PATCH", path, json={"state": "closing"})).status_code
-    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", path)).status_code
-    assert 404 == (await ask(here, ADMIN_KEY, "GET", path)).status_code
-    listed = (await ask(here, ADMIN_KEY, "GET", "/namespaces")).json()
-    assert ["default", "team-b"] == [each["name"] for each in listed]
+    assert 202 == (await ask(here, ADMIN_KEY, "DELETE", path)).status_code
 
 
 async def test_a_closing_namespace_takes_no_new_jobs(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +149,24 @@ async def test_a_key_of_a_namespace_that_is_not_there_is_not_made(here: World) -
 async def test_a_key_has_a_role_or_permissions(here: World, fields: dict[str, Any]) -> None:
     """One of them, and known ones."""
     assert 422 == (await ask(here, ADMIN_KEY, "POST", "/keys", json={"name": "ci", **fields})).status_code
+
+
+async def test_people_of_elsewhere_are_not_named(here: World) -> None:
+    """Who may list the people of a namespace sees its members alone, and neither who of the installation added them nor
+    who made the namespace."""
+    await here.control.bearers.sign_with(signing_key())
+    await person(here, "Root", ("admin", "*"))
+    root = (await signed_in(here, "Root"))["access_token"]
+    assert 201 == (await ask(here, root, "POST", "/namespaces", json={"name": "team-c"})).status_code
+    roles = [{"namespace": "team-c", "role": "admin"}]
+    added = await ask(here, root, "POST", "/users", json={"name": "Ann", "password": PASSWORD, "roles": roles})
+    assert ("Root", 201) == (added.json()["created_by"], added.status_code)
+    ann = (await signed_in(here, "Ann"))["access_token"]
+    for path in ("/users", f"/users/{added.json()['user_id']}", "/namespaces", "/namespaces/team-c", "/auth/me"):
+        seen = await ask(here, ann, "GET", path, namespace="team-c")
+        assert 200 == seen.status_code, seen.text
+        assert "Root" not in seen.text
+    changed = await ask(here, ann, "PATCH", "/namespaces/team-c", namespace="team-c", json={"display_name": "C"})
+    assert (200, None) == (changed.status_code, changed.json()["created_by"])
+    assert ["Ann"] == [each["name"] for each in (await ask(here, ann, "GET", "/users", namespace="team-c")).json()]
+    assert {"Root", "Ann"} <= {each["name"] for each in (await ask(here, root, "GET", "/users")).json()}

@@ -6,6 +6,7 @@ from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.explain import EXPLAIN
+from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
@@ -21,6 +22,7 @@ from tickwise.api.resources.users import USERS
 
 RESOURCES: tuple[Endpoint, ...] = (
     *JOBS,
+    *JOB_MOVES,
     *SCHEDULES,
     *OCCURRENCES,
     *CALENDARS,

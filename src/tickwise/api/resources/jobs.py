@@ -31,6 +31,7 @@ from tickwise.api.pending import PendingBatchView, PendingView, accepted, accept
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import JSON_TYPES, decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit, RunsOfJobQuery, runs_page
+from tickwise.api.resources.written import JobWrittenView, job_written, reads_jobs
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import (
     API,
@@ -71,6 +72,7 @@ class _Told(msgspec.Struct):
     """The source of an answer's headers."""
 
     job_id: UUID
+    name: str | UnsetType = UNSET
 
 
 _told: Final = msgspec.json.Decoder(_Told).decode
@@ -214,7 +216,10 @@ async def _shown(call: Call, row: JobRow) -> bytes:
 
 
 async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Reply:
-    """The job after a write, with what is to be said of the write; the tag is that of the job."""
+    """The job after a write, with what is to be said of the write; the tag is that of the job. A caller that may not
+    see the job is answered without it, and without a tag."""
+    if not reads_jobs(call.principal):
+        return answer(200, job_written(row, warnings))
     shown = await _shown(call, row)
     headers = [(b"content-location", _HERE + str(row.job_id).encode()), *etag(shown)]
     if not warnings:
@@ -225,8 +230,9 @@ async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Rep
 
 
 def _headers_of_move(body: bytes) -> Headers:
-    """The headers that belong to the answer of a move."""
-    return [(b"content-location", _HERE + str(_told(body).job_id).encode()), *etag(body)]
+    """The headers that belong to the answer of a move; one without the job itself has none."""
+    told = _told(body)
+    return [] if told.name is UNSET else [(b"content-location", _HERE + str(told.job_id).encode()), *etag(body)]
 
 
 async def job_get(call: Call) -> Reply:
@@ -434,7 +440,8 @@ JOBS: Final = (
     Endpoint(
         method="PUT", path=f"{API}/jobs/by-key/{{key}}", control=JobService.upsert, name="upsertJob", tag="jobs",
         summary="Change the job with this key, or create it.",
-        handler=job_upsert, body=JobChangeBody, answers=(JobView,), also={201: (JobCreated,)}, refuses=(404, 409, 412),
+        handler=job_upsert, body=JobChangeBody, answers=(JobView, JobWrittenView), also={201: (JobCreated,)},
+        refuses=(404, 409, 412),
         answer_headers=("Location",),
         conditional=True,
     ),
@@ -449,7 +456,7 @@ JOBS: Final = (
         description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
         f"skipped. A paused job stays paused. {_BUFFERED} With a precondition, `if_version` or "
         "`dry_run` it is not buffered.",
-        handler=job_change, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
+        handler=job_change, body=JobChangeBody, answers=(JobView, JobWrittenView, ChangeView), query=ChangeQuery,
         refuses=(404, 409, 412), conditional=True, pending=(PendingView,),
     ),
     Endpoint(
@@ -458,7 +465,7 @@ JOBS: Final = (
         description="As `application/merge-patch+json` (RFC 7396) an object changes the members that it has, and null "
         f"takes one away; as `application/json` it replaces the whole object. {_BUFFERED} With a precondition, "
         "`if_version` or `dry_run`, or as a merge patch, it is not buffered.",
-        handler=job_patch, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
+        handler=job_patch, body=JobChangeBody, answers=(JobView, JobWrittenView, ChangeView), query=ChangeQuery,
         media=JSON_TYPES | {MERGE_PATCH}, refuses=(404, 409, 412), conditional=True,
         pending=(PendingView,),
     ),
@@ -466,7 +473,7 @@ JOBS: Final = (
         method="DELETE", path=f"{API}/jobs/{{job_id}}", control=RequestService.cancel, name="cancelJob", tag="jobs",
         summary="Cancel a job and ask its running attempt to stop.",
         description=f"{_BUFFERED} With a precondition it is not buffered.",
-        handler=job_cancel, answers=(JobView,), refuses=(404, 412), conditional=True,
+        handler=job_cancel, answers=(JobView, JobWrittenView), refuses=(404, 412), conditional=True,
         pending=(PendingView,),
     ),
     Endpoint(
@@ -488,13 +495,15 @@ JOBS: Final = (
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/pause", control=JobService.pause, name="pauseJob", tag="jobs",
         summary="Stop the schedule of a recurring job, for good or until a time.",
-        handler=job_pause, body=PauseBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
+        handler=job_pause, body=PauseBody, optional_body=True, answers=(JobView, JobWrittenView),
+        refuses=(404, 409, 412),
         conditional=True, headers_of=_headers_of_move,
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/resume", control=JobService.resume, name="resumeJob", tag="jobs",
         summary="Resume the schedule from now. Occurrences of the pause stay on record, and run only if asked for.",
-        handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
+        handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView, JobWrittenView),
+        refuses=(404, 409, 412),
         conditional=True, headers_of=_headers_of_move,
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, page_of, replayed
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.resources.written import LetterSettledView, letter_settled, reads_runs
 from tickwise.api.wire import (
     API,
     AttemptView,
@@ -168,15 +169,17 @@ async def letter_redrive(call: Call) -> Reply:
 async def letter_discard(call: Call) -> Reply:
     """Discard a dead letter."""
     body = decode(_discard, call.body or b"{}", field_names(DiscardBody))
-    row = await call.control.letters.discard(call.principal, call.uuid("run_id", "dead letter"), body)
-    return answer(200, letter_view(row))
+    return _settled(call, await call.control.letters.discard(call.principal, call.uuid("run_id", "dead letter"), body))
 
 
 async def letter_decide(call: Call) -> Reply:
     """The truth about an unknown outcome."""
     body = decode(_decide, call.body, field_names(DecideBody))
-    row = await call.control.letters.decide(call.principal, call.uuid("run_id", "dead letter"), body)
-    return answer(200, letter_view(row))
+    return _settled(call, await call.control.letters.decide(call.principal, call.uuid("run_id", "dead letter"), body))
+
+
+def _settled(call: Call, row: LetterRow) -> Reply:
+    return answer(200, letter_view(row) if reads_runs(call.principal) else letter_settled(row))
 
 
 LETTERS: Final = (
@@ -202,7 +205,8 @@ LETTERS: Final = (
         method="POST", path=f"{API}/dead-letters/{{run_id}}/discard", control=LetterService.discard,
         name="discardDeadLetter",
         tag="dead letters", summary="Nothing more is done about it; the run stays on record as FAILED.",
-        handler=letter_discard, body=DiscardBody, optional_body=True, answers=(LetterView,), refuses=(404, 409),
+        handler=letter_discard, body=DiscardBody, optional_body=True, answers=(LetterView, LetterSettledView),
+        refuses=(404, 409),
     ),
     Endpoint(
         method="POST", path=f"{API}/dead-letters/{{run_id}}/decide", control=LetterService.decide,
@@ -210,6 +214,7 @@ LETTERS: Final = (
         tag="dead letters", summary="Decide a run whose outcome is unknown (status `held`).",
         description="The run stays on record as FAILED, with reason `unknown_outcome`. A sequence goes on from what "
         "is said here. To run it again instead, redrive it.",
-        handler=letter_decide, body=DecideBody, answers=(LetterView,), refuses=(404, 409),
+        handler=letter_decide, body=DecideBody, answers=(LetterView, LetterSettledView),
+        refuses=(404, 409),
     ),
 )  # fmt: skip

@@ -27,26 +27,48 @@ class NamespacesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     cursor: Cursor | UnsetType = UNSET
 
 
+class NamespaceLeftView(msgspec.Struct, kw_only=True):
+    """The rest of a namespace that is being removed, each number up to 10,000."""
+
+    jobs: int
+    unfinished_runs: int
+    """Runs that have yet to stop."""
+    ended_runs: int
+    """Runs on record."""
+
+
 class NamespaceView(msgspec.Struct, kw_only=True):
     """A namespace."""
 
     name: str
     display_name: str
     state: NamespaceState
-    """`closing`: nothing new is taken, and it can be removed once it is empty."""
+    """`closing`: it takes nothing new, and what is there goes on. `removing`: it is being removed."""
     created_at: Instant
-    created_by: str
+    created_by: str | None
+    """Null: somebody whom the caller does not see."""
     version: int
+    left: NamespaceLeftView | None = None
+    """While it is being removed, in the answer about it alone: what is left of it."""
 
 
-def _view(row: NamespaceRow) -> NamespaceView:
+async def _view_with_left(call: Call, row: NamespaceRow) -> NamespaceView:
+    left = await call.control.namespaces.left(call.principal, row)
+    if left is None:
+        return _view(row)
+    view = NamespaceLeftView(jobs=left.jobs, unfinished_runs=left.unfinished_runs, ended_runs=left.ended_runs)
+    return _view(row, view)
+
+
+def _view(row: NamespaceRow, left: NamespaceLeftView | None = None) -> NamespaceView:
     return NamespaceView(
         name=row.name,
         display_name=row.display_name,
         state=row.state,
         created_at=time_of(row.created_at),
-        created_by=row.created_by,
+        created_by=row.created_by or None,
         version=row.version,
+        left=left,
     )
 
 
@@ -69,7 +91,8 @@ async def namespaces_list(call: Call) -> Reply:
 
 async def namespace_get(call: Call) -> Reply:
     """One."""
-    return answer(200, _view(await call.control.namespaces.get(call.principal, call.path_values["namespace"])))
+    row = await call.control.namespaces.get(call.principal, call.path_values["namespace"])
+    return answer(200, await _view_with_left(call, row))
 
 
 async def namespace_change(call: Call) -> Reply:
@@ -80,8 +103,9 @@ async def namespace_change(call: Call) -> Reply:
 
 
 async def namespace_remove(call: Call) -> Reply:
-    """Remove one."""
-    return answer(200, _view(await call.control.namespaces.remove(call.principal, call.path_values["namespace"])))
+    """Begin to remove one."""
+    row = await call.control.namespaces.remove(call.principal, call.path_values["namespace"])
+    return answer(202, await _view_with_left(call, row))
 
 
 class QuotasView(msgspec.Struct, kw_only=True):
@@ -168,14 +192,20 @@ NAMESPACES: Final = (
         method="PATCH", path=f"{API}/namespaces/{{namespace}}", control=NamespaceService.change,
         name="changeNamespace", tag="namespaces",
         summary="Change the display name or the state of a namespace.",
-        description="The state is for administrators of the installation.",
+        description="The state is for administrators of the installation. After the answer that it is `closing`, a "
+        "namespace takes nothing new: jobs, runs on demand, tasks, calendars, windows, keys and members are refused "
+        "with 409, `namespace_closing`. Schedules and sequences that are there go on, and it can be opened again.",
         handler=namespace_change, body=NamespaceChangeBody, answers=(NamespaceView,), refuses=(404, 409),
     ),
     Endpoint(
         method="DELETE", path=f"{API}/namespaces/{{namespace}}", control=NamespaceService.remove,
         name="removeNamespace", tag="namespaces",
-        summary="Remove a namespace that is closing and holds no job, run, key or member; its last state is answered.",
-        handler=namespace_remove, answers=(NamespaceView,), refuses=(404, 409),
+        summary="Remove a namespace that is closing, with all that it holds. This cannot be undone.",
+        description="Keys, members and roles of the namespace lose access at once. Schedulers then cancel its jobs, "
+        "wait for the runs to stop, and delete everything: jobs, history, logs, letters, tasks, calendars, windows, "
+        "holds, operations. `GET` shows the state `removing` and what is left, and answers 404 at the end; from then "
+        "on the name is free.",
+        handler=namespace_remove, answers=(NamespaceView,), status=202, refuses=(404, 409),
     ),
     Endpoint(
         method="GET", path=f"{API}/namespaces/{{namespace}}/quotas", control=NamespaceService.quotas,

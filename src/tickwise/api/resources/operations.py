@@ -14,6 +14,7 @@ from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.letters import LetterView, letter_view
 from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.resources.written import sees_request
 from tickwise.api.wire import API, Instant, JobView, RunView, job_view, run_view, time_of, time_or_none
 from tickwise.control.buffered.pending import PendingRequest
 from tickwise.control.buffered.service import BufferedService
@@ -28,6 +29,7 @@ from tickwise.control.filters import (
     RunsCancelBody,
     RunsRetryBody,
 )
+from tickwise.domain.model import Principal
 from tickwise.ports.store import JobRow, LetterRow, OperationRow, OperationStatus, Replay, RunRow
 
 _runs_cancel: Final = msgspec.json.Decoder(RunsCancelBody)
@@ -94,15 +96,15 @@ class OperationView(msgspec.Struct, kw_only=True):
     problems: list[BulkProblem]
     """The first refusals."""
     request: msgspec.Raw
-    """The filter and the other fields."""
+    """The filter and the other fields. Empty for a caller that neither asked for it nor may read what it is about."""
     created_by: str
     created_at: Instant
     updated_at: Instant
     ended_at: Instant | None
 
 
-def operation_view(row: OperationRow) -> OperationView:
-    """An operation as it is answered."""
+def operation_view(who: Principal, row: OperationRow) -> OperationView:
+    """An operation as this caller is answered."""
     return OperationView(
         operation_id=row.operation_id,
         kind=row.kind,
@@ -111,7 +113,7 @@ def operation_view(row: OperationRow) -> OperationView:
         done=row.done,
         refused=row.refused,
         problems=_problems.decode(row.problems),
-        request=msgspec.Raw(row.request.encode()),
+        request=msgspec.Raw(row.request.encode() if sees_request(who, row) else b"{}"),
         created_by=row.created_by,
         created_at=time_of(row.created_at),
         updated_at=time_of(row.updated_at),
@@ -208,19 +210,19 @@ async def operations_list(call: Call) -> Reply:
     rows = await call.control.bulk.page(call.principal, cursor_id(said.cursor), said.limit + 1)
     page, more = page_of(rows, said.limit)
     last = str(page[-1].operation_id) if more else None
-    return answer(200, [operation_view(row) for row in page], headers=page_links(call, last))
+    return answer(200, [operation_view(call.principal, row) for row in page], headers=page_links(call, last))
 
 
 async def operation_get(call: Call) -> Reply:
     """One operation."""
     found = await call.control.buffered.operation(call.principal, call.uuid("operation_id", "operation"))
-    return awaited(found) if isinstance(found, PendingRequest) else answer(200, operation_view(found))
+    return awaited(found) if isinstance(found, PendingRequest) else answer(200, operation_view(call.principal, found))
 
 
 async def operation_cancel(call: Call) -> Reply:
     """Cancel an operation."""
     found = await call.control.bulk.cancel(call.principal, call.uuid("operation_id", "operation"))
-    return answer(200, operation_view(found))
+    return answer(200, operation_view(call.principal, found))
 
 
 _WHAT: Final = (

@@ -59,7 +59,8 @@ class UserView(msgspec.Struct, kw_only=True):
     has_password: bool
     active: bool
     created_at: Instant
-    created_by: str
+    created_by: str | None
+    """Null: somebody whom the caller does not see."""
     signed_in_at: Instant | None
     version: int
 
@@ -97,7 +98,7 @@ def user_view(row: UserRow) -> UserView:
         has_password=row.has_password,
         active=row.active,
         created_at=time_of(row.created_at),
-        created_by=row.created_by,
+        created_by=row.created_by or None,
         signed_in_at=time_or_none(row.signed_in_at),
         version=row.version,
     )

@@ -373,6 +373,17 @@ def resume(session: Session, /, job: str | None, **said: Any) -> int:
 
 
 @jobs.command()
+@click.argument("job")
+@click.option("--to", "namespace", required=True, metavar="NAMESPACE", help="The namespace that it goes to.")
+@view_options
+@click.pass_obj
+def move(session: Session, job: str, namespace: str) -> int:
+    """Move a job to another namespace. Its ended runs stay where they ran."""
+    work.blame(session, "/namespace", "--to", namespace)
+    return _moved(session, session.client.job_move(resolve(session, job), namespace), f"is in {namespace} now")
+
+
+@jobs.command()
 @click.argument("job", required=False)
 @bulk.job_filters
 @bulk.how_options
@@ -396,7 +407,8 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
         session.say(f"That job {job['job_id']} {what} is accepted (pending).")
         session.say(f"Look at its result with: tickwise operations show {job['operation_id']}")
         return Exit.OK
-    session.say(f"Job {job['job_id']} ({job['name']}) {what}.")
+    named = f" ({job['name']})" if "name" in job else ""  # a key that may not read jobs is told no name
+    session.say(f"Job {job['job_id']}{named} {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.
     if job.get("next_run_at") and job["status"] == "SCHEDULED":
         session.say(f"Next run: {session.time(job['next_run_at'])}")

@@ -5,6 +5,7 @@ this terminal; its data folder holds what both commands need to find it:
 
     <data dir>/client.json     address, key and pid, written by the running `up`, gone after a clean stop
     <data dir>/log/up.log      what it prints
+    <data dir>/installation    which installation used it last: another one that goes on with its jobs is told
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ _MAX_READY_SECONDS: Final = 120.0
 _MAX_STOP_SECONDS: Final = 90.0
 """Longer than `up` gives running tasks before it stops them (`drain_seconds`), by default."""
 _LOOK_SECONDS: Final = 0.1
+INSTALLATION_FILE: Final = "installation"
 _LAST_LINES: Final = 15
 
 
@@ -58,6 +61,8 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
     # Also for the background: what is wrong is said here, not in a log file.
     settings = config.load(session.environ, flags)
     local = running_up(settings.data_dir)
+    here = Path(sys.prefix)
+    tell_sharing(session, settings.data_dir, here, runs=local is not None)
     if not background:
         if local is not None:
             raise CommandFailure(
@@ -66,13 +71,36 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
             )  # fmt: skip
         from tickwise.wiring import processes
 
-        return processes.run_up(settings)
+        code = processes.run_up(settings)
+        note_installation(settings.data_dir, here)
+        return code
     if local is not None:
         _show_local(session, local, settings.data_dir, "Tickwise is up already.")
         return Exit.OK
     started = _start(settings.data_dir, {"--port": port, "--host": host}, database)
+    note_installation(settings.data_dir, here)
     _show_local(session, started, settings.data_dir, "Tickwise is up.")
     return Exit.OK
+
+
+def tell_sharing(session: Session, data_dir: Path, here: Path, *, runs: bool) -> None:
+    """Say if the data folder was last used by another installation than this one, such as that of another checkout."""
+    try:
+        before = (data_dir / INSTALLATION_FILE).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return
+    if before and before != str(here):
+        session.note(
+            f"The data folder {data_dir} {'is in use by' if runs else 'was last used by'} another installation, in "
+            f"{before}: its jobs, keys and history are shared. For a folder of its own: --data-dir DIR --port N, "
+            "or make up DATA_DIR=… PORT=…"
+        )
+
+
+def note_installation(data_dir: Path, here: Path) -> None:
+    """Note in the data folder, which is there, that this installation used it."""
+    with suppress(OSError):  # it only helps to tell later
+        (data_dir / INSTALLATION_FILE).write_text(f"{here}\n", encoding="utf-8")
 
 
 def _show_local(session: Session, local: Local, data_dir: Path, first: str) -> None:

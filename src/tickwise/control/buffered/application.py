@@ -6,14 +6,16 @@
           ├─► not allowed any more ───────► operations.record   FAILED, `no_longer_allowed`
           └─► what is refused ────────────► operations.record   FAILED, with its problem; never silence
 
-Invariants: a request that comes again changes nothing. A create is named by its job's id. A change and its operation
+Invariants: a request that comes again changes nothing. One that was accepted for a namespace that is gone is refused,
+also if there is another one of its name. A create is named by its job's id. A change and its operation
 are one transaction, and it is made of a version of the job that was read before that operation was looked for: so it is
 made once, and never over what came after it. A refusal is on record before anything that could make it another answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -42,8 +44,9 @@ from tickwise.domain.errors import (
     Unavailable,
     VersionConflict,
 )
-from tickwise.domain.model import Principal
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.domain.permissions import Permission
+from tickwise.ports.identity.namespaces import namespace_closing
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
 from tickwise.roles.shared.messages import Request
 
@@ -142,9 +145,13 @@ class RequestApplier:
         Raises `Unavailable`: later. Any other error: one of them cannot be applied, and if it is alone, that is on
         record."""
         turn = _Turn()
+        removed = await self._removed(requests)
         try:
             for request in requests:
-                await self._take(turn, request)
+                if request.accepted <= removed.get(request.namespace, -math.inf):
+                    turn.end(request, namespace_closing(request.namespace))
+                else:
+                    await self._take(turn, request)
             await self._store_creates(turn)
         except Unavailable:
             raise
@@ -156,6 +163,11 @@ class RequestApplier:
             raise
         await self._record(turn)
         return AppliedCount(turn.done, turn.failed)
+
+    async def _removed(self, requests: Sequence[Request]) -> Mapping[str, float]:
+        """The times at which namespaces of these names went."""
+        names = {request.namespace for request in requests} - {DEFAULT_NAMESPACE}
+        return await self._store.namespaces.removed(names) if names else {}
 
     async def _take(self, turn: _Turn, request: Request) -> None:
         denial = await self._denial(turn, request)

@@ -2,5 +2,7 @@
 
     filter ──► operations: counted, stored ──► a scheduler ──► pages: one page, repeatable ──► progress on record
 
+`removal` carries out the removal of a namespace in the same way.
+
 Invariant: a page that is carried out twice is carried out once.
 """

@@ -362,9 +362,13 @@ class OperationPages:
     async def _settle(self, tally: PageTally, settlements: Sequence[Settlement]) -> None:
         if not settlements:
             return
-        for settlement, settled in zip(
-            settlements, await self._settlements.settle_many(tally.who, settlements), strict=True
-        ):
+        try:
+            answers = await self._settlements.settle_many(tally.who, settlements)
+        except Refused as failure:  # the namespace takes no new run
+            for settlement in settlements:
+                tally.refuse(settlement.run_id, failure)
+            return
+        for settlement, settled in zip(settlements, answers, strict=True):
             if settled in (Settled.SETTLED, Settled.REPEATED):
                 tally.done += 1
             else:

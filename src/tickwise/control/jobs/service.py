@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import UNSET
 
-from tickwise.control.access import check_namespace, requires
+from tickwise.control.access import admitted, check_namespace, requires
 from tickwise.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
@@ -15,6 +15,7 @@ from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, fu
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
+from tickwise.control.jobs.transfers import JobTransfers
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition, decode_plan, with_payload
 from tickwise.domain.errors import NotFound
@@ -33,6 +34,7 @@ class JobService:
         self._context = context
         self._changes = changes
         self._moves = JobMoves(context)
+        self._transfers = JobTransfers(context)
 
     # ------------------------------------------------------------------------------------------ write
 
@@ -54,6 +56,13 @@ class JobService:
     async def resume(self, who: Principal, job_id: UUID, body: ResumeBody, *, if_version: int | None = None) -> JobRow:
         """Fire by schedule again. Raises `NotFound`, `Conflict`, `Invalid`, `VersionConflict`."""
         return await self._moves.resume(who, job_id, body, if_version=if_version)
+
+    @requires(Permission.JOBS_WRITE)
+    async def move(self, who: Principal, job_id: UUID, there: Principal) -> JobRow:
+        """Move a job to another namespace, where `there` is the same caller. Raises `Forbidden` without `jobs:write` in
+        both, `NotFound`, `Conflict`."""
+        admitted(there, Permission.JOBS_WRITE)
+        return await self._transfers.transfer(who, there.namespace, job_id)
 
     # ------------------------------------------------------------------------------------------ look up, run now
 

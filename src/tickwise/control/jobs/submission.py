@@ -21,6 +21,7 @@ from tickwise.control.wakeups import wake_for
 from tickwise.domain.errors import Busy, Conflict, Refused
 from tickwise.domain.model import Principal
 from tickwise.observability.buffers import Buffer
+from tickwise.ports.identity.namespaces import namespace_closing
 from tickwise.ports.store import Added, NewJob, Replay, no_lane
 from tickwise.ports.store.quotas import quota_refusal
 from tickwise.roles.shared.group_commit import Gatherer, Room
@@ -250,6 +251,8 @@ def refusal_of(added: Added, job: NewJob) -> Conflict | None:
         return id_taken(job.job_id)
     if added is Added.NO_LANE:
         return no_lane(job.namespace)
+    if added is Added.CLOSING:
+        return namespace_closing(job.namespace)
     if added is Added.KEY_TAKEN:
         return key_taken(str(job.key))
     if added in (Added.NO_QUOTA_JOBS, Added.NO_QUOTA_RUNS, Added.NO_QUOTA_BYTES):

@@ -1,4 +1,4 @@
-"""Namespaces: add, list, change, close and remove.
+"""Namespaces: add, list, change, close and remove. Schedulers carry out what a removal takes (`bulk.removal`).
 
 An administrator of the installation does everything. One of a namespace sees it and changes its display name.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import structlog
@@ -22,7 +22,8 @@ from tickwise.domain.names import clean_namespace
 from tickwise.domain.permissions import Permission
 from tickwise.domain.quotas import QUOTA_NAMES, Quotas, QuotaUse
 from tickwise.ports.identity import NamespaceStore
-from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, NewNamespace
+from tickwise.ports.identity.namespaces import NamespaceLeft, NamespaceRow, NamespaceState, NewNamespace
+from tickwise.ports.signals import Topic
 
 DISPLAY_NAME_MAX: Final = 200
 
@@ -45,7 +46,9 @@ class NamespaceChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
     """The fields of a namespace to change."""
 
     display_name: DisplayName | UnsetType = UNSET
-    state: NamespaceState | UnsetType = UNSET
+    state: Literal["active", "closing"] | UnsetType = UNSET
+    """`closing`: it takes nothing new, and what is there goes on; `active`: it is open again. Neither can be set once
+    `DELETE` has begun to remove it."""
     expected_version: int | UnsetType = UNSET
 
 
@@ -104,12 +107,12 @@ class NamespaceService:
         if _is_everywhere(who):
             return await self._namespaces.page(after=after, limit=limit)
         row = await self._namespaces.get(who.namespace)
-        return [] if row is None or (after is not None and row.name <= after) else [row]
+        return [] if row is None or (after is not None and row.name <= after) else [_visible(who, row)]
 
     @requires(Permission.NAMESPACES_READ)
     async def get(self, who: Principal, name: str) -> NamespaceRow:
         """One namespace. Raises `NotFound`, also for one in which the caller has no permission."""
-        return await self._row(who, name)
+        return _visible(who, await self._row(who, name))
 
     @requires(Permission.NAMESPACES_ADMIN)
     async def change(self, who: Principal, name: str, body: NamespaceChangeBody) -> NamespaceRow:
@@ -125,13 +128,13 @@ class NamespaceService:
             display_name=(
                 row.display_name if body.display_name is UNSET else clean_text(body.display_name, "/display_name")
             ),
-            state=row.state if body.state is UNSET else body.state,
+            state=row.state if body.state is UNSET else NamespaceState(body.state),
         )
         if wanted == row:
-            return row
+            return _visible(who, row)
         changed = await self._context.surely(lambda: self._namespaces.change(wanted))
         logger.info("namespace_changed", namespace=name, state=changed.state.value, by=who.name)
-        return changed
+        return _visible(who, changed)
 
     @requires(Permission.NAMESPACES_ADMIN)
     async def quotas(self, who: Principal, name: str) -> NamespaceRow:
@@ -160,19 +163,39 @@ class NamespaceService:
 
     @requires(Permission.NAMESPACES_ADMIN)
     async def remove(self, who: Principal, name: str) -> NamespaceRow:
-        """Remove a namespace that is closing and holds nothing; the namespace as it was. Raises `NotFound`,
-        `Forbidden`, `Conflict`."""
+        """Begin to remove a namespace that is closing, with all that it holds: schedulers carry it out. Again is the
+        same. Raises `NotFound`, `Forbidden`, `Conflict`."""
         _check_everywhere(who)
-        row = await self._row(who, name)
-        await self._context.surely(lambda: self._namespaces.remove(name))
-        logger.info("namespace_removed", namespace=name, by=who.name)
+        row = await self._context.surely(lambda: self._context.store.removals.begin(name))
+        if row is None:
+            raise _not_found(name)
+        self._context.signals.send(Topic.OPERATIONS)
+        logger.info("namespace_removal_asked", namespace=name, by=who.name)
         return row
+
+    @requires(Permission.NAMESPACES_READ)
+    async def left(self, who: Principal, row: NamespaceRow) -> NamespaceLeft | None:
+        """The rest of a namespace that is being removed; None: it is not. Raises `NotFound`."""
+        if row.state is not NamespaceState.REMOVING:
+            return None
+        if not _is_everywhere(who) and row.name != who.namespace:
+            raise _not_found(row.name)
+        return await self._context.store.removals.left(row.name)
 
     async def _row(self, who: Principal, name: str) -> NamespaceRow:
         row = await self._namespaces.get(name) if _is_everywhere(who) or name == who.namespace else None
         if row is None:
-            raise NotFound(f"there is no namespace {name[:100]!r}")
+            raise _not_found(name)
         return row
+
+
+def _visible(who: Principal, row: NamespaceRow) -> NamespaceRow:
+    """The namespace as the caller may see it: administrators of the installation are named to each other alone."""
+    return row if _is_everywhere(who) or row.created_by == who.name else replace(row, created_by="")
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(f"there is no namespace {name[:100]!r}")
 
 
 def _is_everywhere(who: Principal) -> bool:

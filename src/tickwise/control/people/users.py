@@ -356,7 +356,12 @@ def _is_everywhere(who: Principal) -> bool:
 
 
 def _visible(who: Principal, row: UserRow) -> UserRow:
-    """The person as the caller may see it: roles in other namespaces are theirs."""
+    """The person as the caller may see it: without roles in other namespaces, and without the name of somebody else who
+    added the person."""
     if _is_everywhere(who):
         return row
-    return replace(row, roles=tuple(each for each in row.roles if each.namespace == who.namespace))
+    return replace(
+        row,
+        roles=tuple(each for each in row.roles if each.namespace == who.namespace),
+        created_by=row.created_by if row.created_by in (who.name, row.name) else "",
+    )

@@ -18,7 +18,7 @@ from tickwise.ports.identity.keys import (
     NewKey,
     check_keys_room,
 )
-from tickwise.ports.identity.namespaces import NamespaceStore
+from tickwise.ports.identity.namespaces import NamespaceStore, RemovalStore
 from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.identity.sessions import SessionStore
 from tickwise.ports.identity.users import RoleStore, UserStore
@@ -33,6 +33,7 @@ __all__ = [
     "NamespaceStore",
     "NewKey",
     "QuotaStore",
+    "RemovalStore",
     "RoleStore",
     "SessionStore",
     "UserStore",

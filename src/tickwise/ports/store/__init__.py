@@ -7,7 +7,7 @@
                                             ended runs that start others, holds, dead letters, long requests
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
-    keys · namespaces · users · roles · sessions
+    keys · namespaces · removals · users · roles · sessions
                                             API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
 
 Rules of every method:
@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -154,6 +154,7 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import Searches
+from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
     "BATCH_SECONDS",
@@ -206,6 +207,7 @@ __all__ = [
     "JobQuery",
     "JobRow",
     "JobStore",
+    "JobTransfer",
     "LetterQuery",
     "LetterResolution",
     "LetterRow",
@@ -266,6 +268,8 @@ __all__ = [
     "earliest_mark",
     "is_default_lane",
     "is_done",
+    "job_busy",
+    "key_taken_there",
     "no_lane",
     "not_postponable",
     "number_taken",
@@ -333,6 +337,8 @@ class Store(Protocol):
     def namespaces(self) -> NamespaceStore: ...
     @property
     def quotas(self) -> QuotaStore: ...
+    @property
+    def removals(self) -> RemovalStore: ...
     @property
     def roles(self) -> RoleStore: ...
     @property

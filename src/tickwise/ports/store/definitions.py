@@ -15,6 +15,7 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 from tickwise.domain.selectors import Selector
 from tickwise.ports.store.paging import Page, utf8_bytes
+from tickwise.ports.store.transfers import JobTransfer
 
 MAX_LANES: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
@@ -128,6 +129,9 @@ class Added(StrEnum):
     """Its namespace may ask for no more runs today."""
     NO_QUOTA_BYTES = "quota_bytes"
     """Its namespace may store no more bytes."""
+    CLOSING = "namespace_closing"
+    """The namespace of the job takes nothing new: it is closing, being removed, or gone. Decided with the write, so no
+    job is stored after a namespace was closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,9 +462,14 @@ class JobStore(Protocol):
         """
         ...
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
-        """Pause, resume or cancel a job, or move its next occurrence. Doing it twice is doing it once. Raises
-        `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels it."""
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+        """Pause, resume or cancel a job, move its next occurrence, or move it to another namespace. Doing it twice is
+        doing it once. Raises `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels
+        it.
+
+        A `JobTransfer` raises `Conflict` also if the job has an unfinished run, or one whose end has yet to start
+        others (code `job_busy`), if another job there has its key (`key_taken`), and if the other namespace takes
+        nothing new (`namespace_closing`) or has no room for its lane, or under its quotas."""
         ...
 
 

@@ -39,6 +39,11 @@ def cost_of(job: NewJob) -> Cost:
     return Cost(1 if lasting else 0, runs, len(job.definition.encode()) if lasting else 0)
 
 
+def cost_of_transfer(definition: str) -> Cost:
+    """The cost of a job that comes from another namespace. It counts as one that lasts, whatever it is."""
+    return Cost(jobs=1, bytes=len(definition.encode()))
+
+
 _REFUSED: Final = {
     "jobs": Added.NO_QUOTA_JOBS,
     "runs_per_day": Added.NO_QUOTA_RUNS,

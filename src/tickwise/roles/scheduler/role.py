@@ -35,6 +35,7 @@ from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
+from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
 from tickwise.roles.scheduler.upkeep import Upkeep
@@ -78,9 +79,11 @@ class Scheduler(Service):
         settings: SchedulerSettings,
         telemetry: Telemetry,
         carry_out: CarryOut | None = None,
+        carry_out_removal: CarryOutRemoval | None = None,
         hint_publisher: HintPublisher | None = None,
     ) -> None:
-        """`carry_out` does the work of operations over many things; without it they are left to other schedulers.
+        """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
+        without them they are left to other schedulers.
         `hint_publisher` publishes claim hints through the broker."""
         super().__init__()
         self._signals = signals
@@ -119,6 +122,7 @@ class Scheduler(Service):
         self._operations = (
             Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         )
+        self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
         self._healing = Healing(
             store,
             signals=signals,
@@ -148,6 +152,8 @@ class Scheduler(Service):
             self.spawn(Loop("sweep", self._hint_sweep.step, clock))
         if self._operations is not None:
             self.spawn(Loop("operate", self._operations.step, clock, self._signals.listen(Topic.OPERATIONS)))
+        if self._removals is not None:
+            self.spawn(Loop("remove", self._removals.step, clock, self._signals.listen(Topic.OPERATIONS)))
 
     async def tick(self) -> None:
         """One round of each duty."""
@@ -158,6 +164,8 @@ class Scheduler(Service):
         while await self._sequences.step() == 0:
             pass
         while self._operations is not None and await self._operations.step() == 0:
+            pass
+        while self._removals is not None and await self._removals.step() == 0:
             pass
         await self._healing.look()
         if self._hint_sweep is not None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.control.bulk.authorized import AuthorizedPages
+from tickwise.control.bulk.removal import NamespaceRemoval
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.domain.errors import NotFound, Unavailable
@@ -152,6 +153,7 @@ class SimulatedNode:
                 settings=settings,
                 telemetry=Silent(),
                 carry_out=AuthorizedPages(self._context(signals)).page,
+                carry_out_removal=NamespaceRemoval(self._context(signals)).page,
                 hint_publisher=self._hint_publisher(),
             )
         if self.kind == "api":

@@ -26,6 +26,7 @@ from tickwise.ports.store import (
     JobMove,
     JobQuery,
     JobRow,
+    JobTransfer,
     NewJob,
     OccurrenceMove,
     Page,
@@ -35,11 +36,13 @@ from tickwise.ports.store import (
     StoredTask,
     check_newest,
     check_one_namespace,
+    job_busy,
+    key_taken_there,
     no_lane,
     page_within,
 )
 from tickwise.ports.store.placement import is_lasting, plan_lasts
-from tickwise.ports.store.quotas import Cost, QuotaRoom, cost_of
+from tickwise.ports.store.quotas import Cost, QuotaRoom, cost_of, cost_of_transfer
 
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
@@ -67,7 +70,9 @@ class Jobs(Duty):
         """The result for each, with those before it in the batch considered. `rooms`: of namespaces with quotas."""
         batch: dict[UUID, NewJob] = {}
         keys: set[tuple[str, str]] = set()
-        refused = self._state.admit((job.namespace, job.lane) for job in jobs)
+        refused = self._state.admit(
+            (job.namespace, job.lane) for job in jobs if not self._state.is_closed(job.namespace)
+        )
         for job in jobs:
             if (job.namespace, job.lane) in refused:
                 yield Added.NO_LANE
@@ -77,6 +82,8 @@ class Jobs(Duty):
             if stored is not None:
                 same = stored.namespace == job.namespace and (not job.named or stored.digest == job.digest)
                 yield Added.REPEATED if same else Added.ID_TAKEN
+            elif self._state.is_closed(job.namespace):
+                yield Added.CLOSING
             elif key is not None and (key in keys or key in self._state.job_keys):
                 yield Added.KEY_TAKEN
             elif job.namespace in rooms and (lacking := rooms[job.namespace].take(cost_of(job))) is not None:
@@ -190,7 +197,9 @@ class Jobs(Duty):
         if key is not None:
             keys[job.namespace, key] = job
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+        if isinstance(move, JobTransfer):
+            return self._transfer(move)
         job = self._state.job(move.namespace, move.job_id)
         if isinstance(move, OccurrenceMove):
             self._move_occurrence(job, move)
@@ -213,6 +222,33 @@ class Jobs(Duty):
         if move.skip is not None:
             state.skip(job, move.skip)
         state.touch(job)
+
+    def _transfer(self, transfer: JobTransfer) -> JobRow:
+        state, to = self._state, transfer.to
+        there = state.jobs.get(transfer.job_id)
+        if there is not None and (there.namespace, there.version) == (to, transfer.expected_version + 1):
+            return state.job_row(there)
+        job = state.job(transfer.namespace, transfer.job_id)
+        state.check_open(to)
+        if job.standing is JobAction.CANCEL:
+            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
+        if job.version != transfer.expected_version:
+            raise VersionConflict(f"the job is at version {job.version}, the move is for {transfer.expected_version}")
+        if job.runs or any(each.completion.run.job_id == job.job_id for each in state.completions.values()):
+            raise job_busy(job.job_id)
+        if job.key is not None and (to, job.key) in state.job_keys:
+            raise key_taken_there(to, job.key)
+        if state.admit([(to, job.lane)]):
+            raise no_lane(to)
+        if (room := open_room(state, to)) is not None:
+            room.demand(cost_of_transfer(job.definition))
+            close_room(state, to, room)
+        if job.key is not None:
+            state.job_keys[to, job.key] = state.job_keys.pop((job.namespace, job.key))
+        job.namespace = to
+        state.touch(job)
+        state.ask_anew(job)
+        return state.job_row(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
         """Check whether all effects of a move are in the store."""
@@ -351,6 +387,7 @@ class Tasks(Duty):
 
     async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
         versions = self._state.tasks.get((task.namespace, task.task_id), [])
+        self._state.check_open(task.namespace)
         check_newest(versions[-1] if versions else None, task, expected_version, again=again)
         is_new = not versions or versions[-1].digest != task.digest
         if is_new and (room := open_room(self._state, task.namespace)) is not None:

@@ -77,6 +77,7 @@ class RunCommands(Duty):
     ) -> bool | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
+        self._state.check_open(namespace)
         job = self._state.job(namespace, job_id)
         if job.standing is JobAction.CANCEL:
             return False

@@ -54,6 +54,7 @@ class Queues(Duty):
     # ------------------------------------------------------------------------------------------- queues
 
     async def hold(self, hold: QueueHold) -> QueueRow:
+        self._state.check_open(hold.namespace, or_closing=False)
         now = self._state.now()
         stored = replace(hold, asked_at=now, begin=now if hold.begin is None else hold.begin)
         self._state.queue_holds[hold.namespace, hold.queue] = stored

@@ -61,7 +61,7 @@ class RunSearches(Duty):
             if len(found) >= query.limit:
                 break
             row = row_of(self._state, run_id)
-            if row is not None and matches(row, query) and is_of(self._state.jobs.get(row.job_id), query):
+            if row is not None and matches(row, query) and is_of(self._state.job_of(row), query):
                 found.append(with_texts(row, query.texts))
         return page_within(found, query.bytes_most)
 

@@ -17,6 +17,7 @@ class ApiKeys(Duty):
 
     async def add(self, key: NewKey) -> bool:
         if key.origin is KeyOrigin.MADE:
+            self._state.check_open(key.principal.namespace, *(key.namespaces or ()))
             self._make_room(key.principal.namespace)
         return self._add(key)
 

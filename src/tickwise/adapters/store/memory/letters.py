@@ -46,15 +46,16 @@ class LetterViews(Duty):
 
     def _letter(self, ended: EndedRun, expire_seconds: float) -> LetterRow:
         run = ended.row
-        job = self._state.jobs[run.job_id]
+        job = self._state.job_of(run)
+        name, kind = ("(moved)", "") if job is None else (job.name, job.task_kind)
         settled = self._state.letters.get(run.run_id)
         if settled is None:
             status = self._waiting(ended, expire_seconds)
-            return LetterRow(run=run, job_name=job.name, task_kind=job.task_kind, status=status)
+            return LetterRow(run=run, job_name=name, task_kind=kind, status=status)
         return LetterRow(
             run=run,
-            job_name=job.name,
-            task_kind=job.task_kind,
+            job_name=name,
+            task_kind=kind,
             status=settled.status,
             settled_at=settled.at,
             settled_by=settled.by,
@@ -84,6 +85,7 @@ class Letters(LetterViews):
     ) -> Sequence[Settled] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
+        self._state.check_open(namespace, or_closing=any(one.run is not None for one in settlements))
         answers = [self._settle(namespace, settlement, by) for settlement in settlements]
         if KEPT.issuperset(answers):
             self._state.keep(receipt)
@@ -117,9 +119,10 @@ class Letters(LetterViews):
         before = self._state.letters.get(settlement.run_id)
         if before is not None:
             return settlement.answer(before.status, before.redriven_as, before.resolution)
+        job = self._state.job_of(ended.row)
         refusal = settlement.refusal(
             is_held=ended.row.reason == UNKNOWN_OUTCOME,
-            is_job_cancelled=self._state.jobs[ended.row.job_id].standing is JobAction.CANCEL,
+            is_job_cancelled=job is None or job.standing is JobAction.CANCEL,
         )
         return refusal or Settled.SETTLED
 

@@ -1,39 +1,45 @@
-"""Namespaces: the tenants of an installation."""
+"""Namespaces: the tenants of an installation. Their removal has a part of its own, `removals`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
 
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.errors import NotFound, VersionConflict
-from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.identity.namespaces import (
     NamespaceRow,
     NamespaceState,
     NewNamespace,
     check_closing,
-    namespace_exists,
-    namespace_not_empty,
+    namespace_removing,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Namespaces(Duty):
     """`NamespaceStore` of the port."""
 
     async def add(self, namespace: NewNamespace) -> NamespaceRow:
-        found = self._state.namespaces.get(namespace.name)
+        name = namespace.name
+        found = self._state.namespaces.get(name)
         if found is None:
-            found = self._state.namespaces[namespace.name] = NamespaceRow(
-                name=namespace.name,
+            if name in self._state.namespaces_removed:
+                drop_late(self._state, name, len(self._state.operations) + len(self._state.receipts))
+            found = self._state.namespaces[name] = NamespaceRow(
+                name=name,
                 display_name=namespace.display_name,
                 state=NamespaceState.ACTIVE,
                 created_at=self._state.now(),
                 created_by=namespace.created_by,
                 version=1,
             )
-        elif not namespace.is_same(found):
-            raise namespace_exists(namespace.name)
+        elif (refusal := namespace.refusal(found)) is not None:
+            raise refusal
         return found
 
     async def get(self, name: str) -> NamespaceRow | None:
@@ -44,32 +50,34 @@ class Namespaces(Duty):
         return [self._state.namespaces[name] for name in names[:limit]]
 
     async def change(self, row: NamespaceRow) -> NamespaceRow:
+        check_closing(row)
         found = self._state.namespaces.get(row.name)
         if found is None:
             raise NotFound(f"there is no namespace {row.name}")
+        if found.state is NamespaceState.REMOVING:
+            raise namespace_removing(row.name)
         wanted = replace(row, version=row.version + 1, created_at=found.created_at, created_by=found.created_by)
         if wanted == found:
             return found
         if found.version != row.version:
             raise VersionConflict(f"the namespace is at version {found.version}, not {row.version}: look again")
-        check_closing(row)
         self._state.namespaces[row.name] = wanted
         return wanted
 
-    async def remove(self, name: str) -> bool:
-        found = self._state.namespaces.get(name)
-        if found is None:
-            return False
-        if found.state is not NamespaceState.CLOSING or self._holds(name):
-            raise namespace_not_empty(name)
-        del self._state.namespaces[name]
-        return True
+    async def removed(self, names: Collection[str]) -> Mapping[str, float]:
+        return {name: at for name, at in self._state.namespaces_removed.items() if name in names}
 
-    def _holds(self, name: str) -> bool:
-        now = self._state.now()
-        return (
-            name == DEFAULT_NAMESPACE
-            or any(job.namespace == name for job in self._state.jobs.values())
-            or any(key.good(now) and key.key.principal.namespace == name for key in self._state.api_keys.values())
-            or any(member.namespace == name for each in self._state.people.values() for member in each.row.roles)
-        )
+
+def drop_late(state: State, name: str, limit: int) -> int:
+    """Delete operations of a namespace, and answers to requests in it; how many."""
+    operations = [each for each, record in state.operations.items() if record.row.namespace == name]
+    receipts = [each for each in state.receipts if each[0].startswith(f"{name}/")]
+    return drop(state.operations, operations, limit) + drop(state.receipts, receipts, limit)
+
+
+def drop(things: MutableMapping[K, V], keys: Collection[K], limit: int) -> int:
+    """Delete up to so many of these; how many."""
+    dropped = list(islice(keys, limit))
+    for key in dropped:
+        del things[key]
+    return len(dropped)

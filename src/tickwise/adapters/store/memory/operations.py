@@ -26,6 +26,7 @@ class Operations(Duty):
     async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
+        self._state.check_open(operation.namespace, or_closing=False)
         self._state.keep(receipt)
         if (stored := self._state.operations.get(operation.operation_id)) is not None:
             return stored.row
@@ -111,6 +112,9 @@ class Operations(Duty):
 
 def record_ended(state: State, operation: EndedOperation) -> None:
     """Put on record what is over already."""
+    gone_at = state.namespaces_removed.get(operation.namespace)
+    if gone_at is not None and operation.namespace in state.namespaces and operation.created_at <= gone_at:
+        return  # it was accepted for a former namespace of the name
     now, done = state.now(), operation.status is OperationStatus.DONE
     row = OperationRow(
         operation_id=operation.operation_id,

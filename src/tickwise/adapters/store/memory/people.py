@@ -38,6 +38,7 @@ class Users(Duty):
         if found is not None:
             return found.row
         self._check_roles(user.roles)
+        self._state.check_open(*(each.namespace for each in user.roles))
         self._check_names(user.user_id, user.name, user.name_key, user.email_key)
         row = UserRow(
             user_id=user.user_id,
@@ -86,6 +87,7 @@ class Users(Duty):
         if found.row.version != row.version:
             raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
         self._check_roles(row.roles)
+        self._state.check_open(*(each.namespace for each in set(row.roles) - set(found.row.roles)))
         self._check_names(row.user_id, row.name, change.name_key, change.email_key)
         before, former = self._administrators(), found.row
         password = found.password if change.password is None else change.password
@@ -170,6 +172,7 @@ class Roles(Duty):
         )
 
     async def put(self, role: RoleRow) -> Sequence[UUID]:
+        self._state.check_open(role.namespace, or_closing=False)
         self._state.custom_roles[role.namespace, role.name] = role
         members = self._members(role.namespace, role.name)
         for person in members:

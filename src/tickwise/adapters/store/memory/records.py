@@ -263,6 +263,15 @@ class OperationRecord:
 
 
 @dataclass(slots=True, kw_only=True)
+class RemovalRecord:
+    """The removal of a namespace."""
+
+    began_at: float
+    free_at: float
+    """From then on another scheduler may take it."""
+
+
+@dataclass(slots=True, kw_only=True)
 class ExecutorRecord:
     """An executor from its registration to an hour after its end."""
 

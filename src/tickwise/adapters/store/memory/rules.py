@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.ports.store import (
     JobAction,
@@ -32,6 +31,7 @@ class Rules(Duty):
         if stored is not None and is_done(stored, rule, expected_version, again=again):
             return stored
         check_seen(stored, rule, expected_version)
+        self._state.check_open(rule.namespace, or_closing=stored is None)
         if stored is None:
             of_kind = self._state.rules_of_kind
             quotas = self._state.quotas_of(rule.namespace)
@@ -82,8 +82,6 @@ class Rules(Duty):
     def _changed(self, namespace: str) -> None:
         """Timers that a calendar or window holds back here are decided anew."""
         self._state.rules_version += 1
-        now = self._state.now()
         for timer in self._state.timers():
-            held_back = timer.pending.hold in (Hold.CALENDAR, Hold.MAINTENANCE)
-            if held_back and timer.job.namespace == namespace and timer.pending.due > now:
-                self._state.set_timer(timer.job, timer.pending._replace(due=now), zone_data=timer.zone_data)
+            if timer.job.namespace == namespace:
+                self._state.ask_anew(timer.job)

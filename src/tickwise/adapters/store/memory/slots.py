@@ -195,6 +195,11 @@ class Slots:
             if (pace.started is None or pace.started + pace.gap_seconds < now) and pace.last() is None:
                 del self._paces[name]
 
+    def forget(self, namespace: str) -> None:
+        """Forget the keys and rates of a namespace that has no run."""
+        self._lines = {name: line for name, line in self._lines.items() if name.namespace != namespace}
+        self._paces = {name: pace for name, pace in self._paces.items() if name.namespace != namespace}
+
     def _line(self, run: RunRecord) -> Line:
         name = name_of(run)
         return self._lines.setdefault(name, Line(name.key))

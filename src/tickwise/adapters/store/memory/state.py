@@ -26,6 +26,7 @@ from tickwise.adapters.store.memory.records import (
     LinkRecord,
     OperationRecord,
     ReceiptRecord,
+    RemovalRecord,
     RunRecord,
     SessionRecord,
     TimeQueue,
@@ -45,7 +46,7 @@ from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.ports.clock import Clock
-from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
+from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.users import RoleRow
 from tickwise.ports.store import (
@@ -154,6 +155,10 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self.api_keys: dict[bytes, KeyRecord] = {}
+        self.removals: dict[str, RemovalRecord] = {}
+        """Namespaces that are being removed."""
+        self.namespaces_removed: dict[str, float] = {}
+        """The times at which namespaces went, by name. There may be another one of the name."""
         self.namespaces: dict[str, NamespaceRow] = {DEFAULT_NAMESPACE: _default_namespace(clock.now())}
         self.people: dict[UUID, UserRecord] = {}
         self.user_links: dict[bytes, LinkRecord] = {}
@@ -173,6 +178,24 @@ class State:
         if job is None or job.namespace != namespace:
             raise NotFound(f"there is no job {job_id}")
         return job
+
+    def job_of(self, run: RunRow) -> JobRecord | None:
+        """The job of a run; None: it is gone, or in another namespace by now."""
+        job = self.jobs.get(run.job_id)
+        return job if job is not None and job.namespace == run.namespace else None
+
+    def is_closed(self, namespace: str, *, or_closing: bool = True) -> bool:
+        """Check whether a namespace takes nothing new; without `or_closing`: whether it is being removed, or gone."""
+        found = self.namespaces.get(namespace)
+        if found is None:
+            return namespace in self.namespaces_removed
+        return found.state is NamespaceState.REMOVING or (or_closing and found.state is NamespaceState.CLOSING)
+
+    def check_open(self, *namespaces: str, or_closing: bool = True) -> None:
+        """Raise `Conflict`, code `namespace_closing`, if one of these namespaces takes nothing new."""
+        for namespace in sorted(namespaces):
+            if self.is_closed(namespace, or_closing=or_closing):
+                raise namespace_closing(namespace)
 
     def admit(self, places: Iterable[tuple[str, Lane]]) -> AbstractSet[tuple[str, Lane]]:
         """Know these lanes from now on, as far as there is room; those for which there is none."""
@@ -278,6 +301,12 @@ class State:
             since = timer.pending.due if timer.pending.hold is None else timer.pending.since
             held = timer.pending._replace(due=until, since=since, hold=Hold.PAUSED)
             self.set_timer(job, held, zone_data=timer.zone_data)
+
+    def ask_anew(self, job: JobRecord) -> None:
+        """Decide a timer now that a calendar or window holds back."""
+        timer, now = job.timer, self.now()
+        if timer is not None and timer.pending.hold in (Hold.CALENDAR, Hold.MAINTENANCE) and timer.pending.due > now:
+            self.set_timer(job, timer.pending._replace(due=now), zone_data=timer.zone_data)
 
     def timers(self) -> list[TimerRecord]:
         return [job.timer for job in self.jobs.values() if job.timer is not None]

@@ -18,6 +18,7 @@ from tickwise.adapters.store.memory.namespaces import Namespaces
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
+from tickwise.adapters.store.memory.removals import Removals
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
@@ -72,6 +73,7 @@ class MemoryStore:
         self.keys = ApiKeys(state)
         self.namespaces = Namespaces(state)
         self.quotas = QuotaUses(state)
+        self.removals = Removals(state)
         self.users = Users(state)
         self.roles = Roles(state)
         self.sessions = Sessions(state)

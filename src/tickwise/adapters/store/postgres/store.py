@@ -14,7 +14,6 @@ from tickwise.adapters.store.postgres.dispatch.epochs import Epochs, Held
 from tickwise.adapters.store.postgres.dispatch.executors import Executors
 from tickwise.adapters.store.postgres.dispatch.timers import TimerCommands
 from tickwise.adapters.store.postgres.health import Checks, TimerRepair
-from tickwise.adapters.store.postgres.jobs.changes import Changes
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
 from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
@@ -23,7 +22,9 @@ from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
+from tickwise.adapters.store.postgres.jobs.transfers import Transfers
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
+from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
@@ -41,7 +42,7 @@ VERSION_LEAST: Final = 150_000
 log = logging.getLogger(__name__)
 
 
-class Jobs(Submits, Changes, Lookups):
+class Jobs(Submits, Transfers, Lookups):
     """`JobStore` of the port."""
 
 
@@ -116,6 +117,7 @@ class PostgresStore:
         self.keys = ApiKeys(shared)
         self.namespaces = Namespaces(shared)
         self.quotas = QuotaUses(shared)
+        self.removals = Removals(shared)
         self.users = Users(shared)
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)

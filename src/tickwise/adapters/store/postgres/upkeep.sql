@@ -146,10 +146,11 @@ WHERE f.lane IN (SELECT lane FROM old) AND f.lane NOT IN (SELECT lane FROM used)
   AND (SELECT true FROM tickwise.runs r WHERE r.lane = f.lane LIMIT 1) IS NULL
 
 -- name: lanes_tight
--- The lanes of namespaces that have more than $2, and if there are more than $1 in all, every lane.
+-- The lanes of namespaces that have more than $2, or that are gone, and if there are more than $1 in all, every lane.
 SELECT coalesce(array_agg(lane), '{}') FROM (
-  SELECT lane, count(*) OVER () AS of_all, count(*) OVER (PARTITION BY namespace) AS of_namespace FROM tickwise.lanes) l
+  SELECT lane, namespace, count(*) OVER () AS of_all, count(*) OVER (PARTITION BY namespace) AS of_namespace FROM tickwise.lanes) l
 WHERE of_all > $1 OR of_namespace > $2
+   OR namespace IN (SELECT name FROM tickwise.namespaces_removed) AND namespace NOT IN (SELECT name FROM tickwise.namespaces)
 
 -- name: lanes_idle
 -- Note which of the lanes $1 no job and no run uses, and since when. Reads all jobs.

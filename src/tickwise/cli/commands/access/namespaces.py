@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, Final
 
 import click
 
-from tickwise.cli import output, work
+from tickwise.cli import moments, output, work
 from tickwise.cli.session import Session, view_options
+
+LOOK_SECONDS: Final = 0.5
+HTTP_NOT_FOUND: Final = 404
 
 Json = dict[str, Any]
 
@@ -97,7 +101,7 @@ def quota(session: Session, /, name: str, **given: str | None) -> None:
 @view_options
 @click.pass_obj
 def close(session: Session, name: str) -> None:
-    """Close a namespace: it takes nothing new, and can be removed once it is empty."""
+    """Close a namespace: it takes nothing new, and what is there goes on. It can be opened again, or removed."""
     _show(session, session.client.request("PATCH", _path(name), body={"state": "closing"}).body)
 
 
@@ -112,15 +116,72 @@ def reopen(session: Session, name: str) -> None:
 
 @namespaces.command()
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
 @view_options
 @click.pass_obj
-def remove(session: Session, name: str) -> None:
-    """Remove a namespace that is closed and holds no job, run, key or member."""
-    gone = session.client.request("DELETE", _path(name)).body
+def remove(session: Session, name: str, yes: bool, no_wait: bool) -> None:
+    """Remove a namespace with all that it holds: jobs, history, logs, keys, members. This cannot be undone.
+
+    An open namespace is closed first. The same again goes on watching a removal that has begun."""
+    found = session.client.request("GET", _path(name)).body
+    if found["state"] != "removing":
+        if not yes and not _is_sure(session, name):
+            session.say("Nothing is done.")
+            return
+        if found["state"] != "closing":
+            session.client.request("PATCH", _path(name), body={"state": "closing"})
+        found = session.client.request("DELETE", _path(name)).body
+    if not no_wait:
+        found = _watch(session, found)
     if session.as_json:
-        session.show_json(gone)
-        return
-    session.say(f"The namespace {gone['name']} is removed.")
+        session.show_json(found)
+    elif no_wait:
+        session.say(f"The namespace {name} is being removed. See what is left with: tickwise namespaces show {name}")
+    else:
+        session.say(f"The namespace {name} is removed.")
+
+
+def _is_sure(session: Session, name: str) -> bool:
+    if session.as_json or not sys.stdin.isatty():
+        raise click.UsageError("this deletes all that the namespace holds: add --yes to skip the question.")
+    return click.confirm(f"Remove the namespace {name}, and all that it holds, for good?", err=True)
+
+
+def _watch(session: Session, found: Json) -> Json:
+    """Wait until it is gone, and tell on a terminal what is left; its last state."""
+    from tickwise.sdk.client import ProblemError
+
+    told = ""
+    while True:
+        told = _tell(session, found, told)
+        moments.pause(LOOK_SECONDS)
+        try:
+            found = session.client.request("GET", _path(found["name"])).body
+        except ProblemError as error:
+            if error.status != HTTP_NOT_FOUND:
+                raise
+            if told:
+                click.echo(err=True)
+            return found
+        if found["state"] != "removing":  # it is gone, and there is another one of its name
+            return found
+
+
+def _tell(session: Session, found: Json, told: str) -> str:
+    """Tell how much is left, in place of what was told before."""
+    text = _left(found)
+    if session.as_json or not sys.stderr.isatty() or text == told:
+        return told
+    click.echo(f"\r{text.ljust(len(told))} ", nl=False, err=True)
+    return text
+
+
+def _left(found: Json) -> str:
+    left = found.get("left")
+    if not left:
+        return ""
+    return f"{left['jobs']} jobs, {left['unfinished_runs']} runs to stop, {left['ended_runs']} ended runs"
 
 
 def _path(name: str) -> str:
@@ -166,6 +227,7 @@ def _show(session: Session, found: Json) -> None:
             "namespace": found["name"],
             "displayed as": found["display_name"],
             "is": found["state"],
-            "added": f"{session.time(found['created_at'])} by {found['created_by']}",
+            "left": _left(found),
+            "added": session.time(found["created_at"]) + (f" by {found['created_by']}" if found["created_by"] else ""),
         },
     )

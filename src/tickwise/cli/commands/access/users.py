@@ -207,7 +207,7 @@ def _show(session: Session, user: Json) -> None:
             "id": user["user_id"],
             "is": _standing(user),
             "roles": " ".join(map(role_text, user["roles"])),
-            "added": f"{session.time(user['created_at'])} by {user['created_by']}",
+            "added": session.time(user["created_at"]) + (f" by {user['created_by']}" if user["created_by"] else ""),
             "signed in": session.time(user["signed_in_at"]),
         },
     )

@@ -127,6 +127,8 @@ _REFUSED_BY_POOL: Final = (
 )  # fmt: skip
 """Parts of what PgBouncer says, in one kind of error, of what no waiting ends. All else may pass: it cannot connect
 just now, all its sessions are in use, it shuts down."""
+_NAMESPACE_SHUT: Final = "TW001"
+"""The code with which the database's function `namespaces_open` fails."""
 _UNSTORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 
 
@@ -135,6 +137,10 @@ log = logging.getLogger(__name__)
 
 class UniqueBroken(Exception):
     """The error that a unique name is in use; the caller, who knows the name, translates it."""
+
+
+class NamespaceShut(Exception):
+    """The error that a namespace takes nothing new; the caller finds out which."""
 
 
 @contextlib.contextmanager
@@ -173,6 +179,8 @@ def translated(*, writes: bool) -> Iterator[None]:
         # The server's farewell lies unread in an idle connection; the driver notices before it sends anything.
         raise _unavailable("the link to the database was cut", error) from error
     except asyncpg.PostgresError as error:
+        if error.sqlstate == _NAMESPACE_SHUT:
+            raise NamespaceShut from error
         if isinstance(error, asyncpg.CheckViolationError) and error.constraint_name is None:
             # No constraint of ours, which have names: a row was on its way when a partition was made for it.
             raise _unavailable("the database refuses for now", error) from error

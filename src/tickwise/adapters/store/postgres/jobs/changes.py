@@ -35,14 +35,14 @@ _STANDINGS: Final[Mapping[int, JobAction | None]] = MappingProxyType(
 
 
 class Changes(Part):
-    """`change` and `move` of the port's `JobStore`."""
+    """`change` of the port's `JobStore`, and moves within a namespace."""
 
     async def change(self, change: JobChange) -> JobRow:
         """See the port."""
         lane = await self._lanes.number(change.namespace, change.lane)
         try:
             async with self._links.pooled(writes=True) as connection, connection.transaction():
-                job = await _locked(connection, change.namespace, change.job_id)
+                job = await locked(connection, change.namespace, change.job_id)
                 if job["version"] == change.expected_version:
                     if change.expected_paused not in (None, job["paused"]):
                         raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
@@ -53,7 +53,7 @@ class Changes(Part):
                     )
                 if change.operation is not None:
                     await record_ended(connection, (change.operation,))
-                return await _shown(connection, change.namespace, change.job_id)
+                return await shown(connection, change.namespace, change.job_id)
         except UniqueBroken:
             raise Conflict(f"another job has the key {change.key!r}", pointer="/key", code="key_taken") from None
 
@@ -88,15 +88,14 @@ class Changes(Part):
         if change.rate_changed:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
-        """See the port."""
+    async def _move(self, move: JobMove | OccurrenceMove) -> JobRow:
         return await (self._move_occurrence(move) if isinstance(move, OccurrenceMove) else self._move_job(move))
 
     async def _move_job(self, move: JobMove) -> JobRow:
         woken: list[Woken] = []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             cancelling = move.action is JobAction.CANCEL
-            job = await _locked(connection, move.namespace, move.job_id, or_cancelled=cancelling)
+            job = await locked(connection, move.namespace, move.job_id, or_cancelled=cancelling)
             if move.expected_version not in (None, job["version"]):
                 if job["version"] - 1 != move.expected_version or not _matches_move(job, move):
                     raise VersionConflict(
@@ -108,7 +107,7 @@ class Changes(Part):
                 await self._pause(connection, move)
             elif job["paused"]:
                 await self._resume(connection, job, move)
-            row = await _shown(connection, move.namespace, move.job_id)
+            row = await shown(connection, move.namespace, move.job_id)
         await self._shared.report_handover(woken)
         return row
 
@@ -174,12 +173,12 @@ class Changes(Part):
 
     async def _move_occurrence(self, move: OccurrenceMove) -> JobRow:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            await _locked(connection, move.namespace, move.job_id)
+            await locked(connection, move.namespace, move.job_id)
             row = await connection.fetchrow(statement("timer_lock"), move.job_id)
             stands = None if row is None else pending(row)
             if stands != move.expected:
                 if stands == move.timer and await _is_made(connection, move):
-                    return await _shown(connection, move.namespace, move.job_id)
+                    return await shown(connection, move.namespace, move.job_id)
                 raise VersionConflict("the schedule has moved on; read the job again, then decide")
             if move.timer is None:
                 await connection.execute(statement("timer_drop"), move.job_id)
@@ -189,7 +188,7 @@ class Changes(Part):
             await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
             await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
             await connection.execute(statement("job_touch"), move.job_id)
-            return await _shown(connection, move.namespace, move.job_id)
+            return await shown(connection, move.namespace, move.job_id)
 
 
 async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
@@ -218,7 +217,7 @@ async def put_timer(
     )
 
 
-async def _locked(
+async def locked(
     connection: asyncpg.Connection, namespace: str, job_id: UUID, *, or_cancelled: bool = False
 ) -> asyncpg.Record:
     """The job, for this transaction alone. Raises `NotFound`, and `Conflict` if it is cancelled."""
@@ -230,7 +229,7 @@ async def _locked(
     return job
 
 
-async def _shown(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow:
+async def shown(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow:
     row = await find_job(connection, namespace, job_id)
     if row is None:
         raise Bug(f"the job {job_id} went while it was locked")

@@ -11,6 +11,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import translated
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import wake_queue
 from tickwise.adapters.store.postgres.records.records import run_row
@@ -56,6 +57,7 @@ class Queues(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             async with connection.transaction():
+                await check_open(connection, hold.namespace, or_closing=False)
                 await connection.execute(
                     statement("queue_hold"),
                     hold.namespace,

@@ -42,14 +42,15 @@ WHERE kind = 'return' AND error IS NULL AND (
   WHERE r.run_id = c.run_id AND l.namespace = $1 AND l.queue = $2 OFFSET 0)
 
 -- name: queues_list
--- Queues of a namespace that have a lane or a hold, by name. $1 namespace, $2 only this one (NULL: all).
+-- Queues of a namespace that have a lane or a hold, by name. $1 namespace, $2 only this one (NULL: all). A lane that nothing is known to
+-- use counts if a run waits there all the same.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 h AS (SELECT * FROM tickwise.holds WHERE namespace = $1 AND until > (SELECT at FROM clock)),
 c AS (
   SELECT l.queue, count(*) FILTER (WHERE r.state IN ({RunState.QUEUED}, {RunState.RETRYING})) AS queued, count(*) FILTER (WHERE r.state = {RunState.DISPATCHED}) AS dispatched,
          count(*) FILTER (WHERE r.state = {RunState.RUNNING}) AS running
   FROM tickwise.lanes l LEFT JOIN tickwise.runs r ON r.lane = l.lane
-  WHERE l.namespace = $1 AND ($2::text IS NULL OR l.queue = $2)
+  WHERE l.namespace = $1 AND ($2::text IS NULL OR l.queue = $2) AND (l.idle IS NULL OR r.lane IS NOT NULL)
   GROUP BY l.queue
 )
 SELECT queue, coalesce(c.queued, 0) AS queued, coalesce(c.dispatched, 0) AS dispatched, coalesce(c.running, 0) AS running,

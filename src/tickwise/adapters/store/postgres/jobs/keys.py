@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
@@ -30,8 +31,9 @@ class ApiKeys(Part):
 
     async def add(self, key: NewKey) -> bool:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             if key.origin is KeyOrigin.MADE:
+                await check_open(connection, key.principal.namespace, *(key.namespaces or ()))
                 count = await connection.fetchval(statement("keys_room"), key.principal.namespace, MAX_KEYS)
                 check_keys_room(count)
             return await _add(connection, key)

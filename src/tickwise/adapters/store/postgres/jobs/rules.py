@@ -13,6 +13,7 @@ from typing import Any, Final
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound
@@ -34,6 +35,7 @@ class Rules(Part):
             if before is not None and is_done(before, rule, expected_version, again=again):
                 return before
             check_seen(before, rule, expected_version)
+            await check_open(connection, rule.namespace, or_closing=before is None)
             if before is None:
                 of_all, of_kind = await connection.fetchrow(statement("rules_count"), rule.namespace, rule.kind)
                 check_room(rule.kind, quotas, of_all=of_all, of_kind=of_kind)

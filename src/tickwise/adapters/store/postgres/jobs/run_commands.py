@@ -10,6 +10,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
 from tickwise.adapters.store.postgres.records.receipts import take_receipt
@@ -47,6 +48,7 @@ class RunCommands(Part):
             async with self._links.pooled(writes=True) as connection, connection.transaction():
                 if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                     return replay
+                await check_open(connection, namespace)
                 cost = Cost(runs=len(runs))
                 room = None if quotas is None else await open_room(connection, namespace, quotas, cost)
                 standing = await connection.fetchval(statement("job_share"), namespace, job_id)

@@ -12,8 +12,9 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.connection.link import UniqueBroken
+from tickwise.adapters.store.postgres.connection.link import NamespaceShut, UniqueBroken
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.openness import ALWAYS_OPEN, closed_among
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
@@ -74,13 +75,14 @@ class Submits(Part):
         if refused:
             if not whole:
                 return await self._add_others(jobs, refused, receipt)
-            replay = await self._replay(receipt)
-            return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
+            return await self._replay(receipt) or await self._without(jobs, refused)
         if receipt is None and quotas is None and _is_plain(jobs):
             try:
                 await self._add_plain(jobs, numbers)
             except UniqueBroken:
                 whole = False  # a repeat after a commit in doubt: look which of them are there
+            except NamespaceShut:
+                pass  # those of other namespaces can be stored
             else:
                 return [Added.CREATED] * len(jobs)
         try:
@@ -97,7 +99,20 @@ class Submits(Part):
         stored = await self.add([job for job in jobs if _place(job) not in refused])
         assert not isinstance(stored, Replay)
         answers = iter(stored)
-        return [Added.NO_LANE if _place(job) in refused else next(answers) for job in jobs]
+        return [
+            next(answers) if _place(job) not in refused else answer
+            for job, answer in zip(jobs, await self._without(jobs, refused), strict=True)
+        ]
+
+    async def _without(self, jobs: Sequence[NewJob], refused: AbstractSet[tuple[str, Lane]]) -> list[Added]:
+        """The answers for a batch of which these lanes are refused, were the others stored: a namespace that is gone
+        gets no lane."""
+        async with self._links.pooled(writes=False) as connection:
+            gone = await closed_among(connection, {namespace for namespace, _ in refused})
+        return [
+            Added.CREATED if _place(job) not in refused else Added.CLOSING if job.namespace in gone else Added.NO_LANE
+            for job in jobs
+        ]
 
     async def _replay(self, receipt: Receipt | None) -> Replay | None:
         if receipt is None:
@@ -112,7 +127,7 @@ class Submits(Part):
         # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
         line = self._links.line("submit")
         async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
-            await connection.execute(statement("jobs_add"), self._shared.near_seconds, *columns)
+            await connection.execute(statement("jobs_add"), self._shared.near_seconds, *columns, sorted(_guarded(jobs)))
 
     def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
         """One array for each parameter that both statements have."""
@@ -144,10 +159,8 @@ class Submits(Part):
                 return replay
             if not jobs:
                 return []
-            if quotas is None:
-                answers = await self._insert(connection, jobs, numbers)
-            else:
-                answers = await self._insert_within(connection, jobs, numbers, quotas)
+            closed = await closed_among(connection, _guarded(jobs))
+            answers = await self._insert(connection, jobs, numbers, closed, quotas)
             if not _STORED.issuperset(answers):
                 if whole:
                     raise _Taken(answers)
@@ -162,8 +175,25 @@ class Submits(Part):
             await make_runs(connection, missed)
             return answers
 
-    async def _insert(self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers) -> list[Added]:
-        """Store those whose ids and keys are free."""
+    async def _insert(
+        self,
+        connection: asyncpg.Connection,
+        jobs: Sequence[NewJob],
+        numbers: Numbers,
+        closed: AbstractSet[str],
+        quotas: Quotas | None,
+    ) -> list[Added]:
+        """Store those whose ids and keys are free, whose namespace is not `closed`, and for which its quotas have
+        room."""
+        if quotas is not None and not closed:
+            return await self._insert_within(connection, jobs, numbers, quotas)
+        created = await self._create(connection, [job for job in jobs if job.namespace not in closed], numbers)
+        return await _answers(connection, jobs, created, closed)
+
+    async def _create(self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers) -> set[UUID]:
+        """Store those whose ids and keys are free; the ids that were stored."""
+        if not jobs:
+            return set()
         rows = await connection.fetch(
             statement("jobs_add_checked"),
             self._shared.near_seconds,
@@ -175,7 +205,7 @@ class Submits(Part):
             [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
             [job.zone_data for job in jobs],
         )
-        return await _answers(connection, jobs, {row[0] for row in rows})
+        return {row[0] for row in rows}
 
     async def _insert_within(
         self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers, quotas: Quotas
@@ -189,7 +219,8 @@ class Submits(Part):
         stored = {row["job_id"] for row in rows}
         lacking = [None if job.job_id in stored else room.take(cost) for job, cost in zip(jobs, costs, strict=True)]
         chosen = [job for job, refused in zip(jobs, lacking, strict=True) if refused is None]
-        inserted = iter(await self._insert(connection, chosen, numbers) if chosen else [])
+        created = await self._create(connection, chosen, numbers)
+        inserted = iter(await _answers(connection, chosen, created, frozenset()) if chosen else [])
         answers = [next(inserted) if refused is None else refused for refused in lacking]
         for job, cost, answer, refused in zip(jobs, costs, answers, lacking, strict=True):
             if refused is None and answer is not Added.CREATED and job.job_id not in stored:
@@ -212,6 +243,11 @@ class Receipts(Part):
             return await take_receipt(connection, receipt)
 
 
+def _guarded(jobs: Sequence[NewJob]) -> set[str]:
+    """The namespaces of these that could be closed."""
+    return {job.namespace for job in jobs} - ALWAYS_OPEN
+
+
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:
     """The value that all rows share, once; or the column as it is."""
     return column[:1] if len(set(column)) == 1 else column
@@ -231,7 +267,9 @@ def _is_plain(jobs: Sequence[NewJob]) -> bool:
     )
 
 
-async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID]) -> list[Added]:
+async def _answers(
+    connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID], closed: AbstractSet[str]
+) -> list[Added]:
     """The result of each, in the order of the batch: of two with one id, the first was stored."""
     if len(created) == len(jobs):
         return [Added.CREATED] * len(jobs)
@@ -247,7 +285,7 @@ async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], creat
             left.remove(job.job_id)
             answers.append(Added.CREATED)
         elif job.job_id not in stored:
-            answers.append(Added.KEY_TAKEN)
+            answers.append(Added.CLOSING if job.namespace in closed else Added.KEY_TAKEN)
         elif stored[job.job_id] == (job.namespace, job.digest if job.named else None):
             answers.append(Added.REPEATED)
         else:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Page, StoredTask, check_newest
@@ -22,6 +23,7 @@ class Tasks(Part):
         """See the port."""
         quotas = (await self._quotas.of([task.namespace])).get(task.namespace)
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await check_open(connection, task.namespace)
             await connection.execute(statement("task_lock"), task.namespace, task.task_id)
             if expected_version is not None:
                 newest = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)

@@ -1,16 +1,17 @@
-"""Namespaces: the tenants of an installation."""
+"""Namespaces: the tenants of an installation. Their removal has a part of its own, `removals`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound, VersionConflict
-from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.ports.identity.namespaces import (
     NamespaceRow,
@@ -18,7 +19,7 @@ from tickwise.ports.identity.namespaces import (
     NewNamespace,
     check_closing,
     namespace_exists,
-    namespace_not_empty,
+    namespace_removing,
 )
 
 
@@ -27,23 +28,24 @@ class Namespaces(Part):
 
     async def add(self, namespace: NewNamespace) -> NamespaceRow:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            await connection.execute(
-                statement("namespace_add"),
-                namespace.name,
-                namespace.display_name,
-                namespace.created_by,
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            added = await connection.fetchval(
+                statement("namespace_add"), namespace.name, namespace.display_name, namespace.created_by
             )
-            rows = await connection.fetch(statement("namespaces_page"), namespace.name, None, 1)
-        if not rows or not namespace.is_same(_row(rows[0])):
+            if added:
+                # What came for a former one of this name after it had gone.
+                await connection.execute(statement("namespace_late"), namespace.name)
+            row = await found(connection, namespace.name)
+        if row is None:
             raise namespace_exists(namespace.name)
-        return _row(rows[0])
+        if (refusal := namespace.refusal(row)) is not None:
+            raise refusal
+        return row
 
     async def get(self, name: str) -> NamespaceRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("namespaces_page"), name, None, 1)
-        return _row(rows[0]) if rows else None
+            return await found(connection, name)
 
     async def page(self, *, after: str | None, limit: int) -> Sequence[NamespaceRow]:
         """See the port."""
@@ -63,26 +65,28 @@ class Namespaces(Part):
                 row.state.value,
                 json.dumps(row.quotas.said()) if row.quotas else None,
             )
-            rows = await connection.fetch(statement("namespaces_page"), row.name, None, 1)
+            stored = await found(connection, row.name)
         self._quotas.forget()
-        if not rows:
+        if stored is None:
             raise NotFound(f"there is no namespace {row.name}")
-        found = _row(rows[0])
-        if changed or found == replace(
-            row, version=row.version + 1, created_at=found.created_at, created_by=found.created_by
+        if stored.state is NamespaceState.REMOVING:
+            raise namespace_removing(row.name)
+        if changed or stored == replace(
+            row, version=row.version + 1, created_at=stored.created_at, created_by=stored.created_by
         ):
-            return found
-        raise VersionConflict(f"the namespace is at version {found.version}, not {row.version}: look again")
+            return stored
+        raise VersionConflict(f"the namespace is at version {stored.version}, not {row.version}: look again")
 
-    async def remove(self, name: str) -> bool:
+    async def removed(self, names: Collection[str]) -> Mapping[str, float]:
         """See the port."""
-        if name == DEFAULT_NAMESPACE:
-            raise namespace_not_empty(name)
-        async with self._links.pooled(writes=True) as connection:
-            removed = await connection.fetchval(statement("namespace_remove"), name)
-        if removed is False:
-            raise namespace_not_empty(name)
-        return removed is not None
+        async with self._links.pooled(writes=False) as connection:
+            return dict(await connection.fetch(statement("namespaces_removed"), list(names)))
+
+
+async def found(connection: asyncpg.Connection, name: str) -> NamespaceRow | None:
+    """One namespace."""
+    row = await connection.fetchrow(statement("namespaces_page"), name, None, 1)
+    return None if row is None else _row(row)
 
 
 def _row(row: Mapping[str, Any]) -> NamespaceRow:

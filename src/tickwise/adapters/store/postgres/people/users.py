@@ -15,6 +15,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.permissions import ROLES
@@ -45,6 +46,7 @@ class Users(Part):
             if found is not None:
                 return found.row
             await _check_roles(connection, user.roles)
+            await check_open(connection, *(each.namespace for each in user.roles))
             try:
                 with translated(writes=True):
                     await connection.execute(
@@ -90,6 +92,7 @@ class Users(Part):
             if found.row.version != row.version:
                 raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
             await _check_roles(connection, row.roles)
+            await check_open(connection, *(each.namespace for each in set(row.roles) - set(found.row.roles)))
             before = await connection.fetchval(statement("administrators_count"))
             try:
                 with translated(writes=True):
@@ -148,6 +151,7 @@ class Roles(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
+            await check_open(connection, role.namespace, or_closing=False)
             labels = json.dumps(dict(role.labels))
             await connection.execute(
                 statement("custom_role_put"), role.namespace, role.name, sorted(role.permissions), labels

@@ -15,6 +15,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
+from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
@@ -60,6 +61,7 @@ class Letters(Part):
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                 return replay
+            await check_open(connection, namespace, or_closing=any(one.run is not None for one in settlements))
             answers = await _settle(connection, namespace, settlements, by) if settlements else []
             if receipt is not None and not _KEPT.issuperset(answers):
                 await connection.execute(statement("receipt_drop"), receipt.principal, receipt.route, receipt.key)
@@ -114,6 +116,7 @@ class Operations(Part):
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                 return replay
+            await check_open(connection, operation.namespace, or_closing=False)
             await connection.execute(
                 statement("operation_add"),
                 operation.operation_id,

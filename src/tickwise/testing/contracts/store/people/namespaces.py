@@ -29,7 +29,7 @@ class NamespacesContract:
             await store.namespaces.change(replace(found, state=NamespaceState.CLOSING))
         assert refusal.value.code == "namespace_needed"
         with pytest.raises(Conflict):
-            await store.namespaces.remove(DEFAULT_NAMESPACE)
+            await store.removals.begin(DEFAULT_NAMESPACE)
 
     async def test_a_namespace_is_added_once(self, store: Store) -> None:
         """A repeat changes nothing; another namespace of the name is refused."""
@@ -62,14 +62,3 @@ class NamespacesContract:
             await store.namespaces.change(replace(row, display_name="B"))
         with pytest.raises(NotFound):
             await store.namespaces.change(replace(row, name="team-b"))
-
-    async def test_a_namespace_is_removed_when_it_is_closing_and_empty(self, store: Store) -> None:
-        """Not before; and again it is gone already."""
-        row = await store.namespaces.add(new("team-a"))
-        with pytest.raises(Conflict) as refusal:
-            await store.namespaces.remove("team-a")
-        assert refusal.value.code == "namespace_not_empty"
-        await store.namespaces.change(replace(row, state=NamespaceState.CLOSING))
-        assert await store.namespaces.remove("team-a") is True
-        assert await store.namespaces.remove("team-a") is False
-        assert await store.namespaces.get("team-a") is None

@@ -12,7 +12,7 @@ import pytest
 from tickwise.domain.errors import Conflict
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.ports.identity.namespaces import NewNamespace
-from tickwise.ports.store import Added, JobAction, NewJob, Replay, RuleKind, Store
+from tickwise.ports.store import Added, JobAction, JobTransfer, NewJob, Replay, RuleKind, Store
 from tickwise.ports.store.quotas import CROWDED_SECONDS
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, added, lane
 from tickwise.testing.factories import Factory
@@ -94,6 +94,21 @@ class QuotasContract(StoreContract):
         await self.shift(store, CROWDED_SECONDS + 1.0)
         assert await self.results(store, [more]) == [Added.CREATED]
         assert await self.results(store, self.recurring(make, 1)) == [Added.NO_QUOTA_JOBS]
+
+    async def test_a_job_that_comes_from_elsewhere_needs_room(self, store: Store, make: Factory) -> None:
+        """No quota is passed by a job that was made in another namespace."""
+        await self.limited(store, jobs=1)
+        jobs = [make.recurring(make.now + HOUR) for _ in range(2)]
+        await self.add(store, *jobs)
+        transfers = [
+            JobTransfer(namespace=job.namespace, job_id=job.job_id, to=TEAM, expected_version=1) for job in jobs
+        ]
+        assert (await store.jobs.move(transfers[0])).namespace == TEAM
+        with pytest.raises(Conflict) as refusal:
+            await store.jobs.move(transfers[1])
+        assert refusal.value.code == "quota_jobs"
+        assert await store.jobs.get(jobs[1].namespace, jobs[1].job_id) is not None
+        assert (await store.jobs.move(transfers[0])).namespace == TEAM
 
     async def test_what_was_there_before_the_quota_counts(self, store: Store, make: Factory) -> None:
         """It stays, and leaves that much less room."""

@@ -2,7 +2,7 @@
 -- Store new jobs and, with each, its first run (due within the horizon) or its timer (later, or to be decided). The common
 -- path: ids are new by construction, so nothing is looked up, and one that repeats fails the whole statement.
 -- $1 horizon in seconds, $2 … one array per column; due NULL: now, infinite: never. Of a column whose values are all the same, which
--- most are, one value is sent: the others are NULL then.
+-- most are, one value is sent: the others are NULL then. $14 the namespaces besides `default`: it fails if one takes nothing new.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 n AS MATERIALIZED (
   SELECT n.job_id, n.name, n.definition, n.run_id, (SELECT at FROM clock) AS at,
@@ -14,6 +14,7 @@ n AS MATERIALIZED (
   FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::text[],
               $10::boolean[], $11::uuid[], $12::float8[], $13::boolean[])
     AS n(job_id, namespace, name, schedule_type, task_kind, definition, lane, created_by, recurring, run_id, due, lasting)
+  WHERE $14::text[] = '{}' OR (SELECT tickwise.namespaces_open($14))
 ),
 j AS (
   INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind,

@@ -18,7 +18,7 @@ SELECT count(*) FROM (
     AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
     AND ($15::text IS NULL AND $16::jsonb[] IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
-      WHERE j.job_id = r.job_id
+      WHERE j.job_id = r.job_id AND j.namespace = $1
         AND ($15::text IS NULL OR lower(j.name) LIKE lower($15))
         AND ($16::jsonb[] IS NULL OR j.labels @> ANY($16))
         AND ($17::text IS NULL OR j.lane IN (SELECT lane FROM tickwise.lanes WHERE namespace = $1 AND queue = $17))
@@ -42,7 +42,7 @@ SELECT count(*) FROM (
     AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
     AND ($15::text IS NULL AND $16::jsonb[] IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
-      WHERE j.job_id = r.job_id
+      WHERE j.job_id = r.job_id AND j.namespace = $1
         AND ($15::text IS NULL OR lower(j.name) LIKE lower($15))
         AND ($16::jsonb[] IS NULL OR j.labels @> ANY($16))
         AND ($17::text IS NULL OR j.lane IN (SELECT lane FROM tickwise.lanes WHERE namespace = $1 AND queue = $17))

@@ -1,0 +1,160 @@
+"""The end of a namespace: what it holds goes page by page, and at last the namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from uuid import UUID
+
+from tickwise.adapters.store.memory.namespaces import drop, drop_late
+from tickwise.adapters.store.memory.records import JobRecord, KeyRecord, RemovalRecord
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.callers import INSTALLATION
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.ports.identity.namespaces import (
+    MAX_LEFT,
+    REMOVED_SECONDS,
+    SETTLE_SECONDS,
+    NamespaceLeft,
+    NamespaceRow,
+    NamespaceState,
+    check_removal,
+)
+
+
+class Removals(Duty):
+    """`RemovalStore` of the port."""
+
+    async def begin(self, name: str) -> NamespaceRow | None:
+        found = self._state.namespaces.get(name)
+        if found is None or found.state is NamespaceState.REMOVING:
+            return found
+        check_removal(found)
+        now = self._state.now()
+        self._state.removals[name] = RemovalRecord(began_at=now, free_at=now)
+        self._drop_people(name)
+        self._drop_keys(name)
+        self._state.namespaces[name] = replace(found, state=NamespaceState.REMOVING, version=found.version + 1)
+        return self._state.namespaces[name]
+
+    async def take(self, hold_seconds: float) -> str | None:
+        now = self._state.now()
+        free = [(removal.free_at, name) for name, removal in self._state.removals.items() if removal.free_at <= now]
+        if not free:
+            return None
+        _, name = min(free)
+        self._state.removals[name].free_at = now + hold_seconds
+        return name
+
+    async def put_back(self, name: str, seconds: float) -> None:
+        if (removal := self._state.removals.get(name)) is not None:
+            removal.free_at = self._state.now() + seconds
+
+    async def left(self, name: str) -> NamespaceLeft:
+        jobs = [job for job in self._state.jobs.values() if job.namespace == name]
+        runs = sum(run.job.namespace == name for run in self._state.runs.values())
+        ended = sum(run.row.namespace == name for run in self._state.ended.values())
+        return NamespaceLeft(min(len(jobs), MAX_LEFT), min(runs, MAX_LEFT), min(ended, MAX_LEFT))
+
+    async def drop_runs(self, name: str, run_ids: Collection[UUID]) -> int:
+        if name not in self._state.removals:
+            return 0
+        dropped = 0
+        for run_id in run_ids:
+            ended = self._state.ended.get(run_id)
+            if ended is None or ended.row.namespace != name:
+                continue
+            del self._state.ended[run_id]
+            self._state.letters.pop(run_id, None)
+            self._state.completions.pop(run_id, None)
+            if (job := self._state.jobs.get(ended.row.job_id)) is not None:
+                job.ended.pop(run_id, None)
+            dropped += 1
+        return dropped
+
+    async def drop(self, name: str, limit: int) -> int:
+        if name not in self._state.removals:
+            return 0
+        state = self._state
+        jobs = [job for job in state.jobs.values() if job.namespace == name and not job.runs][:limit]
+        for job in jobs:
+            self._drop_job(job)
+        rules = drop(state.rules, [each for each in state.rules if each[0] == name], limit)
+        if rules:
+            state.rules_version += 1
+            for kind in {kind for _, kind in state.rules_of_kind}:
+                state.rules_of_kind.pop((name, kind), None)
+        return (
+            len(jobs)
+            + rules
+            + drop(state.tasks, [each for each in state.tasks if each[0] == name], limit)
+            + drop(state.queue_holds, [each for each in state.queue_holds if each[0] == name], limit)
+            + drop(state.tallies, [each for each in state.tallies if each[0] == name], limit)
+            + drop_late(state, name, limit)
+        )
+
+    async def end(self, name: str) -> bool:
+        if name not in self._state.namespaces:
+            return True
+        state, now = self._state, self._state.now()
+        removal = state.removals.get(name)
+        if removal is None or now < removal.began_at + SETTLE_SECONDS or any(await self.left(name)):
+            return False
+        await self.drop(name, len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies))
+        state.slots.forget(name)
+        state.fires_in_minute.pop(name, None)
+        state.runs_of_day.pop(name, None)
+        for place in [place for place in state.known if place[0] == name]:
+            del state.known[place]
+            state.lanes.pop(place, None)
+        state.known_of.pop(name, None)
+        for gone in [each for each, at in state.namespaces_removed.items() if at < now - REMOVED_SECONDS]:
+            del state.namespaces_removed[gone]
+        state.namespaces_removed[name] = now
+        del state.namespaces[name], state.removals[name]
+        return True
+
+    def _drop_job(self, job: JobRecord) -> None:
+        self._state.drop_timer(job)
+        del self._state.jobs[job.job_id]
+        if job.key is not None:
+            del self._state.job_keys[job.namespace, job.key]
+
+    def _drop_people(self, name: str) -> None:
+        """The memberships and roles of a namespace, and the sessions that are bound to it."""
+        state = self._state
+        for person in state.people.values():
+            roles = tuple(member for member in person.row.roles if member.namespace != name)
+            if roles != person.row.roles:
+                person.row = replace(
+                    person.row,
+                    roles=roles,
+                    version=person.row.version + 1,
+                    generation=person.row.generation + 1,
+                )
+                links = [digest for digest, each in state.user_links.items() if each.link.user_id == person.row.user_id]
+                for digest in [digest for digest in links if not state.user_links[digest].is_used]:
+                    del state.user_links[digest]
+        drop(state.custom_roles, [each for each in state.custom_roles if each[0] == name], len(state.custom_roles))
+        for session in state.sessions.values():
+            session.is_revoked = session.is_revoked or session.session.namespace == name
+
+    def _drop_keys(self, name: str) -> None:
+        """The keys of this namespace alone go, the others lose it."""
+        keys = self._state.api_keys
+        for digest, record in list(keys.items()):
+            home = record.key.principal.namespace
+            places = record.key.namespaces or frozenset({home})
+            if name not in {home, *places}:
+                continue
+            if not (rest := places - {name}):
+                del keys[digest]
+            else:
+                _move_key(record, name, rest)
+
+
+def _move_key(record: KeyRecord, name: str, rest: frozenset[str]) -> None:
+    principal = record.key.principal
+    if principal.namespace == name:
+        principal = principal._replace(namespace=DEFAULT_NAMESPACE if INSTALLATION in rest else min(rest))
+    record.key = replace(record.key, principal=principal, namespaces=rest)

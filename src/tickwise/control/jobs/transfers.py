@@ -1,0 +1,104 @@
+"""A job goes from one namespace to another: what its definition names must be there, too.
+
+    the job as it is ──► its stored task, calendars, successors, scripts: there as well? ──► transferred
+                              └─► Conflict, with the name of each that is missing
+
+Windows are chosen by labels, not by name: those of the other namespace hold from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tickwise.control.context import ControlContext
+from tickwise.control.jobs.links import RACES_MAX
+from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
+from tickwise.control.rules import calendars_known
+from tickwise.control.wakeups import wake_all
+from tickwise.documents.definition import Definition, decode_definition
+from tickwise.domain.errors import Busy, Conflict, VersionConflict
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import Principal
+from tickwise.ports.blobs import read_script, script_key
+from tickwise.ports.store import JobRow, JobTransfer
+
+SHA256: Final = "sha256:"
+
+logger = structlog.get_logger("tickwise.jobs")
+
+
+class _Script(msgspec.Struct):
+    """The part of a task that may name a stored script."""
+
+    kind: str
+    file: object = None
+
+
+_script: Final = msgspec.json.Decoder(_Script)
+
+
+class JobTransfers:
+    """Moves jobs between namespaces."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+
+    async def transfer(self, who: Principal, to: str, job_id: UUID) -> JobRow:
+        """Move a job; the same again changes nothing. Raises `NotFound`; `Conflict` as `JobStore.move`, and code
+        `references_missing`."""
+        store = self._context.store
+        for _ in range(RACES_MAX):
+            row = await store.jobs.get(who.namespace, job_id) or await store.jobs.get(to, job_id)
+            if row is None:
+                row = await self._context.job(who, job_id)
+            if row.namespace == to:
+                return row
+            definition = decode_definition(row.definition)
+            await self._check_references(definition, to)
+            await self._copy_script(definition, row.namespace, to)
+            transfer = JobTransfer(namespace=row.namespace, job_id=job_id, to=to, expected_version=row.version)
+            try:
+                moved = await self._context.surely(lambda: store.jobs.move(transfer))  # noqa: B023 - awaited within the turn
+            except VersionConflict:
+                continue
+            wake_all(self._context)
+            logger.info("job_moved", job_id=str(job_id), namespace=transfer.namespace, to=to, by=who.name)
+            return moved
+        raise Busy(CHANGED_TOO_OFTEN)
+
+    async def _check_references(self, definition: Definition, to: str) -> None:
+        """Raise `Conflict` if something that the definition names is not in that namespace."""
+        missing = []
+        if definition.task_id is not None:
+            task = await self._context.store.tasks.get(to, definition.task_id, definition.task_version)
+            if task is None or task.task.encode() != bytes(definition.task):
+                missing.append(f"the task {definition.task_id} in version {definition.task_version}, with its content")
+        named = {use.name for use in definition.calendars}
+        known = await calendars_known(self._context, to, named) if named else frozenset()
+        missing += [f"the calendar {name}" for name in sorted(named - known)]
+        for successor in dict.fromkeys((*definition.then, *definition.on_failure)):
+            found = await self._context.store.jobs.get(to, successor)
+            if found is None or found.status is JobStatus.CANCELLED:
+                missing.append(f"the job {successor}, which follows it")
+        if missing:
+            raise Conflict(
+                f"the job names what the namespace {to} does not have: {'; '.join(missing)}. Add it there, or take it "
+                "out of the job; then move the job",
+                code="references_missing",
+            )
+
+    async def _copy_script(self, definition: Definition, source: str, to: str) -> None:
+        """Let the other namespace have the stored script that the job runs. Twice is once."""
+        try:
+            task = _script.decode(definition.task)
+        except msgspec.MsgspecError:
+            return
+        if task.kind == "python" and isinstance(task.file, str) and task.file.startswith(SHA256):
+            digest = task.file.removeprefix(SHA256)
+            await self._context.blobs.put(
+                script_key(to, digest), await read_script(self._context.blobs, source, digest)
+            )
