@@ -9,7 +9,7 @@ Endpoint(method, path, scope, handler, …)  ◄── resources declare them
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -29,7 +29,7 @@ from tickwise.control.control import Control
 from tickwise.control.receipts import Once
 from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
-from tickwise.domain.model import Principal
+from tickwise.domain.model import Origin, Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import Page, Receipt, Replay
 
@@ -63,6 +63,8 @@ class Reply(NamedTuple):
     body: bytes
     headers: Headers = []  # noqa: RUF012 - an answer is made once and never changed
     media: bytes = b"application/json"
+    stream: AsyncIterator[bytes] | None = None
+    """In place of the body: what is sent as it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,11 @@ class Call:
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
     conditions: Conditions | None = None
     """Its preconditions, if the endpoint minds them and there are any."""
+
+    @property
+    def origin(self) -> Origin:
+        """The place from which it came."""
+        return Origin(self.address, self.request_id)
 
     def uuid(self, name: str, what: str) -> UUID:
         """An id from the path. One that is malformed names nothing."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from tickwise.control.audit.denials import Denials
+from tickwise.control.audit.service import AuditService
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.buffered.reads import PendingReads
 from tickwise.control.buffered.service import BufferedService
@@ -96,11 +98,11 @@ class Control:
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
-        people = People(context, keys, self.directory, registration or SelfRegistration())
+        self.denials, self.audit = Denials(context), AuditService(context)
+        people = People(context, keys, self.directory, registration or SelfRegistration(), self.denials)
         self._people = people
         self.users, self.access_roles = people.users, people.roles
-        self.auth = people.auth
-        self.bearers = people.bearers
+        self.auth, self.bearers = people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
@@ -128,6 +130,7 @@ class Control:
     async def start(self) -> None:
         """Begin to take jobs."""
         await self._submissions.start()
+        await self.denials.start()
         if self._ingest is not None:
             await self._ingest.start()
 
@@ -144,6 +147,7 @@ class Control:
         finally:
             await self._submissions.stop()
             await self.credentials.stop()
+            await self.denials.stop()
 
     async def stop(self) -> None:
         """Write the waiting requests, and take no more."""

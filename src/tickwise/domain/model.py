@@ -136,6 +136,14 @@ class Lane(NamedTuple):
     `function:NAME` (if an active executor offers it) or `function:*`; people's own labels hold no colon."""
 
 
+class Origin(NamedTuple):
+    """The place from which a request came."""
+
+    address: str = ""
+    """The address of the client, or of the proxy in front of the API; empty: unknown."""
+    request_id: str = ""
+
+
 class Principal(NamedTuple):
     """The caller. Every control call carries one; it decides the namespace and what may be done."""
 
@@ -152,6 +160,8 @@ class Principal(NamedTuple):
     """The person who lends the key their permissions; None: nobody does."""
     everywhere: frozenset[str] = frozenset()
     """The permissions that hold in each namespace, and for the installation itself."""
+    origin: Origin = Origin()
+    """Of the request that it makes."""
 
     @property
     def full_name(self) -> str:
@@ -160,6 +170,10 @@ class Principal(NamedTuple):
         if self.user_id is not None:
             return joined(self.namespace, "user", str(self.user_id))
         return joined(self.namespace, self.name)
+
+    def seen_from(self, address: str, request_id: str) -> Principal:
+        """The principal of one request."""
+        return Principal(*self[:-1], Origin(address, request_id))
 
     def may(self, scope: str) -> bool:
         """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""

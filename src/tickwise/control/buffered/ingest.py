@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -38,6 +38,7 @@ from tickwise.control.receipts import Once
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.control.turns import Turns
+from tickwise.domain.audit import Source
 from tickwise.domain.errors import Invalid, KeyReused, NeverAccepted, NotFound, Refused, StoreUnavailable
 from tickwise.domain.model import Principal, id_instant, time_id
 from tickwise.observability.buffers import Buffer
@@ -182,7 +183,9 @@ class BufferedIngest:
             known = self.pendings.own(who.namespace, job.job_id, "create")
             if known is not None and known.digest != job.digest and not await self._is_refused(known):
                 raise id_taken(job.job_id)
-        request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
+        request = Request(
+            "create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job), **_source(who)
+        )
         pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
         return pending, self._message(request)
 
@@ -252,7 +255,7 @@ class BufferedIngest:
     async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> PendingRequest | None:
         now = self._context.time.at_best()
         operation = time_id(int(now * 1000), self._context.clock.random_bytes(10))
-        request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
+        request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text, **_source(who))
         message = self._message(request)
         if not fits(message):
             return None
@@ -372,3 +375,9 @@ def _id_of(digest: bytes) -> UUID:
 def _named(body: JobBody, name: bytes, place: int) -> JobBody:
     """With the id that follows from the name, unless the client chose one."""
     return body if body.job_id else msgspec.structs.replace(body, job_id=_job_id_of(name, place))
+
+
+def _source(who: Principal) -> dict[str, Any]:
+    """The fields of a request that say who makes it, for the audit log."""
+    kind, caller_id, _, address, request_id = Source.of(who)
+    return {"caller_kind": kind.value, "caller_id": caller_id, "address": address, "request_id": request_id}

@@ -38,7 +38,7 @@ from tickwise.control.runs.settlements import Settlements, new_run, new_run_id, 
 from tickwise.documents.definition import decode_plan, with_payload
 from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
-from tickwise.domain.model import Principal, time_id
+from tickwise.domain.model import Origin, Principal, time_id
 from tickwise.ports.store import (
     NO_TEXT,
     PAGE_BYTES,
@@ -160,7 +160,9 @@ class PageTally:
         self.size = size
         self.recalled = size * REPEATED_PAGES
         self.request = _requests.decode(operation.request)
-        self.who = Principal(operation.created_by, operation.namespace, frozenset())
+        # The request of the operation is in the audit log under its id; what it does names that.
+        origin = Origin(request_id=str(operation.operation_id))
+        self.who = Principal(operation.created_by, operation.namespace, frozenset(), origin=origin)
         self.before = None if operation.cursor is None else UUID(operation.cursor)
         self.cursor: str | None = None
         self.done = 0
@@ -250,7 +252,7 @@ class OperationPages:
                 by_job.setdefault(row.job_id, []).append(row)
         for job_id, some in by_job.items():
             try:
-                await make_runs(self._context, tally.who.namespace, job_id, await self._anew(tally, some, {}))
+                await make_runs(self._context, tally.who, job_id, await self._anew(tally, some, {}))
             except Refused as failure:  # its job is cancelled, or gone
                 for row in some:
                     tally.refuse(row.run_id, failure)

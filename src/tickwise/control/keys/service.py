@@ -18,12 +18,14 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import check_namespace, holds_everywhere, requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
@@ -117,7 +119,20 @@ class KeyService:
             namespaces=frozenset(namespaces),
         )
         # Again after a commit that may have failed: False then says that it did not.
-        await self._context.surely(lambda: self._keys.add(key))
+        audit = entry(
+            who,
+            AuditAction.KEY_MADE,
+            "key",
+            key.key_id,
+            namespace=home,
+            after={
+                "name": name,
+                "namespaces": sorted(namespaces),
+                "permissions": sorted(permissions),
+                "expires_at": expires_at,
+            },
+        )
+        await self._context.surely(lambda: self._keys.add(key, audit=audit))
         row = KeyRow(
             key_id=key.key_id,
             name=name,
@@ -164,7 +179,15 @@ class KeyService:
         found = await self._keys.of_id(key_id)
         if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        row = await self._context.surely(lambda: self._keys.revoke(scope, key_id))
+        audit = entry(
+            who,
+            AuditAction.KEY_REVOKED,
+            "key",
+            key_id,
+            namespace=who.namespace if found is None else found.caller.home,
+            detail=found and {"name": found.caller.name},
+        )
+        row = await self._context.surely(lambda: self._keys.revoke(scope, key_id, audit=audit))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))

@@ -14,8 +14,10 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import holds_everywhere, requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Forbidden, NotFound, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.names import clean_namespace
@@ -66,7 +68,9 @@ class NamespaceService:
             display_name=display_name,
             created_by=who.name,
         )
-        row = await self._context.surely(lambda: self._namespaces.add(new))
+        after = {"display_name": display_name}
+        audit = entry(who, AuditAction.NAMESPACE_ADDED, "namespace", name, namespace=name, after=after)
+        row = await self._context.surely(lambda: self._namespaces.add(new, audit=audit))
         logger.info("namespace_added", namespace=name, by=who.name)
         return row
 
@@ -101,7 +105,16 @@ class NamespaceService:
         )
         if wanted == row:
             return row
-        changed = await self._context.surely(lambda: self._namespaces.change(wanted))
+        audit = entry(
+            who,
+            AuditAction.NAMESPACE_CHANGED,
+            "namespace",
+            name,
+            namespace=name,
+            before={"display_name": row.display_name, "state": row.state.value},
+            after={"display_name": wanted.display_name, "state": wanted.state.value},
+        )
+        changed = await self._context.surely(lambda: self._namespaces.change(wanted, audit=audit))
         logger.info("namespace_changed", namespace=name, state=changed.state.value, by=who.name)
         return changed
 
@@ -111,7 +124,9 @@ class NamespaceService:
         `Forbidden`, `Conflict`."""
         _check_everywhere(who)
         row = await self._row(who, name)
-        await self._context.surely(lambda: self._namespaces.remove(name))
+        before = {"display_name": row.display_name, "state": row.state.value}
+        audit = entry(who, AuditAction.NAMESPACE_REMOVED, "namespace", name, namespace=name, before=before)
+        await self._context.surely(lambda: self._namespaces.remove(name, audit=audit))
         logger.info("namespace_removed", namespace=name, by=who.name)
         return row
 

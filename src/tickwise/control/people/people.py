@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickwise.control.audit.denials import Denials
 from tickwise.control.context import ControlContext
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
@@ -19,7 +20,12 @@ class People:
     """The services of users and tokens. `close` ends the threads that hash."""
 
     def __init__(
-        self, context: ControlContext, keys: Keys, directory: NamespaceDirectory, registration: SelfRegistration
+        self,
+        context: ControlContext,
+        keys: Keys,
+        directory: NamespaceDirectory,
+        registration: SelfRegistration,
+        denials: Denials,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
@@ -38,6 +44,7 @@ class People:
             bearers=self.bearers,
             directory=directory,
             pace=SignInPace(clock),
+            denials=denials,
         )
 
     def close(self) -> None:

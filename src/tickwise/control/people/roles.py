@@ -15,8 +15,10 @@ import structlog
 from msgspec import Meta
 
 from tickwise.control.access import requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
@@ -80,7 +82,10 @@ class RoleService:
         if before is not None:
             _check_given(who, namespace, before.permissions, None)
         row = RoleRow(namespace, name, permissions, ())
-        people = await self._context.surely(lambda: self._roles.put(row))
+        was = None if before is None else {"permissions": sorted(before.permissions)}
+        after = {"permissions": sorted(permissions)}
+        audit = entry(who, AuditAction.ROLE_PUT, "role", name, namespace=namespace, before=was, after=after)
+        people = await self._context.surely(lambda: self._roles.put(row, audit=audit))
         self._context.signals.send(Topic.KEYS, tuple(people))
         logger.info("role_put", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, permissions, is_built_in=False, is_new=before is None)
@@ -93,7 +98,9 @@ class RoleService:
         if before is None:
             raise NotFound(f"there is no custom role {name[:100]!r} in the namespace {namespace}")
         _check_given(who, namespace, before.permissions, None)
-        await self._context.surely(lambda: self._roles.drop(namespace, name))
+        was = {"permissions": sorted(before.permissions)}
+        audit = entry(who, AuditAction.ROLE_DROPPED, "role", name, namespace=namespace, before=was)
+        await self._context.surely(lambda: self._roles.drop(namespace, name, audit=audit))
         logger.info("role_dropped", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, before.permissions, is_built_in=False)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
 
@@ -81,7 +82,7 @@ def check_closing(row: NamespaceRow) -> None:
 class NamespaceStore(Protocol):
     """Namespaces. All methods may be called again after an `InDoubt`."""
 
-    async def add(self, namespace: NewNamespace) -> NamespaceRow:
+    async def add(self, namespace: NewNamespace, *, audit: AuditEntry | None = None) -> NamespaceRow:
         """Keep it. One of this name that is the same in all fields is returned as it is; another one raises
         `Conflict`, code `namespace_exists`."""
         ...
@@ -94,12 +95,12 @@ class NamespaceStore(Protocol):
         """Namespaces by name; those after `after`."""
         ...
 
-    async def change(self, row: NamespaceRow) -> NamespaceRow:
+    async def change(self, row: NamespaceRow, *, audit: AuditEntry | None = None) -> NamespaceRow:
         """Replace display name and state of the version that `row` says; the version grows by one. Raises
         `VersionConflict`, `NotFound`, and `Conflict` for closing `default`."""
         ...
 
-    async def remove(self, name: str) -> bool:
+    async def remove(self, name: str, *, audit: AuditEntry | None = None) -> bool:
         """Remove a namespace that is closing and has no job, run, key or member; False if it is gone already. Raises
         `Conflict`, code `namespace_not_empty`."""
         ...

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.audit import CallerKind, Source
 from tickwise.domain.model import Lane, Outcome
 from tickwise.ports.store import NewJob, Ready
 
@@ -141,7 +142,22 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a create: the job as it was composed."""
     body: bytes = b""
     """Of a change: its JSON body, as it was sent."""
+    caller_kind: str = ""
+    """Of the caller, for the audit log; empty: a program of before says neither this nor the next three."""
+    caller_id: UUID | None = None
+    """The id of the person or the key."""
+    address: str = ""
+    """The address from which the request came."""
+    request_id: str = ""
+    """The id of the request, as its answer bore it."""
     v: int = VERSION
+
+    @property
+    def source(self) -> Source:
+        """The caller who made the request, and the place from which it came."""
+        known = self.caller_kind in set(CallerKind)
+        kind = CallerKind(self.caller_kind) if known else CallerKind.PROGRAM
+        return Source(kind, self.caller_id, self.principal, self.address, self.request_id)
 
     def new_job(self) -> NewJob:
         """Of a create: what is to be stored. Raises `UnreadableMessage` if nothing is said of it."""
@@ -168,6 +184,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
             owner=said.owner,
             calendars=said.calendars,
             zone_data=said.zone_data,
+            source=self.source,
         )
 
 

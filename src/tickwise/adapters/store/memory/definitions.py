@@ -11,6 +11,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, after_pause
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
@@ -79,9 +80,10 @@ class Jobs(Duty):
                 yield Added.CREATED
 
     def _store(self, jobs: Sequence[NewJob], answers: Sequence[Added], receipt: Receipt | None) -> None:
-        for job, answer in zip(jobs, answers, strict=True):
-            if answer is Added.CREATED:
-                self._create(job)
+        new = [job for job, answer in zip(jobs, answers, strict=True) if answer is Added.CREATED]
+        for job in new:
+            self._create(job)
+        self._state.audit.write_jobs([(job.namespace, job.source, job.job_id, job.definition) for job in new])
         if STORED.issuperset(answers):
             self._state.keep(receipt)
 
@@ -124,7 +126,7 @@ class Jobs(Duty):
 
     # ------------------------------------------------------------------------------------------- changes
 
-    async def change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange, *, audit: AuditEntry | None = None) -> JobRow:
         if self._state.admit([(change.namespace, change.lane)]):
             raise no_lane(change.namespace)
         job = self._state.job(change.namespace, change.job_id)
@@ -155,6 +157,7 @@ class Jobs(Duty):
                     self._state.place(run)
         if change.replan is not None:
             self._replan(job, change.replan, postponed_after_seconds=change.postponed_after_seconds)
+        self._state.audit.write(audit)
         return self._recorded(job, change)
 
     def _recorded(self, job: JobRecord, change: JobChange) -> JobRow:
@@ -179,12 +182,15 @@ class Jobs(Duty):
         if key is not None:
             keys[job.namespace, key] = job
 
-    async def move(self, move: JobMove | OccurrenceMove) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove, *, audit: AuditEntry | None = None) -> JobRow:
         job = self._state.job(move.namespace, move.job_id)
+        version = job.version
         if isinstance(move, OccurrenceMove):
             self._move_occurrence(job, move)
         else:
             self._move_job(job, move)
+        if job.version != version:
+            self._state.audit.write(audit)
         return self._state.job_row(job)
 
     def _move_occurrence(self, job: JobRecord, move: OccurrenceMove) -> None:
@@ -338,12 +344,20 @@ class Tasks(Duty):
 
     # ------------------------------------------------------------------------------------------- tasks, receipts
 
-    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
+    async def put(
+        self,
+        task: StoredTask,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> StoredTask:
         versions = self._state.tasks.get((task.namespace, task.task_id), [])
         check_newest(versions[-1] if versions else None, task, expected_version, again=again)
         versions = self._state.tasks.setdefault((task.namespace, task.task_id), versions)
         if not versions or versions[-1].digest != task.digest:
             versions.append(replace(task, version=len(versions) + 1, created_at=self._state.now()))
+            self._state.audit.write(audit)
         return versions[-1]
 
     async def get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:

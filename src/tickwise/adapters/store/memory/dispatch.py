@@ -14,6 +14,7 @@ from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
@@ -71,15 +72,21 @@ class RunCommands(Duty):
     # ------------------------------------------------------------------------------------------- by request
 
     async def add(
-        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        job_id: UUID,
+        runs: Sequence[NewRun],
+        *,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> bool | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         job = self._state.job(namespace, job_id)
         if job.standing is JobAction.CANCEL:
             return False
-        for run in runs:
-            self._state.make_now(job, run)
+        if sum(self._state.make_now(job, run) for run in runs):
+            self._state.audit.write(audit)
         self._state.keep(receipt)
         return True
 
@@ -93,12 +100,15 @@ class RunCommands(Duty):
             raise NotFound(f"there is no run {run_id}")
         return run
 
-    async def move(self, move: RunMove) -> RunState:
+    async def move(self, move: RunMove, *, audit: AuditEntry | None = None) -> RunState:
         run = self._find(move.namespace, move.run_id)
         if isinstance(move, RunPostpone):
-            return self._postpone(run, move)
+            postponed = self._postpone(run, move)
+            self._state.audit.write(audit)
+            return postponed
         if isinstance(run, RunState):
             return run
+        self._state.audit.write(audit)
         return self._stop(run, move.by) if isinstance(move, RunCancel) else self._skip(run, move.error)
 
     def _skip(self, run: RunRecord, error: str) -> RunState:
@@ -119,13 +129,17 @@ class RunCommands(Duty):
         self._state.unblock(run.job)
         return run.state
 
-    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+    async def cancel_all(
+        self, namespace: str, job_id: UUID, origin: UUID, *, principal: str, audit: AuditEntry | None = None
+    ) -> int:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace:
             return 0
         runs = [run for run in job.runs.values() if run.origin == origin]
         for run in runs:
             self._stop(run, principal)
+        if runs:
+            self._state.audit.write(audit)
         return len(runs)
 
     def _stop(self, run: RunRecord, principal: str) -> RunState:

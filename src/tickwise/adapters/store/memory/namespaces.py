@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound, VersionConflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.identity.namespaces import (
@@ -21,7 +22,7 @@ from tickwise.ports.identity.namespaces import (
 class Namespaces(Duty):
     """`NamespaceStore` of the port."""
 
-    async def add(self, namespace: NewNamespace) -> NamespaceRow:
+    async def add(self, namespace: NewNamespace, *, audit: AuditEntry | None = None) -> NamespaceRow:
         found = self._state.namespaces.get(namespace.name)
         if found is None:
             found = self._state.namespaces[namespace.name] = NamespaceRow(
@@ -32,6 +33,7 @@ class Namespaces(Duty):
                 created_by=namespace.created_by,
                 version=1,
             )
+            self._state.audit.write(audit)
         elif not namespace.is_same(found):
             raise namespace_exists(namespace.name)
         return found
@@ -43,7 +45,7 @@ class Namespaces(Duty):
         names = sorted(name for name in self._state.namespaces if after is None or name > after)
         return [self._state.namespaces[name] for name in names[:limit]]
 
-    async def change(self, row: NamespaceRow) -> NamespaceRow:
+    async def change(self, row: NamespaceRow, *, audit: AuditEntry | None = None) -> NamespaceRow:
         found = self._state.namespaces.get(row.name)
         if found is None:
             raise NotFound(f"there is no namespace {row.name}")
@@ -54,15 +56,17 @@ class Namespaces(Duty):
             raise VersionConflict(f"the namespace is at version {found.version}, not {row.version}: look again")
         check_closing(row)
         self._state.namespaces[row.name] = wanted
+        self._state.audit.write(audit)
         return wanted
 
-    async def remove(self, name: str) -> bool:
+    async def remove(self, name: str, *, audit: AuditEntry | None = None) -> bool:
         found = self._state.namespaces.get(name)
         if found is None:
             return False
         if found.state is not NamespaceState.CLOSING or self._holds(name):
             raise namespace_not_empty(name)
         del self._state.namespaces[name]
+        self._state.audit.write(audit)
         return True
 
     def _holds(self, name: str) -> bool:

@@ -185,3 +185,11 @@ SELECT tickwise.history_retire($1, $2, $3, to_timestamp($4::float8), to_timestam
 -- name: jobs_retire
 -- Give up a partition of one-time jobs. $1 name, $2 first id, $3 the id after the last.
 SELECT tickwise.jobs_retire($1, $2, $3)
+
+-- name: audit_make
+-- Make the partition of the day that is $1 days after 1970-01-01; its name, if it was made.
+SELECT tickwise.audit_make(date '1970-01-01' + $1::int)
+
+-- name: audit_retire
+-- Drop the entries of days before the one that is $1 days after 1970-01-01; the partitions that were dropped.
+SELECT tickwise.audit_retire(date '1970-01-01' + $1::int)

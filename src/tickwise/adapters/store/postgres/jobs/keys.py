@@ -9,7 +9,9 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
@@ -26,13 +28,16 @@ LABELS: Final[Mapping[KeyOrigin, str]] = {
 class ApiKeys(Part):
     """The port `Keys`."""
 
-    async def add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             if key.origin is KeyOrigin.MADE:
                 count = await connection.fetchval(statement("keys_room"), key.principal.namespace, MAX_KEYS)
                 check_keys_room(count)
-            return await _add(connection, key)
+            added = await _add(connection, key)
+            if added:
+                await write_audit(connection, audit)
+            return added
 
     async def first(self, key: NewKey) -> bool:
         """See the port."""
@@ -81,16 +86,21 @@ class ApiKeys(Part):
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            stands = await connection.fetchval(statement("key_stands"), namespace, key_id)
             row = await connection.fetchrow(statement("key_revoke"), namespace, [key_id])
+            if stands:
+                await write_audit(connection, audit)
         return None if row is None else _key(row)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            unused = await connection.fetch(statement("keys_unused"), [*ages.keys()])
             await connection.execute(statement("keys_used"), [*ages.keys()], [*ages.values()])
+            await write_audit(connection, *(key_used_first(*row) for row in unused))
 
     async def count(self) -> int:
         """See the port."""

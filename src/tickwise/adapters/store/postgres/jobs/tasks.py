@@ -6,15 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.ports.store import Page, StoredTask, check_newest
 
 
 class Tasks(Part):
     """`TaskStore` of the port."""
 
-    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
+    async def put(
+        self,
+        task: StoredTask,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> StoredTask:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("task_lock"), task.namespace, task.task_id)
@@ -23,7 +32,7 @@ class Tasks(Part):
                 check_newest(
                     None if newest is None else StoredTask(**dict(newest)), task, expected_version, again=again
                 )
-            await connection.execute(
+            put = await connection.execute(
                 statement("task_put"),
                 task.namespace,
                 task.task_id,
@@ -32,6 +41,8 @@ class Tasks(Part):
                 task.digest,
                 task.created_by,
             )
+            if is_effective(put):
+                await write_audit(connection, audit)
             row = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)
         return StoredTask(**dict(row))
 
