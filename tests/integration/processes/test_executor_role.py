@@ -23,7 +23,7 @@ PEOPLE = (
 )  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
-    *PEOPLE,
+    "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
 

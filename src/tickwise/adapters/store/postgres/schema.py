@@ -47,7 +47,7 @@ MIGRATIONS: Final = (
     ),
     Migration("0004", ("0004_people.sql",)),
     Migration("0005", ("0005_key_owners.sql",)),
-    Migration("0006", ("0006_audit.sql",)),
+    Migration("0006", ("0006_audit.sql", "0006_services.sql")),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -174,9 +174,7 @@ class Receipts(Part):
 
 def _audited(jobs: Sequence[NewJob]) -> list[AuditEntry]:
     """The entries of these jobs in the audit log."""
-    return jobs_created(
-        (job.namespace, job.source, job.job_id, job.definition) for job in jobs if job.source is not None
-    )
+    return jobs_created([(job.namespace, job.source, job.job_id, job.definition) for job in jobs if job.source])
 
 
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:

@@ -136,7 +136,7 @@ def audit_columns(entries: Sequence[AuditEntry]) -> Iterator[Sequence[Any]]:
 
 def _array(ids: Sequence[UUID]) -> str | None:
     """An array as its text, because there are no arrays of arrays of several lengths."""
-    return "{" + ",".join(map(str, ids)) + "}" if ids else None
+    return "{" + ",".join([f"{each.int:032x}" for each in ids]) + "}" if ids else None
 
 
 async def _seal(connection: asyncpg.Connection, namespace: str, limit: int) -> int:
