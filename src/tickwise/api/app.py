@@ -559,7 +559,7 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
 def _response(answer: Reply, *, head: bool) -> Response:
     if answer.stream is not None and not head:
         response: Response = StreamingResponse(answer.stream, answer.status)
-        response.raw_headers += [(b"content-type", answer.media), *answer.headers, *_PROTECTION]
+        response.raw_headers += [(b"content-type", answer.media), *answer.headers, *PROTECTION]
         return response
     response = Response(answer.body, answer.status)
     media = [] if answer.status == 304 else [(b"content-type", answer.media)]
