@@ -5,23 +5,26 @@
     anchors from outside ────────────► the same hashes, none beyond the head ─────┤
     entries without a seal, checkpoints of retention ─────────────────────────────┘
 
-It reads and changes nothing, and holds one portion of digests in memory. It computes the hashes itself: what the
+It reads and changes nothing, and holds two portions of digests in memory. It computes the hashes itself: what the
 database says of its own hashes is what is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tickwise.domain.audit import FIRST_HASH, AuditSeal, entry_digest
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.audit import AuditCheckpoint, AuditHead, AuditPlace, AuditSpan, AuditStore
 
 SEALS_OF_PAGE: Final = 200
 ENTRIES_OF_PORTION: Final = 10_000
 ENTRIES_OF_PAGE: Final = 10_000
+PORTIONS_AT_ONCE: Final = 2
 HEADS_OF_PAGE: Final = 1_000
 FINDINGS_MAX: Final = 1_000
 """The most findings that are told; all are counted."""
@@ -161,6 +164,21 @@ class _ChainCheck:
         """Check all of it."""
         self._report.namespaces += 1
         self._compare(self._seq, self._hash)
+        checks: list[asyncio.Task[None]] = []
+        try:
+            async for portion in self._portions():
+                # The database spells one portion while the digests of another are computed.
+                if len(checks) >= PORTIONS_AT_ONCE:
+                    await checks.pop(0)
+                checks.append(asyncio.create_task(self._check_entries(portion)))
+            while checks:
+                await checks.pop(0)
+        finally:
+            await end_tasks(checks)
+        self._check_head()
+
+    async def _portions(self) -> AsyncIterator[Sequence[AuditSeal]]:
+        """The seals whose entries are to be checked; each seal itself is checked as it is read."""
         portion: list[AuditSeal] = []
         size = 0
         while True:
@@ -171,13 +189,12 @@ class _ChainCheck:
                     portion.append(seal)
                     size += len(seal.entries)
                 if size >= ENTRIES_OF_PORTION:
-                    await self._check_entries(portion)
+                    yield portion
                     portion, size = [], 0
             if len(page) < SEALS_OF_PAGE:
                 break
         if portion:
-            await self._check_entries(portion)
-        self._check_head()
+            yield portion
 
     def _check_seal(self, seal: AuditSeal) -> None:
         self._report.seals += 1
