@@ -475,6 +475,19 @@ class Settings:
         least=0.01,
         most=36_500,
     )
+    audit_days: float = _setting(
+        400.0,
+        "The time that entries of the audit log are kept, whole days. `tickwise audit verify` compares it with what "
+        "was dropped.",
+        least=30,
+        most=36_500,
+    )
+    audit_anchor_file: Path | None = _setting(
+        None,
+        "A file outside the database to which each scheduler appends the heads of the audit log's chains, for "
+        "`tickwise audit verify --anchors`. Put it where those who can write the database cannot write; the log of the "
+        "scheduler has the same heads.",
+    )
     dead_letter_days: float = _setting(
         30.0,
         "The time that a failed run waits for a person, as a dead letter that is `open` or `held`; afterwards it is "

@@ -35,6 +35,13 @@ from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContr
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
+from tickwise.testing.contracts.store.jobs.audit import (
+    AuditedJobsContract,
+    AuditedThingsContract,
+    AuditRetentionContract,
+    AuditSealsContract,
+    AuditSearchContract,
+)
 from tickwise.testing.contracts.store.jobs.changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store.jobs.counts import CountsContract
 from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, FirstInLineContract, SkipsContract
@@ -173,6 +180,26 @@ class TestRequestedRuns(Backend, RequestedRunsContract):
 
 
 class TestTasks(Backend, TasksContract):
+    pass
+
+
+class TestAuditedJobs(Backend, AuditedJobsContract):
+    pass
+
+
+class TestAuditedThings(Backend, AuditedThingsContract):
+    pass
+
+
+class TestAuditSearch(Backend, AuditSearchContract):
+    pass
+
+
+class TestAuditSeals(Backend, AuditSealsContract):
+    pass
+
+
+class TestAuditRetention(Backend, AuditRetentionContract):
     pass
 
 

@@ -38,6 +38,13 @@ from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContr
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
+from tickwise.testing.contracts.store.jobs.audit import (
+    AuditedJobsContract,
+    AuditedThingsContract,
+    AuditRetentionContract,
+    AuditSealsContract,
+    AuditSearchContract,
+)
 from tickwise.testing.contracts.store.jobs.changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store.jobs.counts import CountsContract
 from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, FirstInLineContract, SkipsContract
@@ -75,7 +82,8 @@ from tickwise.testing.contracts.store.walks.standstill import StandstillWalksCon
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
 
 EMPTIES = """
-    SELECT string_agg(format('DELETE FROM %s%s', oid::regclass, CASE WHEN relname = 'namespaces' THEN
+    SELECT 'SELECT set_config(''tickwise.audit_retires'', pg_current_xact_id()::text, true);' ||
+      string_agg(format('DELETE FROM %s%s', oid::regclass, CASE WHEN relname = 'namespaces' THEN
       ' WHERE name <> ''default''' END), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
       AND relname NOT LIKE '%version%' AND relname <> 'cluster'"""
@@ -220,6 +228,26 @@ class TestRequestedRuns(Backend, RequestedRunsContract):
 
 
 class TestTasks(Backend, TasksContract):
+    pass
+
+
+class TestAuditedJobs(Backend, AuditedJobsContract):
+    pass
+
+
+class TestAuditedThings(Backend, AuditedThingsContract):
+    pass
+
+
+class TestAuditSearch(Backend, AuditSearchContract):
+    pass
+
+
+class TestAuditSeals(Backend, AuditSealsContract):
+    pass
+
+
+class TestAuditRetention(Backend, AuditRetentionContract):
     pass
 
 

@@ -291,11 +291,11 @@ class ChangedJustBefore(MemoryStore):
         super().__init__(clock)
         override(self, "jobs.move", self._move)
 
-    async def _move(self, call: Callable[[JobMove], Awaitable[JobRow]], move: JobMove) -> JobRow:
+    async def _move(self, call: Callable[..., Awaitable[JobRow]], move: JobMove, **said: Any) -> JobRow:
         if self.meanwhile is not None:
             other, self.meanwhile = self.meanwhile, None
             await other()
-        return await call(move)
+        return await call(move, **said)
 
 
 @pytest.mark.parametrize(("text", "status"), [("{etag}", 412), ("*", 200)])

@@ -26,6 +26,12 @@ drivers, libraries and the innermost parts; their words may change with any vers
 
 MEANINGS = {
     "quotas_set": "An administrator of the installation set the quotas of a namespace; `quotas` has all of them.",
+    "audit_anchor_failed": "The heads of the audit log's chains could not be appended to `audit_anchor_file`. They are "
+    "in the log, and the next look tries again; see that the file can be written.",
+    "audit_anchored": "The head of a chain of the audit log, for `tickwise audit verify --anchors`: keep these lines "
+    "where those who can write the database cannot write.",
+    "audit_not_written": "Refusals could not be written to the audit log, because the store was away; they are tried "
+    "again.",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "

@@ -20,6 +20,8 @@ Schema = dict[str, Any]
 
 NO_ROUTE: Final = frozenset({401, 404, 405, 429})
 """The statuses of answers to requests that no operation takes."""
+NDJSON: Final = "application/x-ndjson"
+"""Described as text: each line is a document of its own."""
 _FRAMED: Final = frozenset(
     {"content-type", "content-length", "x-content-type-options", "allow", "content-security-policy", "referrer-policy"}
 )
@@ -72,7 +74,8 @@ class Description:
             return [*found, f"the media type {media} is not described"]
         if not media.endswith("json") or method == "HEAD":
             return [*found, "it has a body"] if body and (method == "HEAD" or not media) else found
-        return [*found, *self.errors(f"{pointer}/content/{_escaped(media)}/schema", msgspec.json.decode(body))]
+        place = f"{pointer}/content/{_escaped(media)}/schema"
+        return [*found, *self.errors(place, body.decode() if media == NDJSON else msgspec.json.decode(body))]
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -24,7 +24,7 @@ import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
@@ -72,12 +72,22 @@ from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
 from tickwise.control.access import admitted
+from tickwise.control.audit.denials import Denials
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.receipts import Once
 from tickwise.domain.callers import Caller
-from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
-from tickwise.domain.model import Principal
+from tickwise.domain.errors import (
+    Bug,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Refused,
+    StoreUnavailable,
+    TickwiseError,
+    Unavailable,
+)
+from tickwise.domain.model import Origin, Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.store import StoreStats
@@ -295,6 +305,7 @@ class Front:
         *,
         authenticator: Authenticator,
         directory: NamespaceDirectory,
+        denials: Denials,
         clock: Clock,
         metrics: RequestMetrics,
         pacer: Pacer,
@@ -306,6 +317,7 @@ class Front:
         self._server = server
         self._authenticator = authenticator
         self._directory = directory
+        self._denials = denials
         self._clock = clock
         self._metrics = metrics
         self._pacer = pacer
@@ -345,7 +357,12 @@ class Front:
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
                 exchange.caller = caller
-                exchange.principal = await self._directory.principal(caller, place)
+                try:
+                    principal = await self._directory.principal(caller, place)
+                except Forbidden:
+                    exchange.principal = caller.principal().seen_from(exchange.address, exchange.request_id)
+                    raise
+                exchange.principal = principal.seen_from(exchange.address, exchange.request_id)
                 rate = self._directory.rate(exchange.principal.namespace)
                 if self._pacer.counts_callers or rate is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced, rate)
@@ -368,6 +385,8 @@ class Front:
             await _send(send, found, exchange, head=scope["method"] == "HEAD")
         seconds = self._clock.monotonic() - began
         self._metrics.answered(exchange.route, status, seconds)
+        if status in (401, 403) and not is_open:
+            self._note_refusal(exchange, status, f"{scope['method']} {exchange.route}")
         if not is_open or status >= 400:
             self._log.answered(
                 method=scope["method"],
@@ -378,6 +397,13 @@ class Front:
                 principal=exchange.principal,
                 address=exchange.address,
             )
+
+    def _note_refusal(self, exchange: Exchange, status: int, route: str) -> None:
+        """Note a refused request for the audit log."""
+        if exchange.principal is None:
+            self._denials.stranger(Origin(exchange.address, exchange.request_id), status)
+        else:
+            self._denials.denied(exchange.principal, route, status)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Let the framework answer; the status that it sent."""
@@ -504,6 +530,7 @@ def create_app(
             misses_per_second=wrong_keys_per_second_most,
         ),
         directory=control.directory,
+        denials=control.denials,
         clock=clock,
         metrics=metrics,
         pacer=Pacer(limits, paces),
@@ -545,6 +572,10 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
 
 
 def _response(answer: Reply, *, head: bool) -> Response:
+    if answer.stream is not None and not head:
+        response: Response = StreamingResponse(answer.stream, answer.status)
+        response.raw_headers += [(b"content-type", answer.media), *answer.headers, *PROTECTION]
+        return response
     response = Response(answer.body, answer.status)
     media = [] if answer.status == 304 else [(b"content-type", answer.media)]
     response.raw_headers += [*media, *answer.headers, *PROTECTION]

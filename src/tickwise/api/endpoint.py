@@ -11,7 +11,7 @@ Invariant: an answer with a secret is never stored. A field of type `Secret` mak
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -32,7 +32,7 @@ from tickwise.control.receipts import Once
 from tickwise.control.times import instant
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import KeyReused, NotFound
-from tickwise.domain.model import Principal
+from tickwise.domain.model import Origin, Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import Page, Receipt, Replay
 
@@ -87,6 +87,8 @@ class Reply(NamedTuple):
     body: bytes
     headers: Headers = []  # noqa: RUF012 - an answer is made once and never changed
     media: bytes = b"application/json"
+    stream: AsyncIterator[bytes] | None = None
+    """In place of the body: what is sent as it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,11 @@ class Call:
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
     conditions: Conditions | None = None
     """Its preconditions, if the endpoint minds them and there are any."""
+
+    @property
+    def origin(self) -> Origin:
+        """The place from which it came."""
+        return Origin(self.address, self.request_id)
 
     def uuid(self, name: str, what: str) -> UUID:
         """An id from the path. One that is malformed names nothing."""

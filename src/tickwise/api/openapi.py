@@ -60,6 +60,7 @@ TAGS: Final[dict[str, str]] = {
     "namespaces": "Tenants: each has jobs, keys and members of its own.",
     "users": "People, their roles in namespaces, and the links that admit them once.",
     "auth": "Short-lived tokens for a password, a refresh token or a key.",
+    "audit": "The log of who did what, when and from where.",
     "tasks": "Scripts and task definitions that many jobs share.",
     "health": "Liveness, readiness and metrics, for load balancers and Prometheus.",
     "docs": "This description.",

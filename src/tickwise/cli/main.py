@@ -97,6 +97,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         ),
         "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
         "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
+        "audit": CommandEntry("audit", "audit", "Search, export and verify the audit log."),
         "namespaces": CommandEntry("access.namespaces", "namespaces", "Add, close and remove namespaces."),
     },
     "Parts, one process each": {

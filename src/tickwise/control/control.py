@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from tickwise.control.audit.denials import Denials
+from tickwise.control.audit.service import AuditService
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.buffered.reads import PendingReads
 from tickwise.control.buffered.service import BufferedService
@@ -98,8 +100,8 @@ class Control:
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
-        forms = SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration or SelfRegistration(), forms)
+        self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
+        people = People(context, keys, self.directory, registration or SelfRegistration(), forms, self.denials)
         self._people = people
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
@@ -129,6 +131,7 @@ class Control:
     async def start(self) -> None:
         """Begin to take jobs."""
         await self._submissions.start()
+        await self.denials.start()
         if self._ingest is not None:
             await self._ingest.start()
 
@@ -145,6 +148,7 @@ class Control:
         finally:
             await self._submissions.stop()
             await self.credentials.stop()
+            await self.denials.stop()
 
     async def stop(self) -> None:
         """Write the waiting requests, and take no more."""

@@ -18,10 +18,12 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.access import requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import TaskBody, decode_object
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
 from tickwise.control.turns import Turns
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
@@ -258,7 +260,17 @@ class TaskService:
         )
         expected = None if found is None else 0 if found.task is None else found.task.version
         tries = itertools.count()
-        return await self._context.surely(lambda: self._context.store.tasks.put(task, expected, again=next(tries) > 0))
+        audit = entry(
+            who,
+            AuditAction.TASK_STORED,
+            "task",
+            task_id,
+            after={"name": name, "task": msgspec.json.decode(text)},
+            detail={"digest": task.digest},
+        )
+        return await self._context.surely(
+            lambda: self._context.store.tasks.put(task, expected, again=next(tries) > 0, audit=audit)
+        )
 
     async def _kept(self, who: Principal, task_id: str, said: bytes) -> dict[str, Any]:
         """A task as it is stored: with its secrets, and its script in the blobs."""

@@ -96,6 +96,11 @@ def restored(task: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mappi
     return found
 
 
+def is_secret_name(name: str) -> bool:
+    """Check whether a parameter or a field is named like a secret."""
+    return _PARAMETER.search(name) is not None
+
+
 def _is_hidden(header: str) -> bool:
     return header.lower() not in SHOWN_HEADERS
 

@@ -139,6 +139,14 @@ class Lane(NamedTuple):
     `function:NAME` (if an active executor offers it) or `function:*`; people's own labels hold no colon."""
 
 
+class Origin(NamedTuple):
+    """The place from which a request came."""
+
+    address: str = ""
+    """The address of the client, or of the proxy in front of the API; empty: unknown."""
+    request_id: str = ""
+
+
 class Principal(NamedTuple):
     """The caller. Every control call carries one; it decides the namespace and what may be done."""
 
@@ -164,6 +172,8 @@ class Principal(NamedTuple):
     """The number of the key's secret that was sent."""
     by_token: bool = False
     """True if a token was sent."""
+    origin: Origin = Origin()
+    """Of the request that it makes."""
 
     @property
     def full_name(self) -> str:
@@ -181,6 +191,10 @@ class Principal(NamedTuple):
             return self.full_name
         grants = [((), sorted(self.scopes)), *((each.labels, sorted(each.permissions)) for each in self.restricted)]
         return joined(self.full_name, "restricted", sha256(repr(sorted(grants)).encode()).hexdigest())
+
+    def seen_from(self, address: str, request_id: str) -> Principal:
+        """The principal of one request."""
+        return Principal(*self[:-1], Origin(address, request_id))
 
     def may(self, scope: str) -> bool:
         """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""

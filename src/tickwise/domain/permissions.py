@@ -21,6 +21,7 @@ EVERYTHING: Final = "*"
 class Permission(StrEnum):
     """One thing that a principal may be allowed to do. The values are stored with keys and roles: never rename one."""
 
+    AUDIT_READ = "audit:read"
     CALENDARS_READ = "calendars:read"
     CALENDARS_WRITE = "calendars:write"
     DOCS_READ = "docs:read"

@@ -275,6 +275,23 @@ class Client:
             answer = self.request("GET", answer.next_path)
             yield answer.body
 
+    def stream(self, path: str, *, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+        """The content of a long answer, piece by piece as it comes. It is asked for once: what broke is asked for anew
+        by the caller. Raises the module's errors."""
+        key = self._key() if callable(self._key) else self._key
+        headers = {"Accept": "*/*", **({"Authorization": f"Bearer {key}"} if key else {})}
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        try:
+            with self._http.stream("GET", self._address(path), params=params or None, headers=headers) as response:
+                if not response.is_success:
+                    response.read()
+                    _checked(response)
+                yield from response.iter_bytes()
+        except httpx2.TimeoutException as error:
+            raise Unreachable(f"{self.url} did not answer in time") from error
+        except httpx2.HTTPError as error:
+            raise Unreachable(f"{self.url} cannot be reached: {error}") from error
+
     # ------------------------------------------------------------------------------------------ jobs
 
     def job_create(self, body: Json) -> Json:

@@ -105,6 +105,13 @@ def db_grant_executor(settings: Settings, role: str) -> None:
     asyncio.run(grant_executor(given_database(settings), role))
 
 
+def db_grant_service(settings: Settings, role: str) -> None:
+    """Give a role of the given database what API, scheduler and recorder need. Raises `Misconfigured`."""
+    from tickwise.adapters.store.postgres import grant_service
+
+    asyncio.run(grant_service(given_database(settings), role))
+
+
 def db_status(settings: Settings) -> tuple[str, str, bool]:
     """The version of the given database's schema (`none` for an empty one), the one that this program was written for,
     and whether it works on what is there."""

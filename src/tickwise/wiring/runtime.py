@@ -56,6 +56,7 @@ from tickwise.roles.shared.handovers import handover_bell
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
+from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
@@ -329,6 +330,7 @@ def make_scheduler(runtime: Runtime) -> Service:
             retention=Retention(
                 runs_seconds=settings.retention_runs_days * DAY_SECONDS,
                 failed_seconds=settings.retention_failed_days * DAY_SECONDS,
+                audit_seconds=settings.audit_days * DAY_SECONDS,
             ),
             logs_seconds=settings.retention_logs_days * DAY_SECONDS,
             fires_per_minute_most=settings.fires_per_minute_most,
@@ -337,6 +339,7 @@ def make_scheduler(runtime: Runtime) -> Service:
         carry_out=AuthorizedPages(_control_context(runtime)).page,
         carry_out_removal=NamespaceRemoval(_control_context(runtime)).page,
         hint_publisher=runtime.hint_publisher,
+        keep_anchors=None if settings.audit_anchor_file is None else AnchorFile(settings.audit_anchor_file),
     )
 
 

@@ -24,7 +24,8 @@ PEOPLE = (
 )  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
-    *PEOPLE,
+    "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use",
+    "namespaces_removed", *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
 

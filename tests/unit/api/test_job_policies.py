@@ -174,9 +174,9 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
     seen: list[bool] = []
     keep = Jobs.change
 
-    async def told(self: Jobs, change: JobChange) -> JobRow:
+    async def told(self: Jobs, change: JobChange, **said: Any) -> JobRow:
         seen.append(change.rate_changed)
-        return await keep(self, change)
+        return await keep(self, change, **said)
 
     monkeypatch.setattr(Jobs, "change", told)
     await put(here, await create(here, every="1h", rate={"limit": 1, "key": "queue"}), **change)
@@ -401,10 +401,10 @@ async def test_two_changes_at_once_close_no_circle() -> None:
     """Each looks at what the other has kept, not at what it was before: one of them is refused."""
     clock = SystemClock()
 
-    async def slow(call: Callable[[JobChange], Awaitable[JobRow]], change: JobChange) -> JobRow:
+    async def slow(call: Callable[..., Awaitable[JobRow]], change: JobChange, **said: Any) -> JobRow:
         for _ in range(20):  # turns in which the other could look at jobs that are as yet unchanged
             await clock.sleep(0)
-        return await call(change)
+        return await call(change, **said)
 
     store = MemoryStore(clock)
     override(store, "jobs.change", slow)

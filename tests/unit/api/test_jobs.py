@@ -325,13 +325,13 @@ class ChangedMeanwhile(MemoryStore):
         self.moves: list[JobMove] = []
         override(self, "jobs.move", self._move)
 
-    async def _move(self, call: Callable[[JobMove], Awaitable[JobRow]], move: JobMove) -> JobRow:
+    async def _move(self, call: Callable[..., Awaitable[JobRow]], move: JobMove, **said: Any) -> JobRow:
         self.moves.append(move)
         if self.changes_left and self.change is not None:
             self.changes_left -= 1
             await self.change()
             raise VersionConflict("another version is stored")
-        return await call(move)
+        return await call(move, **said)
 
 
 @pytest.mark.parametrize(("move", "due"), [("pause", "2027-01-15T12:30:00Z"), ("resume", "2027-01-15T08:30:00Z")])

@@ -90,9 +90,9 @@ async def test_a_move_whose_answer_was_lost_concerns_no_other_occurrence(
     real = here.store.jobs.move
     moves: list[OccurrenceMove] = []
 
-    async def jobs_move(move: OccurrenceMove) -> JobRow:
+    async def jobs_move(move: OccurrenceMove, **said: Any) -> JobRow:
         moves.append(move)
-        row = await real(move)
+        row = await real(move, **said)
         if len(moves) == 1:
             await plan_ahead(here, 5.0)
             raise InDoubt("the link broke")

@@ -34,9 +34,9 @@ class Crossing(MemoryStore):
         """Called once, after the next change."""
         override(self, "jobs.change", self._change)
 
-    async def _change(self, call: Callable[[JobChange], Awaitable[JobRow]], change: JobChange) -> JobRow:
+    async def _change(self, call: Callable[..., Awaitable[JobRow]], change: JobChange, **said: Any) -> JobRow:
         await self.before.wait()
-        row = await call(change)
+        row = await call(change, **said)
         await self.after.wait()
         if self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None

@@ -206,11 +206,11 @@ async def test_an_edit_that_meets_a_pause_or_its_end_is_made_anew(
         real = here.store.jobs.change
         met: list[str] = []
 
-        async def job_change(change: JobChange) -> JobRow:
+        async def job_change(change: JobChange, **said: Any) -> JobRow:
             if not met:
                 met.append(between)
                 await here.ask("POST", f"/jobs/{job_id}/{between}", body={})
-            return await real(change)
+            return await real(change, **said)
 
         monkeypatch.setattr(here.store.jobs, "change", job_change)
         await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "*/2 * * * *"})

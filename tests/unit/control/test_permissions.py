@@ -29,6 +29,7 @@ NO_SERVICE = {
     "credentials": "authentication: no principal is known before it",
     "bearers": "authentication by a token",
     "directory": "it makes the principal of a request",
+    "denials": "the refusals of the edge, for the audit log",
     "task_kinds": "for the description of the API",
     "start": "the life of the process",
     "drain": "the life of the process",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.explain import EXPLAIN
@@ -37,6 +38,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *NAMESPACES,
     *USERS,
     *AUTH,
+    *AUDIT,
 )
 
 __all__ = ["RESOURCES"]

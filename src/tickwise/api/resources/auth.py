@@ -77,7 +77,7 @@ class KeySetView(msgspec.Struct, kw_only=True):
 async def token_make(call: Call) -> Reply:
     """Tokens for a credential."""
     try:
-        found = await call.control.auth.token(decode(_token, call.body, field_names(TokenBody)), call.address)
+        found = await call.control.auth.token(decode(_token, call.body, field_names(TokenBody)), call.origin)
     except Invalid as wrong:
         raise TokenRequestInvalid(wrong.detail, pointer=wrong.pointer) from None
     view = TokenView(
@@ -92,7 +92,7 @@ async def token_make(call: Call) -> Reply:
 
 async def token_revoke(call: Call) -> Reply:
     """End a session."""
-    await call.control.auth.revoke(decode(_revoke, call.body, field_names(RevokeBody)).token)
+    await call.control.auth.revoke(decode(_revoke, call.body, field_names(RevokeBody)).token, call.origin)
     return answer(200, RevokedView(revoked=True))
 
 

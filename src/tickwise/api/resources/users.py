@@ -114,7 +114,7 @@ async def user_add(call: Call) -> Reply:
 async def user_register(call: Call) -> Reply:
     """Register."""
     body = decode(_register, call.body, field_names(RegisterBody))
-    return answer(201, user_view(await call.control.users.register(body, call.address)))
+    return answer(201, user_view(await call.control.users.register(body, call.origin)))
 
 
 async def users_list(call: Call) -> Reply:
@@ -175,7 +175,7 @@ def _role_view(role: KnownRole) -> AccessRoleView:
 async def link_use(call: Call) -> Reply:
     """Choose a password by a link."""
     body = decode(_link, call.body, field_names(LinkUseBody))
-    return answer(200, user_view(await call.control.users.use_link(body, call.address)))
+    return answer(200, user_view(await call.control.users.use_link(body, call.origin)))
 
 
 async def password_change(call: Call) -> Reply:

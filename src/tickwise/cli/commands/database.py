@@ -129,3 +129,24 @@ def grant_executor(session: Session, role: str, database_url: str | None) -> Non
         session.show_json({"role": role})
     else:
         session.say(f"The role {role} has all rights that an executor needs: start executors with its address.")
+
+
+@db.command("grant-service")
+@click.argument("role", type=click.STRING)
+@_database
+@json_option
+@click.pass_obj
+def grant_service(session: Session, role: str, database_url: str | None) -> None:
+    """Give ROLE of the database what API, scheduler and recorder need.
+
+    The role does not own the schema: it can add entries to the audit log, and can neither change nor remove them. Run
+    it as the role that owns the schema, and again after each upgrade.
+    """
+    from tickwise import config
+    from tickwise.wiring import processes
+
+    processes.db_grant_service(config.load(session.environ, {"database_url": database_url}), role)
+    if session.as_json:
+        session.show_json({"role": role})
+    else:
+        session.say(f"The role {role} has all rights that API, scheduler and recorder need.")

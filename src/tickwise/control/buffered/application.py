@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from tickwise.control.askers import Askers
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import JobBody
 from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.context import ControlContext
@@ -32,6 +33,7 @@ from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.submission import Counters, Submissions, refusal_of
 from tickwise.control.tasks import TaskCheck
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind
 from tickwise.domain.callers import Asker
 from tickwise.domain.errors import (
     Bug,
@@ -44,7 +46,7 @@ from tickwise.domain.errors import (
     Unavailable,
     VersionConflict,
 )
-from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
+from tickwise.domain.model import DEFAULT_NAMESPACE, Origin, Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.identity.namespaces import namespace_closing
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
@@ -297,7 +299,17 @@ def _may_be_accepted_later(request: Request) -> bool:
 
 
 def _asker(request: Request) -> Principal:
-    return Principal(request.principal, request.namespace, _SCOPES)
+    """The principal of an accepted request, with the place from which it came."""
+    source = request.source
+    return Principal(
+        source.name,
+        request.namespace,
+        _SCOPES,
+        key_id=source.caller_id if source.kind is CallerKind.KEY else None,
+        user_id=source.caller_id if source.kind is CallerKind.PERSON else None,
+        owner_id=request.owner_id,
+        origin=Origin(source.address, source.request_id),
+    )
 
 
 def _unforeseen(failure: Exception) -> Bug:
@@ -319,4 +331,10 @@ def _ended(request: Request, refusal: TickwiseError | None) -> EndedOperation:
         created_at=request.accepted,
         status=OperationStatus.DONE if refusal is None else OperationStatus.FAILED,
         problems=_encode(problems).decode(),
+        audit=None if refusal is None else _refused(request, refusal),
     )
+
+
+def _refused(request: Request, refusal: TickwiseError) -> AuditEntry:
+    detail = {"kind": request.kind, "code": refusal.code, "accepted_at": request.accepted}
+    return entry(_asker(request), AuditAction.REQUEST_REFUSED, "job", request.job_id, detail=detail)

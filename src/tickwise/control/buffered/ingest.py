@@ -38,6 +38,7 @@ from tickwise.control.receipts import Once
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.control.turns import Turns
+from tickwise.domain.audit import Source
 from tickwise.domain.errors import Invalid, KeyReused, NeverAccepted, NotFound, Refused, StoreUnavailable
 from tickwise.domain.model import Principal, id_instant, time_id
 from tickwise.observability.buffers import Buffer
@@ -349,6 +350,7 @@ def _request(who: Principal, **fields: Any) -> Request:
         key_id=who.key_id,
         user_id=who.user_id,
         owner_id=who.owner_id,
+        **_source(who),
         **fields,
     )
 
@@ -386,3 +388,9 @@ def _id_of(digest: bytes) -> UUID:
 def _named(body: JobBody, name: bytes, place: int) -> JobBody:
     """With the id that follows from the name, unless the client chose one."""
     return body if body.job_id else msgspec.structs.replace(body, job_id=_job_id_of(name, place))
+
+
+def _source(who: Principal) -> dict[str, Any]:
+    """The fields of a request that say who makes it, for the audit log."""
+    kind, caller_id, _, address, request_id = Source.of(who)
+    return {"caller_kind": kind.value, "caller_id": caller_id, "address": address, "request_id": request_id}

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.access import requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.bulk.access import LOOK, find_operation, may
 from tickwise.control.bulk.pages import KINDS, RETRIED, STATES, STATUSES, OperationKind, StoredRequest
 from tickwise.control.context import ControlContext, ReceiptFor
@@ -41,6 +42,7 @@ from tickwise.control.filters import (
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import Asker
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal, time_id
@@ -183,7 +185,10 @@ class OperationService:
         """Cancel an operation: it does not go on; finished pages stay done. An ended operation stays as it is. Raises
         `NotFound`, `Forbidden`."""
         await find_operation(self._context, who, operation, "write")
-        return await self._context.surely(lambda: self._context.store.operations.cancel(who.namespace, operation))
+        audit = entry(who, AuditAction.OPERATION_CANCELLED, "operation", operation)
+        return await self._context.surely(
+            lambda: self._context.store.operations.cancel(who.namespace, operation, audit=audit)
+        )
 
     # ------------------------------------------------------------------------------------------ what it is about
 
@@ -246,7 +251,16 @@ class OperationService:
             asker=Asker.of(who),
         )
         receipt: Receipt | None = None if asked.receipt_for is None else asked.receipt_for(accepted)
-        stored = await self._context.surely(lambda: self._context.store.operations.add(operation, receipt=receipt))
+        audit = entry(
+            who,
+            AuditAction.OPERATION_REQUESTED,
+            "operation",
+            operation.operation_id,
+            detail={"kind": kind, "matched": accepted.matched, "filter": msgspec.json.decode(asked.request.filter)},
+        )
+        stored = await self._context.surely(
+            lambda: self._context.store.operations.add(operation, receipt=receipt, audit=audit)
+        )
         if isinstance(stored, Replay):
             return stored
         self._context.signals.send(Topic.OPERATIONS)

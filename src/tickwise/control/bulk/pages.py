@@ -36,9 +36,10 @@ from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.settlements import Settlements, new_run, new_run_id, refusal
 from tickwise.documents.definition import decode_plan, with_payload
+from tickwise.domain.callers import Asker
 from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
-from tickwise.domain.model import Principal, time_id
+from tickwise.domain.model import Origin, Principal, time_id
 from tickwise.domain.selectors import Selector, labels_from
 from tickwise.ports.store import (
     NO_TEXT,
@@ -176,7 +177,16 @@ class PageTally:
         self.size = size
         self.recalled = size * REPEATED_PAGES
         self.request = _requests.decode(operation.request)
-        self.who = Principal(operation.created_by, operation.namespace, frozenset(), within=self.request.selector)
+        # The request of the operation is in the audit log under its id; what it does names that.
+        origin, asker = Origin(request_id=str(operation.operation_id)), operation.asker or Asker()
+        self.who = Principal(
+            operation.created_by,
+            operation.namespace,
+            frozenset(),
+            within=self.request.selector,
+            origin=origin,
+            **asker._asdict(),
+        )
         self.before = None if operation.cursor is None else UUID(operation.cursor)
         self.cursor: str | None = None
         self.done = 0
@@ -284,7 +294,7 @@ class OperationPages:
                 by_job.setdefault(row.job_id, []).append(row)
         for job_id, some in by_job.items():
             try:
-                await make_runs(self._context, tally.who.namespace, job_id, await self._anew(tally, some, {}))
+                await make_runs(self._context, tally.who, job_id, await self._anew(tally, some, {}))
             except Refused as failure:  # its job is cancelled, or gone
                 for row in some:
                     tally.refuse(row.run_id, failure)

@@ -209,7 +209,7 @@ class JobChanges:
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:
-            row = await self._links.change(row, change, who.within)
+            row = await self._links.change(who, row, change)
             wake_all(self._context)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)

@@ -26,6 +26,7 @@ from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
 from tickwise.documents.definition import Definition, encode_definition
+from tickwise.domain.audit import Source
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import NewJob
 
@@ -76,6 +77,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
             owner=None if body.owner == who.name else body.owner or None,
             calendars=tuple(use.name for use in plan.calendars) if plan.calendars else (),
             zone_data=when.zone_data,
+            source=Source.of(who),
         ),
         (*lasting, *passing) if passing else lasting,
     )

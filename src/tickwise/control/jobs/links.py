@@ -20,12 +20,14 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.control.audit.entries import job_changed
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.planning import plan_of
 from tickwise.control.jobs.successors import check_sequence, look
 from tickwise.documents.definition import decode_definition, encode_definition
 from tickwise.domain.errors import Refused, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import Principal
 from tickwise.domain.selectors import Selector
 from tickwise.ports.store import JobChange, JobRow
 
@@ -45,22 +47,26 @@ class SequenceLinks:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
 
-    async def change(self, row: JobRow, change: JobChange, within: Selector | None) -> JobRow:
+    async def change(self, who: Principal, row: JobRow, change: JobChange) -> JobRow:
         """Store a change of the job as it is in `row`. Raises `Invalid` if its steps close a circle by now, naming the
-        jobs `within` alone, and what the store refuses; then nothing of it stays."""
+        jobs that the caller may see alone, and what the store refuses; then nothing of it stays."""
         old, new = _steps(row.definition), _steps(change.definition)
         if new == old or not any(new):
-            return await self._context.surely(lambda: self._context.store.jobs.change(change))
-        linked = await self._context.surely(lambda: self._context.store.jobs.change(with_steps(row, new)))
+            return await self._store(who, row, change)
+        linked = await self._store(who, row, with_steps(row, new))
         try:
-            await self._check_no_circle(linked, new, within)
+            await self._check_no_circle(linked, new, who.within)
             rest = replace(change, expected_version=linked.version)
             if rest == with_steps(linked, new):
                 return linked
-            return await self._context.surely(lambda: self._context.store.jobs.change(rest))
+            return await self._store(who, linked, rest)
         except Refused:
-            await self._take_back(linked, old, new)
+            await self._take_back(who, linked, old, new)
             raise
+
+    async def _store(self, who: Principal, row: JobRow, change: JobChange) -> JobRow:
+        audit = job_changed(who, row, change)
+        return await self._context.surely(lambda: self._context.store.jobs.change(change, audit=audit))
 
     async def _check_no_circle(self, row: JobRow, steps: Steps, within: Selector | None) -> None:
         """Walk the stored sequence after the job. Raises `Invalid` if it leads back to the job, or is too long."""
@@ -68,12 +74,11 @@ class SequenceLinks:
         graph = (await look(self._context.store.jobs, row.namespace, named)).told_to(within)
         check_sequence(row.job_id, row.name, fields=steps._asdict(), graph=graph)
 
-    async def _take_back(self, row: JobRow, old: Steps, new: Steps) -> None:
+    async def _take_back(self, who: Principal, row: JobRow, old: Steps, new: Steps) -> None:
         """Restore the old steps, unless another change has replaced the new ones meanwhile."""
         for _ in range(RACES_MAX):
-            change = with_steps(row, old)
             try:
-                await self._context.surely(lambda: self._context.store.jobs.change(change))  # noqa: B023 - awaited within the turn
+                await self._store(who, row, with_steps(row, old))
             except VersionConflict:
                 found = await self._context.store.jobs.get(row.namespace, row.job_id)
                 if found is None or found.status is JobStatus.CANCELLED or _steps(found.definition) != new:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
+from tickwise.control.audit.entries import job_moved
 from tickwise.control.bodies import MissedMode, PauseBody, ResumeBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
@@ -14,11 +15,17 @@ from tickwise.control.rules import rules_for
 from tickwise.control.texts import clean_text
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import decode_definition
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Busy, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.ports.store import JobAction, JobMove, JobRow
 
+_ACTIONS: Final[Mapping[JobAction, AuditAction]] = {
+    JobAction.PAUSE: AuditAction.JOB_PAUSED,
+    JobAction.RESUME: AuditAction.JOB_RESUMED,
+    JobAction.CANCEL: AuditAction.JOB_CANCELLED,
+}
 CHANGED_TOO_OFTEN: Final = "others keep changing this job; send the same again"
 
 
@@ -80,8 +87,9 @@ class JobMoves:
             move = plan(row, await self._context.time.now())
             if move is None:
                 return row
+            audit = job_moved(who, _ACTIONS[move.action], row, move)
             try:
-                row = await self._context.surely(lambda: self._context.store.jobs.move(move))  # noqa: B023 - awaited within the turn
+                row = await self._context.surely(lambda: self._context.store.jobs.move(move, audit=audit))  # noqa: B023 - awaited within the turn
             except VersionConflict:
                 continue
             wake_all(self._context)

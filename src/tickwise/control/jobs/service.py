@@ -142,7 +142,7 @@ class JobService:
             overlap=overlap,
         )
         receipt = receipt_for(run.run_id) if receipt_for is not None else None
-        replay = await make_runs(self._context, row.namespace, job_id, (run,), receipt)
+        replay = await make_runs(self._context, who, job_id, (run,), receipt)
         return run.run_id if replay is None else replay
 
     async def _named(self, who: Principal, key: str) -> JobRow | None:

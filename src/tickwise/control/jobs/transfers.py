@@ -14,12 +14,14 @@ from uuid import UUID
 import msgspec
 import structlog
 
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
 from tickwise.control.rules import calendars_known
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import Definition, decode_definition
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Busy, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
@@ -61,8 +63,9 @@ class JobTransfers:
             await self._check_references(definition, to)
             await self._copy_script(definition, row.namespace, to)
             transfer = JobTransfer(namespace=row.namespace, job_id=job_id, to=to, expected_version=row.version)
+            audit = entry(who, AuditAction.JOB_MOVED, "job", job_id, namespace=row.namespace, detail={"to": to})
             try:
-                moved = await self._context.surely(lambda: store.jobs.move(transfer))  # noqa: B023 - awaited within the turn
+                moved = await self._context.surely(lambda: store.jobs.move(transfer, audit=audit))  # noqa: B023 - awaited within the turn
             except VersionConflict:
                 continue
             wake_all(self._context)

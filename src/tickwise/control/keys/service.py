@@ -19,6 +19,7 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import admitted, check_namespace, holds_everywhere, requires, requires_none
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import TEXT_MAX, Name, Time
 from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
@@ -27,6 +28,7 @@ from tickwise.control.keys.secrets import ADMIN, SHOWN_CHARACTERS, key_of, secre
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
@@ -143,7 +145,21 @@ class KeyService:
             labels=labels,
         )
         # Again after a commit that may have failed: False then says that it did not.
-        await self._context.surely(lambda: self._keys.add(key))
+        audit = entry(
+            who,
+            AuditAction.KEY_MADE,
+            "key",
+            key.key_id,
+            namespace=home,
+            after={
+                "name": name,
+                "namespaces": sorted(namespaces),
+                "permissions": sorted(permissions),
+                "labels": dict(labels),
+                "expires_at": expires_at,
+            },
+        )
+        await self._context.surely(lambda: self._keys.add(key, audit=audit))
         row = KeyRow(
             key_id=key.key_id,
             name=name,
@@ -192,7 +208,15 @@ class KeyService:
         found = await self._keys.of_id(key_id)
         if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        row = await self._context.surely(lambda: self._keys.revoke(scope, key_id))
+        audit = entry(
+            who,
+            AuditAction.KEY_REVOKED,
+            "key",
+            key_id,
+            namespace=who.namespace if found is None else found.caller.home,
+            detail=found and {"name": found.caller.name},
+        )
+        row = await self._context.surely(lambda: self._keys.revoke(scope, key_id, audit=audit))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))
@@ -234,7 +258,18 @@ class KeyService:
             overlap_seconds=body.overlap_seconds,
             expected=number,
         )
-        rotated = await self._context.surely(lambda: self._keys.rotate(rotation))
+        audit = entry(
+            who,
+            AuditAction.KEY_ROTATED,
+            "key",
+            key_id,
+            namespace=who.namespace if found is None else found.caller.home,
+            detail={
+                **({} if found is None else {"name": found.caller.name}),
+                "overlap_seconds": body.overlap_seconds,
+            },
+        )
+        rotated = await self._context.surely(lambda: self._keys.rotate(rotation, audit=audit))
         if rotated is None:
             raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))

@@ -5,17 +5,19 @@ An administrator of the installation does everything. One of a namespace sees it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import holds_everywhere, requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Forbidden, NotFound, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.names import clean_namespace
@@ -97,7 +99,9 @@ class NamespaceService:
             display_name=display_name,
             created_by=who.name,
         )
-        row = await self._context.surely(lambda: self._namespaces.add(new))
+        after = {"display_name": display_name}
+        audit = entry(who, AuditAction.NAMESPACE_ADDED, "namespace", name, namespace=name, after=after)
+        row = await self._context.surely(lambda: self._namespaces.add(new, audit=audit))
         logger.info("namespace_added", namespace=name, by=who.name)
         return row
 
@@ -132,7 +136,7 @@ class NamespaceService:
         )
         if wanted == row:
             return _visible(who, row)
-        changed = await self._context.surely(lambda: self._namespaces.change(wanted))
+        changed = await self._changed(who, row, wanted)
         logger.info("namespace_changed", namespace=name, state=changed.state.value, by=who.name)
         return _visible(who, changed)
 
@@ -151,7 +155,7 @@ class NamespaceService:
         wanted = replace(row, quotas=body.quotas())
         if wanted == row:
             return row
-        changed = await self._context.surely(lambda: self._namespaces.change(wanted))
+        changed = await self._changed(who, row, wanted)
         logger.info("quotas_set", namespace=name, quotas=changed.quotas.said(), by=who.name)
         return changed
 
@@ -166,7 +170,9 @@ class NamespaceService:
         """Begin to remove a namespace that is closing, with all that it holds: schedulers carry it out. Again is the
         same. Raises `NotFound`, `Forbidden`, `Conflict`."""
         _check_everywhere(who)
-        row = await self._context.surely(lambda: self._context.store.removals.begin(name))
+        before = _shown(await self._row(who, name))
+        audit = entry(who, AuditAction.NAMESPACE_REMOVED, "namespace", name, namespace=name, before=before)
+        row = await self._context.surely(lambda: self._context.store.removals.begin(name, audit=audit))
         if row is None:
             raise _not_found(name)
         self._context.signals.send(Topic.OPERATIONS)
@@ -182,11 +188,29 @@ class NamespaceService:
             raise _not_found(row.name)
         return await self._context.store.removals.left(row.name)
 
+    async def _changed(self, who: Principal, row: NamespaceRow, wanted: NamespaceRow) -> NamespaceRow:
+        """Store a namespace as it is wanted, with the entry of the change."""
+        audit = entry(
+            who,
+            AuditAction.NAMESPACE_CHANGED,
+            "namespace",
+            row.name,
+            namespace=row.name,
+            before=_shown(row),
+            after=_shown(wanted),
+        )
+        return await self._context.surely(lambda: self._namespaces.change(wanted, audit=audit))
+
     async def _row(self, who: Principal, name: str) -> NamespaceRow:
         row = await self._namespaces.get(name) if _is_everywhere(who) or name == who.namespace else None
         if row is None:
             raise _not_found(name)
         return row
+
+
+def _shown(row: NamespaceRow) -> Mapping[str, Any]:
+    """The fields of a namespace in the audit log."""
+    return {"display_name": row.display_name, "state": row.state.value, "quotas": row.quotas.said()}
 
 
 def _visible(who: Principal, row: NamespaceRow) -> NamespaceRow:

@@ -20,6 +20,7 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import requires_none
+from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
@@ -29,9 +30,10 @@ from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
-from tickwise.domain.callers import Caller
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
+from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
-from tickwise.domain.model import Principal, time_id
+from tickwise.domain.model import Origin, Principal, time_id
 from tickwise.domain.names import email_key, likeness
 from tickwise.domain.permissions import EVERYTHING, Permission
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
@@ -92,7 +94,9 @@ class AuthService:
         directory: NamespaceDirectory,
         pace: SignInPace,
         forms: SecretForms,
+        denials: Denials,
     ) -> None:
+        """`denials` counts failed sign-ins for the audit log."""
         self._context = context
         self._users = users
         self._sessions = sessions
@@ -103,20 +107,22 @@ class AuthService:
         self._directory = directory
         self._pace = pace
         self._forms = forms
+        self._denials = denials
+        self._audit = context.store.audit
 
     @requires_none("it is the way in: the body holds the credential")
-    async def token(self, body: TokenBody, address: str) -> Tokens:
+    async def token(self, body: TokenBody, origin: Origin) -> Tokens:
         """Tokens for a credential. Raises `Unauthenticated`, `Invalid`, `SignInPaced`, `Busy`,
         and `TokensUnavailable` if this process has no key to sign with."""
         if not self._tokens.can_sign:
             raise TokensUnavailable("this process has no key to sign tokens with: set TICKWISE_TOKEN_KEY_FILE")
         if body.grant_type == "password":
-            return await self._by_password(body, address)
+            return await self._by_password(body, origin)
         # Each costs a query, and every client may cause one.
-        self._pace.begin("", address)
+        self._pace.begin("", origin.address)
         if body.grant_type == "refresh_token":
-            return await self._by_refresh(body)
-        return await self._by_key(body)
+            return await self._by_refresh(body, origin)
+        return await self._by_key(body, origin)
 
     @requires_none("public keys are for anybody")
     async def key_set(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
@@ -124,23 +130,26 @@ class AuthService:
         return jwks({each.key_id: each.public for each in await self._bearers.public_keys()})
 
     @requires_none("it takes a right away, and the body holds the credential")
-    async def revoke(self, token: str) -> None:
+    async def revoke(self, token: str, origin: Origin) -> None:
         """End the session of a refresh token. An unknown one is no error (RFC 7009, section 2.2)."""
-        families = await self._sessions.revoke(digest=_digest(token))
+        audit = _entry(AuditAction.SIGNED_OUT, _stranger(origin), "session")
+        families = await self._sessions.revoke(digest=_digest(token), audit=audit)
         self._context.signals.send(Topic.KEYS, tuple(families))
 
     @requires_none("it ends the sessions of the caller")
     async def revoke_all(self, who: Principal) -> None:
         """End all sessions of the person who asks. A key has none."""
         if who.user_id is not None:
-            families = await self._sessions.revoke(user_id=who.user_id)
+            audit = _entry(AuditAction.SIGNED_OUT, Source.of(who), "session")
+            families = await self._sessions.revoke(user_id=who.user_id, audit=audit)
             self._context.signals.send(Topic.KEYS, tuple(families))
 
-    async def _by_password(self, body: TokenBody, address: str) -> Tokens:
+    async def _by_password(self, body: TokenBody, origin: Origin) -> Tokens:
         username = _field(body.username, "username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
         account = email_key(username) if "@" in username else likeness(username)
+        address = origin.address
         self._pace.begin(account, address)
         found = await self._users.sign_in(account)
         usable = found is not None and found.row.active
@@ -151,14 +160,15 @@ class AuthService:
         )
         if found is None or not good:
             logger.info("sign_in_failed", account=account[:100], address=address)
+            self._denials.sign_in_failed(account, origin)
             self._pace.failed(account, address)
             raise Unauthenticated(_WRONG)
         self._pace.succeeded(account, address)
         await self._check_namespace(await self._callers.of_person(found.row), namespace)
         await self._users.signed_in(found.row.user_id)
-        return await self._begin(found.row, scope, namespace, address)
+        return await self._begin(found.row, scope, namespace, origin)
 
-    async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, address: str) -> Tokens:
+    async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, origin: Origin) -> Tokens:
         clock = self._context.clock
         refresh = new_secret(clock, SecretKind.REFRESH)
         session = NewSession(
@@ -168,18 +178,23 @@ class AuthService:
             generation=row.generation,
             scope=scope,
             namespace=namespace,
-            address=address,
+            address=origin.address,
             seconds=REFRESH_SECONDS,
             most_seconds=SESSION_SECONDS,
         )
-        await self._context.surely(lambda: self._sessions.begin(session))
-        logger.info("signed_in", user_id=str(row.user_id), name=row.name, address=address)
+        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin)
+        audit = _entry(AuditAction.SIGNED_IN, source, "user", str(row.user_id))
+        await self._context.surely(lambda: self._sessions.begin(session, audit=audit))
+        logger.info("signed_in", user_id=str(row.user_id), name=row.name, address=origin.address)
         return self._tokens_of(session, refresh, row)
 
-    async def _by_refresh(self, body: TokenBody) -> Tokens:
+    async def _by_refresh(self, body: TokenBody, origin: Origin) -> Tokens:
         shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
         refresh = new_secret(self._context.clock, SecretKind.REFRESH)
-        rotated = await self._context.surely(lambda: self._sessions.rotate(_digest(shown), _digest(refresh)))
+        audit = _entry(AuditAction.TOKEN_REUSED, _stranger(origin), "user")
+        rotated = await self._context.surely(
+            lambda: self._sessions.rotate(_digest(shown), _digest(refresh), audit=audit)
+        )
         session = rotated.session
         if rotated.rotation is Rotation.REUSED and session is not None:
             self._context.signals.send(Topic.KEYS, (session.family,))
@@ -190,10 +205,15 @@ class AuthService:
             )
         return self._tokens_of(session, refresh, await self._users.get(session.user_id))
 
-    async def _by_key(self, body: TokenBody) -> Tokens:
-        shown = self._secret(body.api_key, "api_key", SecretKind.KEY)
+    async def _by_key(self, body: TokenBody, origin: Origin) -> Tokens:
+        try:
+            shown = self._secret(body.api_key, "api_key", SecretKind.KEY)
+        except Unauthenticated:
+            self._denials.sign_in_failed("", origin)
+            raise
         found = await self._callers.of_digest(secret_digest(shown.encode()))
         if found is None or found.caller.key_id is None:
+            self._denials.sign_in_failed("", origin)
             raise Unauthenticated(
                 "this key is not known here; it may belong to another installation, be revoked, or its owner "
                 "deactivated"
@@ -201,6 +221,9 @@ class AuthService:
         key_id = found.caller.key_id
         scope, namespace = _scope(body), _namespace(body)
         await self._check_namespace(found.caller, namespace)
+        source = Source(CallerKind.KEY, key_id, found.caller.name, *origin)
+        audit = _entry(AuditAction.TOKEN_MADE, source, "key", str(key_id))
+        await self._audit.add([audit._replace(namespace=found.caller.home)])
         access = self._tokens.make(
             key_id,
             key_id,
@@ -241,6 +264,14 @@ class AuthService:
             namespace=session.namespace,
         )
         return Tokens(access, refresh, int(ACCESS_SECONDS), row)
+
+
+def _entry(action: AuditAction, source: Source, kind: str, target: str | None = None) -> AuditEntry:
+    return AuditEntry(INSTALLATION, action, source, kind, target=target)
+
+
+def _stranger(origin: Origin) -> Source:
+    return Source(CallerKind.STRANGER, None, "", *origin)
 
 
 def _digest(token: str) -> bytes:

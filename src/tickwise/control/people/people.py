@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.forms import SecretForms
@@ -26,6 +27,7 @@ class People:
         directory: NamespaceDirectory,
         registration: SelfRegistration,
         forms: SecretForms,
+        denials: Denials,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
@@ -45,6 +47,7 @@ class People:
             directory=directory,
             pace=SignInPace(clock),
             forms=forms,
+            denials=denials,
         )
 
     def close(self) -> None:

@@ -7,17 +7,19 @@ caller makes a person stronger than itself, or takes from a stronger one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.namespaces.directory import NamespaceDirectory
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
@@ -85,7 +87,9 @@ class RoleService:
         before = await self._find(namespace, name)
         if before is not None:
             _check_given(who, before, None)
-        people = await self._context.surely(lambda: self._roles.put(row))
+        was = None if before is None else _shown(before)
+        audit = entry(who, AuditAction.ROLE_PUT, "role", name, namespace=namespace, before=was, after=_shown(row))
+        people = await self._context.surely(lambda: self._roles.put(row, audit=audit))
         self._context.signals.send(Topic.KEYS, tuple(people))
         logger.info("role_put", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, permissions, is_built_in=False, labels=labels, is_new=before is None)
@@ -98,7 +102,8 @@ class RoleService:
         if before is None:
             raise NotFound(f"there is no custom role {name[:100]!r} in the namespace {namespace}")
         _check_given(who, before, None)
-        await self._context.surely(lambda: self._roles.drop(namespace, name))
+        audit = entry(who, AuditAction.ROLE_DROPPED, "role", name, namespace=namespace, before=_shown(before))
+        await self._context.surely(lambda: self._roles.drop(namespace, name, audit=audit))
         logger.info("role_dropped", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, before.permissions, is_built_in=False, labels=before.labels)
 
@@ -113,6 +118,11 @@ class RoleService:
 
     async def _find(self, namespace: str, name: str) -> RoleRow | None:
         return next((role for role in await self._roles.all(namespace) if role.name == name), None)
+
+
+def _shown(role: RoleRow) -> Mapping[str, Any]:
+    """The fields of a role in the audit log."""
+    return {"permissions": sorted(role.permissions), "labels": dict(role.labels)}
 
 
 def _check_name(name: str) -> None:

@@ -10,7 +10,7 @@ Invariants: a password leaves this module as a hash alone. The secret of a link 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
@@ -20,6 +20,7 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import holds_everywhere, requires, requires_none
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
@@ -28,9 +29,10 @@ from tickwise.control.known_roles import KnownRoles
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import MAX_CHARACTERS, Passwords, check_password
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unauthenticated, VersionConflict
-from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
+from tickwise.domain.model import DEFAULT_NAMESPACE, Origin, Principal, time_id
 from tickwise.domain.names import NAME_CHARACTERS_MAX, clean_email, clean_name, email_key, likeness
 from tickwise.domain.permissions import Permission, Role
 from tickwise.ports.identity.users import LinkKind, Member, NewLink, NewUser, RoleStore, UserChange, UserRow, UserStore
@@ -147,18 +149,21 @@ class UserService:
             check_password(body.password, "/password", _about(name, email))
             hashed = await self._passwords.hash(body.password)
         user = self._new(name, email, hashed, roles, by=who.name)
-        row = await self._context.surely(lambda: self._users.add(user))
+        audit = entry(
+            who, AuditAction.USER_ADDED, "user", user.user_id, namespace=_place(who), after=_shown(name, email, roles)
+        )
+        row = await self._context.surely(lambda: self._users.add(user, audit=audit))
         secret = None if hashed is not None else await self._link(who, row, LinkKind.INVITATION, INVITATION_SECONDS)
         logger.info("user_added", user_id=str(row.user_id), name=row.name, by=who.name)
         return AddedUser(row, secret)
 
     @requires_none("anybody who reaches the server may register where a setting allows it")
-    async def register(self, body: RegisterBody, address: str) -> UserRow:
+    async def register(self, body: RegisterBody, origin: Origin) -> UserRow:
         """A new person, with the role that the settings give. Raises `Forbidden` where registration is off, `Invalid`,
         `Conflict`, `SignInPaced`."""
         if not self._registration.is_open:
             raise Forbidden("people do not register themselves here: ask an administrator for an invitation")
-        self._pace.begin("", address)
+        self._pace.begin("", origin.address)
         name = clean_name(body.name, "/name")
         email = None if body.email is None else clean_email(body.email, "/email")
         check_password(body.password, "/password", _about(name, email))
@@ -166,8 +171,15 @@ class UserService:
             name, email, await self._passwords.hash(body.password),
             (Member(self._registration.namespace, self._registration.role),), by=name,
         )  # fmt: skip
-        row = await self._context.surely(lambda: self._users.add(user))
-        logger.info("user_registered", user_id=str(row.user_id), name=row.name, address=address)
+        audit = AuditEntry(
+            INSTALLATION,
+            AuditAction.USER_REGISTERED,
+            Source(CallerKind.PERSON, user.user_id, name, *origin),
+            "user",
+            target=str(user.user_id),
+        )
+        row = await self._context.surely(lambda: self._users.add(user, audit=audit))
+        logger.info("user_registered", user_id=str(row.user_id), name=row.name, address=origin.address)
         return row
 
     @requires(Permission.USERS_READ)
@@ -206,7 +218,16 @@ class UserService:
             name_key=likeness(name),
             email_key=None if email is None else email_key(email),
         )
-        changed = await self._context.surely(lambda: self._users.change(change))
+        audit = entry(
+            who,
+            AuditAction.USER_CHANGED,
+            "user",
+            user_id,
+            namespace=_place(who),
+            before=_shown(row.name, row.email, row.roles, active=row.active),
+            after=_shown(name, email, roles, active=change.row.active),
+        )
+        changed = await self._context.surely(lambda: self._users.change(change, audit=audit))
         self._context.signals.send(Topic.KEYS, (user_id,))
         logger.info("user_changed", user_id=str(user_id), name=changed.name, by=who.name)
         return _visible(who, changed)
@@ -222,16 +243,18 @@ class UserService:
         return await self._link(who, row, kind, RESET_SECONDS)
 
     @requires_none("the secret of the link is the credential")
-    async def use_link(self, body: LinkUseBody, address: str) -> UserRow:
+    async def use_link(self, body: LinkUseBody, origin: Origin) -> UserRow:
         """Choose a password by a link. Raises `Unauthenticated` for a link that works no more, `Invalid`,
         `SignInPaced`."""
-        self._pace.begin("", address)
+        self._pace.begin("", origin.address)
         fault = self._forms.fault(body.secret, SecretKind.LINK)
         if fault is not None:
             raise Unauthenticated(fault)
         check_password(body.password, "/password")
         hashed = await self._passwords.hash(body.password)
-        row = await self._users.use_link(secret_digest(body.secret.encode()), hashed)
+        source = Source(CallerKind.STRANGER, None, "", *origin)
+        audit = AuditEntry(INSTALLATION, AuditAction.LINK_USED, source, "user")
+        row = await self._users.use_link(secret_digest(body.secret.encode()), hashed, audit=audit)
         if row is None:
             raise Unauthenticated(
                 "this link does not work: it was used or is too old, another was made, or your roles or e-mail changed "
@@ -264,7 +287,8 @@ class UserService:
             email_key=None if row.email is None else email_key(row.email),
             password=await self._passwords.hash(body.password),
         )
-        changed = await self._users.change(change)
+        audit = entry(who, AuditAction.PASSWORD_CHANGED, "user", row.user_id, namespace=INSTALLATION)
+        changed = await self._users.change(change, audit=audit)
         self._context.signals.send(Topic.KEYS, (row.user_id,))
         return changed
 
@@ -293,7 +317,10 @@ class UserService:
             seconds=seconds,
             created_by=who.name,
         )
-        await self._context.surely(lambda: self._users.link(link))
+        audit = entry(
+            who, AuditAction.LINK_MADE, "user", row.user_id, namespace=_place(who), detail={"kind": kind.value}
+        )
+        await self._context.surely(lambda: self._users.link(link, audit=audit))
         return secret
 
     async def _row(self, who: Principal, user_id: UUID) -> UserRow:
@@ -349,6 +376,17 @@ class UserService:
 
 def _about(name: str, email: str | None) -> list[str]:
     return [name] if email is None else [name, email]
+
+
+def _shown(name: str, email: str | None, roles: Sequence[Member], *, active: bool = True) -> Mapping[str, object]:
+    """The fields of a person in the audit log."""
+    given = sorted(f"{each.role} in {each.namespace}" for each in roles)
+    return {"name": name, "email": email, "roles": given, "active": active}
+
+
+def _place(who: Principal) -> str:
+    """The namespace of an entry about a person."""
+    return INSTALLATION if _is_everywhere(who) else who.namespace
 
 
 def _is_everywhere(who: Principal) -> bool:

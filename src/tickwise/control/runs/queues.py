@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwise.control.access import requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -57,7 +59,10 @@ class QueueService:
     @requires(Permission.QUEUES_WRITE)
     async def resume(self, who: Principal, queue: str) -> QueueRow:
         """Let it go on. One that is not on hold goes on anyway. Raises `NotFound`."""
-        resumed = await self._context.surely(lambda: self._context.store.queues.resume(who.namespace, queue))
+        audit = entry(who, AuditAction.QUEUE_RESUMED, "queue", queue)
+        resumed = await self._context.surely(
+            lambda: self._context.store.queues.resume(who.namespace, queue, audit=audit)
+        )
         if resumed:
             # Before anything else is looked at: executors may claim from it now.
             self._context.signals.send(Topic.QUEUES)
@@ -92,7 +97,9 @@ class QueueService:
         hold = QueueHold(
             namespace=who.namespace, queue=queue, begin=begin, until=until, reason=reason, by=who.name
         )  # fmt: skip
-        row = await self._context.surely(lambda: self._context.store.queues.hold(hold))
+        detail = {"reason": reason, "from": begin, "until": until}
+        audit = entry(who, AuditAction.QUEUE_HELD, "queue", queue, detail=detail)
+        row = await self._context.surely(lambda: self._context.store.queues.hold(hold, audit=audit))
         # Executors are asked to return the runs of the queue that they hold and have not begun.
         self._context.signals.send(Topic.CANCELS)
         return row

@@ -122,7 +122,7 @@ class RunService:
             settled = await self._settlements.settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
             await wake_for_runs(self._context, row.namespace, row.job_id, (new,))
             return settled if isinstance(settled, Replay) else new.run_id
-        replay = await make_runs(self._context, row.namespace, row.job_id, (new,), receipt)
+        replay = await make_runs(self._context, who, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay
 
     @requires(Permission.RUNS_READ, by_labels=True)

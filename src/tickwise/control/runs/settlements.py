@@ -11,10 +11,12 @@ from uuid import UUID
 
 from msgspec import UNSET
 
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.policies import payload_of
 from tickwise.documents.definition import decode_plan, with_payload
+from tickwise.domain.audit import AuditAction, AuditEntry
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Conflict, NotFound, Refused
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -45,8 +47,9 @@ class Settlements:
 
     async def settle_many(self, who: Principal, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         """Settle many letters in one transaction; what became of each."""
+        audit = _settled_by(who, settlements)
         results = await self._context.surely(
-            lambda: self._context.store.letters.settle(who.namespace, settlements, by=who.name)
+            lambda: self._context.store.letters.settle(who.namespace, settlements, by=who.name, audit=audit)
         )
         if isinstance(results, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
@@ -67,8 +70,11 @@ class Settlements:
 
     async def settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
         """Settle one letter. Raises `Conflict`, `NotFound` for what cannot be."""
+        audit = _settled_by(who, (settlement,))
         results = await self._context.surely(
-            lambda: self._context.store.letters.settle(who.namespace, (settlement,), by=who.name, receipt=receipt)
+            lambda: self._context.store.letters.settle(
+                who.namespace, (settlement,), by=who.name, receipt=receipt, audit=audit
+            )
         )
         if isinstance(results, Replay):
             return results
@@ -76,6 +82,16 @@ class Settlements:
         if settled not in (Settled.SETTLED, Settled.REPEATED):
             raise refusal(settled, settlement.run_id, await self.find(who, settlement.run_id))
         return settled
+
+
+def _settled_by(who: Principal, settlements: Sequence[Settlement]) -> AuditEntry | None:
+    """The entry of settlements that are made in one way; the store names the letters."""
+    if not settlements:
+        return None
+    first = settlements[0]
+    facts = {"status": first.status.value, "note": first.note, "resolution": first.resolution}
+    detail = {name: value for name, value in facts.items() if value is not None}
+    return entry(who, AuditAction.LETTER_SETTLED, "run", detail=detail)
 
 
 def new_run(row: RunRow, at: float, *, definition: str | None, overlap: Overlap, request: bytes) -> NewRun:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import UNSET
 
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import OCCURRENCES_MAX, BackfillBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
@@ -20,6 +21,7 @@ from tickwise.control.rules import rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.documents.definition import decode_definition, with_payload
 from tickwise.domain import schedule as schedules
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.calendar.rules import Closed, ScheduleRules
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.model import Principal, Trigger, run_id, time_id
@@ -93,7 +95,7 @@ class Backfills:
             for nominal in backfill.nominals
         )
         receipt = receipt_for(backfill) if receipt_for is not None else None
-        replay = await make_runs(self._context, row.namespace, job_id, runs, receipt)
+        replay = await make_runs(self._context, who, job_id, runs, receipt)
         return backfill if replay is None else replay
 
     async def _occurrences(
@@ -123,8 +125,11 @@ class Backfills:
     async def cancel(self, who: Principal, job_id: UUID, backfill_id: UUID) -> int:
         """End its unfinished runs: how many there were. Raises `NotFound` for the job."""
         row = await self._context.job(who, job_id)
+        audit = entry(who, AuditAction.BACKFILL_CANCELLED, "job", job_id, detail={"origin": str(backfill_id)})
         cancelled = await self._context.surely(
-            lambda: self._context.store.runs.cancel_all(row.namespace, job_id, backfill_id, principal=who.name)
+            lambda: self._context.store.runs.cancel_all(
+                row.namespace, job_id, backfill_id, principal=who.name, audit=audit
+            )
         )
         self._context.signals.send(Topic.CANCELS)
         return cancelled

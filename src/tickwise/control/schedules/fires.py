@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import SkipNextBody, SnoozeBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
@@ -24,6 +25,7 @@ from tickwise.control.times import instant, instant_within, written
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import Plan, decode_definition
 from tickwise.domain import schedule as schedules
+from tickwise.domain.audit import AuditAction, AuditEntry
 from tickwise.domain.calendar.rules import Closed, Otherwise
 from tickwise.domain.decision import Hold, SkipReason, TimerState, spread
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
@@ -83,9 +85,9 @@ class NextOccurrence:
         for _ in range(RACES_MAX):
             found = await self._next(who, job_id, "skipped", body.occurrence)
             if found.run is not None:
-                return await self._skip_run(found.run, said)
+                return await self._skip_run(who, found.run, said)
             move, moved = _skip(found, said)
-            if await self._is_moved(move):
+            if await self._is_moved(move, _audited(who, job_id, moved)):
                 return moved
         raise Busy(CHANGED_TOO_OFTEN)
 
@@ -97,9 +99,9 @@ class NextOccurrence:
             found = await self._next(who, job_id, "snoozed", body.occurrence)
             _check_until(until, found, await self._context.time.now())
             if found.run is not None:
-                return await self._postpone_run(found.run, until)
+                return await self._postpone_run(who, found.run, until)
             move, moved = _snooze(found, until)
-            if await self._is_moved(move):
+            if await self._is_moved(move, _audited(who, job_id, moved)):
                 return moved
         raise Busy(CHANGED_TOO_OFTEN)
 
@@ -162,19 +164,22 @@ class NextOccurrence:
                 code="occurrence_closed",
             )
 
-    async def _skip_run(self, run: RunRow, said: str) -> Moved:
+    async def _skip_run(self, who: Principal, run: RunRow, said: str) -> Moved:
+        audit = entry(who, AuditAction.RUN_SKIPPED, "run", run.run_id, detail={"job_id": str(run.job_id)})
         state = await self._context.surely(
-            lambda: self._context.store.runs.move(RunSkip(run.namespace, run.run_id, said))
+            lambda: self._context.store.runs.move(RunSkip(run.namespace, run.run_id, said), audit=audit)
         )
         if state not in (RunState.SKIPPED, RunState.DISPATCHED):
             raise Conflict(f"its run has begun meanwhile, it is {state}; cancel that", code="occurrence_begun")
         wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, None, state)
 
-    async def _postpone_run(self, run: RunRow, until: float) -> Moved:
+    async def _postpone_run(self, who: Principal, run: RunRow, until: float) -> Moved:
         move = RunPostpone(run.namespace, run.run_id, until)
         try:
-            await self._context.surely(lambda: self._context.store.runs.move(move))
+            detail = {"job_id": str(run.job_id), "until": until}
+            audit = entry(who, AuditAction.RUN_POSTPONED, "run", run.run_id, detail=detail)
+            await self._context.surely(lambda: self._context.store.runs.move(move, audit=audit))
         except Conflict as refused:
             raise Conflict(
                 f"the run of {written(run.nominal_at)} is in the hands of an executor already, or has begun; wait a "
@@ -184,10 +189,10 @@ class NextOccurrence:
         wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, until, RunState.QUEUED)
 
-    async def _is_moved(self, move: OccurrenceMove) -> bool:
+    async def _is_moved(self, move: OccurrenceMove, audit: AuditEntry | None = None) -> bool:
         """False: the timer is not where the move was made for."""
         try:
-            await self._context.surely(lambda: self._context.store.jobs.move(move))
+            await self._context.surely(lambda: self._context.store.jobs.move(move, audit=audit))
         except VersionConflict:
             # Or it was made, the answer was lost, and a scheduler moved the timer on since: another occurrence is not
             # meant.
@@ -204,6 +209,11 @@ class NextOccurrence:
         if move.run is not None:
             return round(row.due_at, 6) == round(move.run.due, 6)
         return move.skip is not None and (row.reason, row.error) == (move.skip.reason, move.skip.error)
+
+
+def _audited(who: Principal, job_id: UUID, moved: Moved) -> AuditEntry:
+    detail = {"run_id": str(moved.run_id), "nominal": moved.nominal, "due": moved.due}
+    return entry(who, AuditAction.OCCURRENCE_MOVED, "job", job_id, detail=detail)
 
 
 def _timers_next(row: JobRow, plan: Plan) -> _Next | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id
 from tickwise.control.times import written
@@ -23,6 +25,7 @@ from tickwise.documents.calendars import (
     StoredCalendar,
     read_calendar,
 )
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.calendar.rules import (
     Calendar,
     CalendarRule,
@@ -48,6 +51,9 @@ MAX_RANGE_SECONDS: Final = 3_660 * 86_400.0
 RANGE_SECONDS_USUAL: Final = 30 * 86_400.0
 
 T = TypeVar("T")
+
+_PUT: Final = {RuleKind.CALENDAR: AuditAction.CALENDAR_PUT, RuleKind.WINDOW: AuditAction.WINDOW_PUT}
+_DELETED: Final = {RuleKind.CALENDAR: AuditAction.CALENDAR_DELETED, RuleKind.WINDOW: AuditAction.WINDOW_DELETED}
 
 
 class FoundRule(NamedTuple):
@@ -132,8 +138,9 @@ class StoredRules:
         code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
         row = only or await self.get(who, kind, name)
         try:
+            audit = entry(who, _DELETED[kind], kind.value, name, before=_fields(row.body))
             await self._context.surely(
-                lambda: self._context.store.rules.delete(who.namespace, kind, name, expected=only)
+                lambda: self._context.store.rules.delete(who.namespace, kind, name, expected=only, audit=audit)
             )
         except NotFound:
             pass  # it was there a moment ago: another caller, or our own first try, has deleted it
@@ -163,7 +170,11 @@ class StoredRules:
             created_at=found.row.created_at if found is not None and found.row is not None else 0.0,
         )
         tries = itertools.count()
-        row = await self._context.surely(lambda: self._context.store.rules.put(rule, expected, again=next(tries) > 0))
+        was = None if before is None else _fields(before.body)
+        audit = entry(who, _PUT[kind], kind.value, name, before=was, after=_fields(text))
+        row = await self._context.surely(
+            lambda: self._context.store.rules.put(rule, expected, again=next(tries) > 0, audit=audit)
+        )
         self._context.signals.send(Topic.TIMERS)
         return WrittenCalendar(row, before is None)
 
@@ -259,3 +270,9 @@ def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list
         at = end_of_cover(calendar, begin)
         found.append(CoveredStretch(begin, at, entry_words(cover.entry, cover.begin, zone)))
     return found
+
+
+def _fields(body: str) -> Mapping[str, Any]:
+    """The fields of a stored rule for the audit log."""
+    said = json.loads(body)
+    return said if isinstance(said, dict) else {"body": said}

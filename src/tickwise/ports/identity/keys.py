@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
@@ -161,7 +162,7 @@ class FoundKey(NamedTuple):
 class Keys(Protocol):
     """API keys. All may be called again after an `InDoubt`."""
 
-    async def add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
         """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
         `keys_exhausted`, for one that was asked for where its namespace has `MAX_KEYS` good ones of these."""
         ...
@@ -183,7 +184,7 @@ class Keys(Protocol):
         """The good key with this id; with `secret`, only while its secret of this number works."""
         ...
 
-    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+    async def rotate(self, rotation: KeyRotation, *, audit: AuditEntry | None = None) -> KeyRow | None:
         """Give a key another secret; the present one works until its overlap ends, and no other works. None: the
         namespace has no such key. The same digest again is the same rotation. Raises `Conflict` (`KeyRotation.check`).
         Of several that rotate a key at once, one does."""
@@ -193,12 +194,13 @@ class Keys(Protocol):
         """Keys of a namespace (None: of all), also those that are over, the newest id first; those below `before`."""
         ...
 
-    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
         """Revoke it; what was revoked stays as it is. None if the namespace (None: no namespace) has no such key."""
         ...
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
-        """Note how many seconds ago these were used; an earlier use than the noted one changes nothing."""
+        """Note how many seconds ago these were used; an earlier use than the noted one changes nothing.
+        The first use of each leaves an entry in the audit log."""
         ...
 
     async def count(self) -> int:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
@@ -132,7 +133,7 @@ def check_removal(row: NamespaceRow) -> None:
 class NamespaceStore(Protocol):
     """Namespaces. All methods may be called again after an `InDoubt`."""
 
-    async def add(self, namespace: NewNamespace) -> NamespaceRow:
+    async def add(self, namespace: NewNamespace, *, audit: AuditEntry | None = None) -> NamespaceRow:
         """Keep it. One of this name that is the same in all fields is returned as it is; another one raises
         `Conflict`, code `namespace_exists`, and one that is being removed, code `namespace_removing`."""
         ...
@@ -145,7 +146,7 @@ class NamespaceStore(Protocol):
         """Namespaces by name; those after `after`."""
         ...
 
-    async def change(self, row: NamespaceRow) -> NamespaceRow:
+    async def change(self, row: NamespaceRow, *, audit: AuditEntry | None = None) -> NamespaceRow:
         """Replace display name, state and quotas of the version that `row` says; the version grows by one. Raises
         `VersionConflict`, `NotFound`, and `Conflict` for closing `default` and for one that is being removed.
 
@@ -163,7 +164,7 @@ class NamespaceStore(Protocol):
 class RemovalStore(Protocol):
     """Removals of namespaces. All methods may be called again after an `InDoubt`."""
 
-    async def begin(self, name: str) -> NamespaceRow | None:
+    async def begin(self, name: str, *, audit: AuditEntry | None = None) -> NamespaceRow | None:
         """Begin to remove a namespace that is closing: from now on it is REMOVING, and holds and roles, changes of
         calendars and windows, and new operations are refused, too.
 

@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
+
 MAX_SESSIONS: Final = 100
 """Families of one person."""
 
@@ -70,18 +72,22 @@ class PublicKey:
 class SessionStore(Protocol):
     """Families of refresh tokens, and public keys. All methods may be called again after an `InDoubt`."""
 
-    async def begin(self, session: NewSession) -> None:
+    async def begin(self, session: NewSession, *, audit: AuditEntry | None = None) -> None:
         """Keep it. A person has `MAX_SESSIONS` families at most: those that were used longest ago end. Families that
         ended are forgotten."""
         ...
 
-    async def rotate(self, digest: bytes, next_digest: bytes) -> Rotated:
+    async def rotate(self, digest: bytes, next_digest: bytes, *, audit: AuditEntry | None = None) -> Rotated:
         """The token of `digest` is used: the family goes on with `next_digest`. The same call again, with the same
-        next one, is ROTATED: its answer was lost. A token of a person whose generation grew is UNKNOWN."""
+        next one, is ROTATED: its answer was lost. A token of a person whose generation grew is UNKNOWN.
+        `audit` is written for one that is REUSED; its target is the person."""
         ...
 
-    async def revoke(self, *, digest: bytes | None = None, user_id: UUID | None = None) -> Sequence[UUID]:
-        """End the family of a token (also of one that was rotated), or all of a person: which these were."""
+    async def revoke(
+        self, *, digest: bytes | None = None, user_id: UUID | None = None, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        """End the family of a token (also of one that was rotated), or all of a person: which these were. They are the
+        targets of `audit`."""
         ...
 
     async def is_good(self, family: UUID) -> bool:

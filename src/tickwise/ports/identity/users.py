@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.selectors import Labels
 
@@ -167,7 +168,7 @@ def check_administrator(before: int, after: int) -> None:
 class UserStore(Protocol):
     """People. All methods may be called again after an `InDoubt`."""
 
-    async def add(self, user: NewUser) -> UserRow:
+    async def add(self, user: NewUser, *, audit: AuditEntry | None = None) -> UserRow:
         """Keep it. The same id again is the same person. Raises `Conflict`: `user_exists` (name or e-mail),
         `role_unknown`."""
         ...
@@ -184,21 +185,21 @@ class UserStore(Protocol):
         """People, the newest first: those with a role in a namespace of this name; None: all."""
         ...
 
-    async def change(self, change: UserChange) -> UserRow:
+    async def change(self, change: UserChange, *, audit: AuditEntry | None = None) -> UserRow:
         """Replace name, e-mail, roles, `active`, and the hash if one is given, of the version that the row says. The
         version grows by one, and the generation if tokens end. The person's open links work no more if `ends_links`.
         Raises `VersionConflict`, `NotFound`, and `Conflict`: `user_exists`, `role_unknown`, `last_administrator`."""
         ...
 
-    async def link(self, link: NewLink) -> None:
+    async def link(self, link: NewLink, *, audit: AuditEntry | None = None) -> None:
         """Keep it; links of this kind for this person that were made before work no more. Raises `VersionConflict` if
         the person's generation is another by now."""
         ...
 
-    async def use_link(self, digest: bytes, password: str) -> UserRow | None:
+    async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         """Use a link: the person has this hash from now on, its generation grows, and its other links work no more; one
         transaction. None: there is no link with this digest that works. The same call again, after its commit, is
-        None."""
+        None. The person is caller and target of `audit`."""
         ...
 
     async def signed_in(self, user_id: UUID) -> None:
@@ -213,11 +214,11 @@ class RoleStore(Protocol):
         """Custom roles of a namespace; None: all."""
         ...
 
-    async def put(self, role: RoleRow) -> Sequence[UUID]:
+    async def put(self, role: RoleRow, *, audit: AuditEntry | None = None) -> Sequence[UUID]:
         """Keep a role, or replace it. The generation of the people who have it grows, and their open links work no
         more: their ids."""
         ...
 
-    async def drop(self, namespace: str, name: str) -> bool:
+    async def drop(self, namespace: str, name: str, *, audit: AuditEntry | None = None) -> bool:
         """Remove a role; False if it is gone already. Raises `Conflict`, code `role_in_use`, if a person has it."""
         ...

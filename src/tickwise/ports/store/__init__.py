@@ -7,6 +7,7 @@
                                             ended runs that start others, holds, dead letters, long requests
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
+    audit                                   the log of who did what, sealed into chains (`ports.audit`)
     keys · namespaces · removals · users · roles · sessions
                                             API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
 
@@ -34,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from tickwise.ports.audit import AuditStore
 from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
@@ -345,6 +347,8 @@ class Store(Protocol):
     def users(self) -> UserStore: ...
     @property
     def sessions(self) -> SessionStore: ...
+    @property
+    def audit(self) -> AuditStore: ...
 
     async def open(self) -> None:
         """Connect. Raises `Misconfigured` (a schema that is older or newer than the program, wrong settings) or

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry, Source
 from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
@@ -80,6 +81,8 @@ class NewJob(NamedTuple):
     """The names of the calendars that its schedule goes by."""
     zone_data: str | None = None
     """The version of the zone data that `due` was computed with; None if no zone's rules were needed."""
+    source: Source | None = None
+    """The caller who made it, for the audit log; None: no entry is written."""
 
 
 class NewRun(NamedTuple):
@@ -222,6 +225,8 @@ class EndedOperation:
     status: OperationStatus
     """DONE or FAILED."""
     problems: str = "[]"
+    audit: AuditEntry | None = None
+    """Written with it, unless an operation of its id is there."""
 
 
 CHANGED_FIELDS: Final = (
@@ -447,7 +452,7 @@ class JobStore(Protocol):
         """One job, by its id, or by its key if that is a text."""
         ...
 
-    async def change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange, *, audit: AuditEntry | None = None) -> JobRow:
         """Replace the definition; the version grows by one. All active runs, one that is just being made included, get
         the new definition (unless they have their own) and the new lane; a held one for its next attempt. The same
         change repeated, with the version one higher by it, answers as it did at first and changes nothing.
@@ -462,7 +467,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer, *, audit: AuditEntry | None = None) -> JobRow:
         """Pause, resume or cancel a job, move its next occurrence, or move it to another namespace. Doing it twice is
         doing it once. Raises `NotFound`, `VersionConflict`; `Conflict` if the job is CANCELLED, unless the move cancels
         it.
@@ -476,7 +481,14 @@ class JobStore(Protocol):
 class TaskStore(Protocol):
     """Stored tasks, each in versions."""
 
-    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
+    async def put(
+        self,
+        task: StoredTask,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> StoredTask:
         """Keep a new version of a task (`version` and `created_at` are given by the store, from 1 and its clock); the
         same digest as the newest: that one. `expected_version`: what the newest must be, 0: there must be none; else
         `VersionConflict`. With `again` it repeats a call whose outcome is in doubt: the version after the expected one,

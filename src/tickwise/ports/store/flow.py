@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.model import Lane
 from tickwise.ports.store.definitions import NewRun, NewSkip
 from tickwise.ports.store.records import RunRow
@@ -134,12 +135,12 @@ class CompletionStore(Protocol):
 class QueueStore(Protocol):
     """Queues, and their holds."""
 
-    async def hold(self, hold: QueueHold) -> QueueRow:
+    async def hold(self, hold: QueueHold, *, audit: AuditEntry | None = None) -> QueueRow:
         """Let a queue stand still, in place of a hold that there is. From its begin on nothing of it is claimed; what
         is held then and has not begun is asked back (`CancelKind.RETURN`)."""
         ...
 
-    async def resume(self, namespace: str, queue: str) -> bool:
+    async def resume(self, namespace: str, queue: str, *, audit: AuditEntry | None = None) -> bool:
         """Take a hold away; whether there was one."""
         ...
 

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import Asker
 from tickwise.domain.selectors import Selector
 from tickwise.ports.store.definitions import EndedOperation, NewRun, OperationStatus, Receipt, Replay
@@ -202,18 +203,26 @@ class LetterStore(Protocol):
         ...
 
     async def settle(
-        self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        settlements: Sequence[Settlement],
+        *,
+        by: str,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> Sequence[Settled] | Replay:
         """Settle letters of one namespace, each for itself, and make the runs that they become, in one transaction. The
-        receipt is kept
-        if every one is SETTLED or REPEATED. No letter is settled twice, however many ask at the same time."""
+        receipt is kept if every one is SETTLED or REPEATED. No letter is settled twice, however many ask at the same
+        time. The targets of `audit` are those that are SETTLED by this call."""
         ...
 
 
 class OperationStore(Protocol):
     """Operations: long requests that a scheduler carries out in steps."""
 
-    async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+    async def add(
+        self, operation: NewOperation, *, receipt: Receipt | None = None, audit: AuditEntry | None = None
+    ) -> OperationRow | Replay:
         """Store one, RUNNING; one of the same id stays as it is."""
         ...
 
@@ -225,7 +234,7 @@ class OperationStore(Protocol):
         """One operation."""
         ...
 
-    async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+    async def cancel(self, namespace: str, operation_id: UUID, *, audit: AuditEntry | None = None) -> OperationRow:
         """Stop an operation after the page under way. Finished pages stay done; an ended operation stays as it is.
         Raises `NotFound`."""
         ...

@@ -173,6 +173,8 @@ class Retention:
     runs_seconds: float
     failed_seconds: float
     ahead_seconds: float = 2 * 86_400.0
+    audit_seconds: float = 400 * 86_400.0
+    """Of entries of the audit log, whole days; 30 days at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

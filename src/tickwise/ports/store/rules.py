@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.quotas import Quotas
 from tickwise.ports.store.paging import Page, utf8_bytes
@@ -107,7 +108,14 @@ def is_done(stored: RuleRow, rule: RuleRow, expected_version: int | None, *, aga
 class RuleStore(Protocol):
     """Calendars and maintenance windows: shared, few, read by every scheduler."""
 
-    async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
+    async def put(
+        self,
+        rule: RuleRow,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> RuleRow:
         """Create or replace. Timers of the namespace that a calendar or window holds back become due now, so that they
         are decided anew. `expected_version` 0: only create; other: only replace that one; else `VersionConflict`. With
         it, `rule.created_at`, if given, must be that of the stored one: of what was deleted and created anew
@@ -126,7 +134,15 @@ class RuleStore(Protocol):
         """Up to `limit` rules, by name."""
         ...
 
-    async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+    async def delete(
+        self,
+        namespace: str,
+        kind: RuleKind,
+        name: str,
+        *,
+        expected: RuleRow | None = None,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """Timers as in `put`. Raises `NotFound`; `VersionConflict` if it is not the `expected` one, by version and
         creation; `Conflict`, code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
         ...

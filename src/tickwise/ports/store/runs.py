@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import CancelKind, RunState
@@ -369,7 +370,13 @@ class RunStore(Protocol):
     """
 
     async def add(
-        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        job_id: UUID,
+        runs: Sequence[NewRun],
+        *,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> bool | Replay:
         """Make runs of one job that a person asked for, all or none. A due time in the past becomes the store's now.
 
@@ -386,12 +393,14 @@ class RunStore(Protocol):
         """
         ...
 
-    async def move(self, move: RunMove) -> RunState:
+    async def move(self, move: RunMove, *, audit: AuditEntry | None = None) -> RunState:
         """Cancel, skip or postpone one run. Returns the state that it is in afterwards: a final one that it had before
         stays, and a held run's is as it was. Raises `NotFound`, and `Conflict` as `RunPostpone` says."""
         ...
 
-    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+    async def cancel_all(
+        self, namespace: str, job_id: UUID, origin: UUID, *, principal: str, audit: AuditEntry | None = None
+    ) -> int:
         """`RunCancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
         there: none)."""
         ...

@@ -6,6 +6,7 @@
     follow        runs that start when another run ends are made (`sequences.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
+    seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
     move scripts  scripts of jobs are moved into the blob store (`script_mover.py`)
@@ -29,6 +30,7 @@ from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
+from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
@@ -81,10 +83,12 @@ class Scheduler(Service):
         carry_out: CarryOut | None = None,
         carry_out_removal: CarryOutRemoval | None = None,
         hint_publisher: HintPublisher | None = None,
+        keep_anchors: KeepAnchors | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
         without them they are left to other schedulers.
-        `hint_publisher` publishes claim hints through the broker."""
+        `hint_publisher` publishes claim hints through the broker. `keep_anchors` keeps the heads of the audit log's
+        chains outside the database; None: they are in the log of the process alone."""
         super().__init__()
         self._signals = signals
         self._clock = clock
@@ -132,6 +136,7 @@ class Scheduler(Service):
             kept_seconds=settings.retention.runs_seconds,
         )
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
+        self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
 
@@ -144,6 +149,7 @@ class Scheduler(Service):
             Loop("heal", self._lease_expiry.step, clock),
             Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.COMPLETIONS)),
             Loop("look", self._healing.step, clock),
+            Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
             Loop("forget", self._upkeep.expire_outputs, clock),
             Loop("move scripts", self._scripts.step, clock),
@@ -170,6 +176,7 @@ class Scheduler(Service):
         await self._healing.look()
         if self._hint_sweep is not None:
             await self._hint_sweep.step()
+        await self._sealing.step()
         await self._upkeep.keep_partitions()
         await self._upkeep.expire_outputs()
         await self._scripts.step()

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.audit import CallerKind, Source
 from tickwise.domain.callers import Asker
 from tickwise.domain.model import Lane, Outcome
 from tickwise.ports.store import NewJob, Ready
@@ -148,6 +149,14 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """… the person who was signed in, …"""
     owner_id: UUID | None = None
     """… and the person whose key it was. All absent: a program of the release before accepted it."""
+    caller_kind: str = ""
+    """Of the caller, for the audit log; empty: a program of before says neither this nor the next three."""
+    caller_id: UUID | None = None
+    """The id of the person or the key."""
+    address: str = ""
+    """The address from which the request came."""
+    request_id: str = ""
+    """The id of the request, as its answer bore it."""
     v: int = VERSION
 
     @property
@@ -155,6 +164,16 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
         """The credential behind it; None: its maker does not say."""
         found = Asker(self.key_id, self.user_id, self.owner_id)
         return None if (self.key_id, self.user_id) == (None, None) else found
+
+    @property
+    def source(self) -> Source:
+        """The caller who made the request, and the place from which it came."""
+        place = self.principal, self.address, self.request_id
+        if self.caller_kind in set(CallerKind):
+            return Source(CallerKind(self.caller_kind), self.caller_id, *place)
+        if self.user_id is not None:
+            return Source(CallerKind.PERSON, self.user_id, *place)
+        return Source(CallerKind.PROGRAM if self.key_id is None else CallerKind.KEY, self.key_id, *place)
 
     def new_job(self) -> NewJob:
         """Of a create: what is to be stored. Raises `UnreadableMessage` if nothing is said of it."""
@@ -181,6 +200,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
             owner=said.owner,
             calendars=said.calendars,
             zone_data=said.zone_data,
+            source=self.source,
         )
 
 

@@ -13,6 +13,7 @@ from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain import selectors
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
@@ -95,9 +96,10 @@ class Jobs(Duty):
                 yield Added.CREATED
 
     def _store(self, jobs: Sequence[NewJob], answers: Sequence[Added], receipt: Receipt | None) -> None:
-        for job, answer in zip(jobs, answers, strict=True):
-            if answer is Added.CREATED:
-                self._create(job)
+        new = [job for job, answer in zip(jobs, answers, strict=True) if answer is Added.CREATED]
+        for job in new:
+            self._create(job)
+        self._state.audit.write_jobs([(job.namespace, job.source, job.job_id, job.definition) for job in new])
         if STORED.issuperset(answers):
             self._state.keep(receipt)
 
@@ -141,7 +143,7 @@ class Jobs(Duty):
 
     # ------------------------------------------------------------------------------------------- changes
 
-    async def change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange, *, audit: AuditEntry | None = None) -> JobRow:
         if self._state.admit([(change.namespace, change.lane)]):
             raise no_lane(change.namespace)
         job = self._state.job(change.namespace, change.job_id)
@@ -173,6 +175,7 @@ class Jobs(Duty):
         if change.replan is not None:
             job.lasting = job.lasting or plan_lasts(job.job_id, change.replan)
             self._replan(job, change.replan, postponed_after_seconds=change.postponed_after_seconds)
+        self._state.audit.write(audit)
         return self._recorded(job, change)
 
     def _recorded(self, job: JobRecord, change: JobChange) -> JobRow:
@@ -197,14 +200,17 @@ class Jobs(Duty):
         if key is not None:
             keys[job.namespace, key] = job
 
-    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer, *, audit: AuditEntry | None = None) -> JobRow:
         if isinstance(move, JobTransfer):
-            return self._transfer(move)
+            return self._transfer(move, audit)
         job = self._state.job(move.namespace, move.job_id)
+        version = job.version
         if isinstance(move, OccurrenceMove):
             self._move_occurrence(job, move)
         else:
             self._move_job(job, move)
+        if job.version != version:
+            self._state.audit.write(audit)
         return self._state.job_row(job)
 
     def _move_occurrence(self, job: JobRecord, move: OccurrenceMove) -> None:
@@ -223,7 +229,7 @@ class Jobs(Duty):
             state.skip(job, move.skip)
         state.touch(job)
 
-    def _transfer(self, transfer: JobTransfer) -> JobRow:
+    def _transfer(self, transfer: JobTransfer, audit: AuditEntry | None) -> JobRow:
         state, to = self._state, transfer.to
         there = state.jobs.get(transfer.job_id)
         if there is not None and (there.namespace, there.version) == (to, transfer.expected_version + 1):
@@ -248,6 +254,7 @@ class Jobs(Duty):
         job.namespace = to
         state.touch(job)
         state.ask_anew(job)
+        state.audit.write(audit)
         return state.job_row(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
@@ -385,7 +392,14 @@ class Tasks(Duty):
 
     # ------------------------------------------------------------------------------------------- tasks, receipts
 
-    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
+    async def put(
+        self,
+        task: StoredTask,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> StoredTask:
         versions = self._state.tasks.get((task.namespace, task.task_id), [])
         self._state.check_open(task.namespace)
         check_newest(versions[-1] if versions else None, task, expected_version, again=again)
@@ -395,6 +409,7 @@ class Tasks(Duty):
         versions = self._state.tasks.setdefault((task.namespace, task.task_id), versions)
         if is_new:
             versions.append(replace(task, version=len(versions) + 1, created_at=self._state.now()))
+            self._state.audit.write(audit)
         return versions[-1]
 
     async def get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:

@@ -15,6 +15,7 @@ from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
@@ -73,7 +74,13 @@ class RunCommands(Duty):
     # ------------------------------------------------------------------------------------------- by request
 
     async def add(
-        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        job_id: UUID,
+        runs: Sequence[NewRun],
+        *,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> bool | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
@@ -85,8 +92,8 @@ class RunCommands(Duty):
         room = open_room(self._state, namespace)
         if room is not None:
             room.demand(Cost(runs=len({run.run_id for run in new})))
-        for run in new:
-            self._state.make_now(job, run)
+        if sum(self._state.make_now(job, run) for run in new):
+            self._state.audit.write(audit)
         close_room(self._state, namespace, room)
         self._state.keep(receipt)
         return True
@@ -101,12 +108,15 @@ class RunCommands(Duty):
             raise NotFound(f"there is no run {run_id}")
         return run
 
-    async def move(self, move: RunMove) -> RunState:
+    async def move(self, move: RunMove, *, audit: AuditEntry | None = None) -> RunState:
         run = self._find(move.namespace, move.run_id)
         if isinstance(move, RunPostpone):
-            return self._postpone(run, move)
+            postponed = self._postpone(run, move)
+            self._state.audit.write(audit)
+            return postponed
         if isinstance(run, RunState):
             return run
+        self._state.audit.write(audit)
         return self._stop(run, move.by) if isinstance(move, RunCancel) else self._skip(run, move.error)
 
     def _skip(self, run: RunRecord, error: str) -> RunState:
@@ -127,13 +137,17 @@ class RunCommands(Duty):
         self._state.unblock(run.job)
         return run.state
 
-    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+    async def cancel_all(
+        self, namespace: str, job_id: UUID, origin: UUID, *, principal: str, audit: AuditEntry | None = None
+    ) -> int:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace:
             return 0
         runs = [run for run in job.runs.values() if run.origin == origin]
         for run in runs:
             self._stop(run, principal)
+        if runs:
+            self._state.audit.write(audit)
         return len(runs)
 
     def _stop(self, run: RunRecord, principal: str) -> RunState:

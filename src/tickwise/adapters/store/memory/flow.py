@@ -9,6 +9,7 @@ from itertools import islice
 from uuid import UUID
 
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
@@ -53,18 +54,20 @@ class Queues(Duty):
 
     # ------------------------------------------------------------------------------------------- queues
 
-    async def hold(self, hold: QueueHold) -> QueueRow:
+    async def hold(self, hold: QueueHold, *, audit: AuditEntry | None = None) -> QueueRow:
         self._state.check_open(hold.namespace, or_closing=False)
         now = self._state.now()
         stored = replace(hold, asked_at=now, begin=now if hold.begin is None else hold.begin)
         self._state.queue_holds[hold.namespace, hold.queue] = stored
+        self._state.audit.write(audit)
         [row] = self._queues(hold.namespace, [hold.queue])
         return row
 
-    async def resume(self, namespace: str, queue: str) -> bool:
+    async def resume(self, namespace: str, queue: str, *, audit: AuditEntry | None = None) -> bool:
         hold = self._state.queue_holds.pop((namespace, queue), None)
         stood = hold is not None and not is_past(hold, self._state.now())
         if stood:
+            self._state.audit.write(audit)
             for name in self._state.slots.names_in(namespace, queue):
                 self._state.wake(name)
         return stood

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import EarlierSecret, KeyRecord
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import Caller
 from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
 
@@ -15,11 +16,14 @@ from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, 
 class ApiKeys(Duty):
     """The port `Keys` over a `State`."""
 
-    async def add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
         if key.origin is KeyOrigin.MADE:
             self._state.check_open(key.principal.namespace, *(key.namespaces or ()))
             self._make_room(key.principal.namespace)
-        return self._add(key)
+        added = self._add(key)
+        if added:
+            self._state.audit.write(audit)
+        return added
 
     async def first(self, key: NewKey) -> bool:
         return not self._state.api_keys and self._add(key)
@@ -73,7 +77,7 @@ class ApiKeys(Duty):
         )
         return FoundKey(caller, left)
 
-    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+    async def rotate(self, rotation: KeyRotation, *, audit: AuditEntry | None = None) -> KeyRow | None:
         found = next((each for each in self._of(rotation.namespace) if each.key.key_id == rotation.key_id), None)
         if found is None or found.key.digest == rotation.digest:
             return None if found is None else self._row(found)
@@ -86,6 +90,7 @@ class ApiKeys(Duty):
         found.key = replace(found.key, digest=rotation.digest, prefix=rotation.prefix)
         found.rotations, found.rotated_at = found.rotations + 1, now
         self._state.api_keys[rotation.digest] = found
+        self._state.audit.write(audit)
         return self._row(found)
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
@@ -93,18 +98,22 @@ class ApiKeys(Duty):
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
         return [self._row(record) for record in mine[:limit]]
 
-    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
         found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
         if found is None:
             return None
         if found.revoked_at is None:
             found.revoked_at = self._state.now()
+            self._state.audit.write(audit)
         return self._row(found)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
         for record in self._state.api_keys.values():
             age = ages.get(record.key.key_id)
             if age is not None:
+                if record.last_used_at is None:
+                    principal = record.key.principal
+                    self._state.audit.write(key_used_first(record.key.key_id, principal.name, principal.namespace))
                 record.last_used_at = max(record.last_used_at or 0.0, self._state.now() - age)
 
     async def count(self) -> int:

@@ -12,6 +12,7 @@ from tickwise.adapters.store.memory.history import with_texts
 from tickwise.adapters.store.memory.records import EndedRun, LetterRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import (
@@ -81,7 +82,13 @@ class Letters(LetterViews):
     # ------------------------------------------------------------------------------------------- settling
 
     async def settle(
-        self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        settlements: Sequence[Settlement],
+        *,
+        by: str,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> Sequence[Settled] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
@@ -89,6 +96,9 @@ class Letters(LetterViews):
         answers = [self._settle(namespace, settlement, by) for settlement in settlements]
         if KEPT.issuperset(answers):
             self._state.keep(receipt)
+        done = [one.run_id for one, answer in zip(settlements, answers, strict=True) if answer is Settled.SETTLED]
+        if audit is not None and done:
+            self._state.audit.write(audit._replace(targets=done))
         return answers
 
     def _settle(self, namespace: str, settlement: Settlement, by: str) -> Settled:

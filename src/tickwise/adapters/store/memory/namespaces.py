@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound, VersionConflict
 from tickwise.ports.identity.namespaces import (
     NamespaceRow,
@@ -24,7 +25,7 @@ V = TypeVar("V")
 class Namespaces(Duty):
     """`NamespaceStore` of the port."""
 
-    async def add(self, namespace: NewNamespace) -> NamespaceRow:
+    async def add(self, namespace: NewNamespace, *, audit: AuditEntry | None = None) -> NamespaceRow:
         name = namespace.name
         found = self._state.namespaces.get(name)
         if found is None:
@@ -38,6 +39,7 @@ class Namespaces(Duty):
                 created_by=namespace.created_by,
                 version=1,
             )
+            self._state.audit.write(audit)
         elif (refusal := namespace.refusal(found)) is not None:
             raise refusal
         return found
@@ -49,7 +51,7 @@ class Namespaces(Duty):
         names = sorted(name for name in self._state.namespaces if after is None or name > after)
         return [self._state.namespaces[name] for name in names[:limit]]
 
-    async def change(self, row: NamespaceRow) -> NamespaceRow:
+    async def change(self, row: NamespaceRow, *, audit: AuditEntry | None = None) -> NamespaceRow:
         check_closing(row)
         found = self._state.namespaces.get(row.name)
         if found is None:
@@ -62,6 +64,7 @@ class Namespaces(Duty):
         if found.version != row.version:
             raise VersionConflict(f"the namespace is at version {found.version}, not {row.version}: look again")
         self._state.namespaces[row.name] = wanted
+        self._state.audit.write(audit)
         return wanted
 
     async def removed(self, names: Collection[str]) -> Mapping[str, float]:

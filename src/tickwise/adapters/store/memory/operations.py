@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import OperationRecord
 from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
     EndedOperation,
@@ -23,7 +24,9 @@ from tickwise.ports.store import (
 class Operations(Duty):
     """`OperationStore` of the port."""
 
-    async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+    async def add(
+        self, operation: NewOperation, *, receipt: Receipt | None = None, audit: AuditEntry | None = None
+    ) -> OperationRow | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         self._state.check_open(operation.namespace, or_closing=False)
@@ -50,6 +53,7 @@ class Operations(Duty):
             asker=operation.asker,
         )
         self._state.operations[row.operation_id] = OperationRecord(row, free_at=now)
+        self._state.audit.write(audit)
         return row
 
     async def record(self, operations: Sequence[EndedOperation]) -> None:
@@ -64,13 +68,14 @@ class Operations(Duty):
         found = self._find_operation(namespace, operation_id)
         return None if found is None else found.row
 
-    async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+    async def cancel(self, namespace: str, operation_id: UUID, *, audit: AuditEntry | None = None) -> OperationRow:
         found = self._find_operation(namespace, operation_id)
         if found is None:
             raise NotFound(f"there is no operation {operation_id}")
         if found.row.status is OperationStatus.RUNNING:
             now = self._state.now()
             found.row = replace(found.row, status=OperationStatus.CANCELLED, updated_at=now, ended_at=now)
+            self._state.audit.write(audit)
         return found.row
 
     async def take(self, hold_seconds: float) -> OperationRow | None:
@@ -115,6 +120,8 @@ def record_ended(state: State, operation: EndedOperation) -> None:
     gone_at = state.namespaces_removed.get(operation.namespace)
     if gone_at is not None and operation.namespace in state.namespaces and operation.created_at <= gone_at:
         return  # it was accepted for a former namespace of the name
+    if operation.operation_id in state.operations:
+        return
     now, done = state.now(), operation.status is OperationStatus.DONE
     row = OperationRow(
         operation_id=operation.operation_id,
@@ -133,4 +140,5 @@ def record_ended(state: State, operation: EndedOperation) -> None:
         refused=int(not done),
         problems=operation.problems,
     )
-    state.operations.setdefault(row.operation_id, OperationRecord(row, free_at=now))
+    state.operations[row.operation_id] = OperationRecord(row, free_at=now)
+    state.audit.write(operation.audit)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import LinkRecord, SessionRecord, UserRecord
 from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.audit import AuditEntry, by_person
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.permissions import ROLES, Role
@@ -32,7 +33,7 @@ RETIRED_SECONDS = 3_600.0
 class Users(Duty):
     """`UserStore` of the port."""
 
-    async def add(self, user: NewUser) -> UserRow:
+    async def add(self, user: NewUser, *, audit: AuditEntry | None = None) -> UserRow:
         people = self._state.people
         found = people.get(user.user_id)
         if found is not None:
@@ -56,6 +57,7 @@ class Users(Duty):
         people[user.user_id] = UserRecord(
             row=row, name_key=user.name_key, email_key=user.email_key, password=user.password
         )
+        self._state.audit.write(audit)
         return row
 
     async def get(self, user_id: UUID) -> UserRow | None:
@@ -77,7 +79,7 @@ class Users(Duty):
         ]
         return sorted(rows, key=lambda row: row.user_id, reverse=True)[:limit]
 
-    async def change(self, change: UserChange) -> UserRow:
+    async def change(self, change: UserChange, *, audit: AuditEntry | None = None) -> UserRow:
         row = change.row
         found = self._state.people.get(row.user_id)
         if found is None:
@@ -109,9 +111,10 @@ class Users(Duty):
         found.name_key, found.email_key, found.password = change.name_key, change.email_key, password
         if change.ends_links(former):
             _end_links(self._state, [row.user_id])
+        self._state.audit.write(audit)
         return found.row
 
-    async def link(self, link: NewLink) -> None:
+    async def link(self, link: NewLink, *, audit: AuditEntry | None = None) -> None:
         links = self._state.user_links
         if link.digest in links:
             return
@@ -122,8 +125,9 @@ class Users(Duty):
             if (each.link.user_id, each.link.kind) == (link.user_id, link.kind):
                 del links[digest]
         links[link.digest] = LinkRecord(link=link, expires_at=self._state.now() + link.seconds)
+        self._state.audit.write(audit)
 
-    async def use_link(self, digest: bytes, password: str) -> UserRow | None:
+    async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         found = self._state.user_links.get(digest)
         if found is None or found.is_used or found.expires_at <= self._state.now():
             return None
@@ -136,6 +140,7 @@ class Users(Duty):
             person.row, has_password=True, generation=person.row.generation + 1, version=person.row.version + 1
         )
         _end_links(self._state, [person.row.user_id])
+        self._state.audit.write(audit and by_person(audit, person.row.user_id, person.row.name))
         return person.row
 
     async def signed_in(self, user_id: UUID) -> None:
@@ -171,7 +176,7 @@ class Roles(Duty):
             if namespace is None or role.namespace in (namespace, INSTALLATION)
         )
 
-    async def put(self, role: RoleRow) -> Sequence[UUID]:
+    async def put(self, role: RoleRow, *, audit: AuditEntry | None = None) -> Sequence[UUID]:
         self._state.check_open(role.namespace, or_closing=False)
         self._state.custom_roles[role.namespace, role.name] = role
         members = self._members(role.namespace, role.name)
@@ -179,12 +184,16 @@ class Roles(Duty):
             person.row = replace(person.row, generation=person.row.generation + 1)
         ids = [person.row.user_id for person in members]
         _end_links(self._state, ids)
+        self._state.audit.write(audit)
         return ids
 
-    async def drop(self, namespace: str, name: str) -> bool:
+    async def drop(self, namespace: str, name: str, *, audit: AuditEntry | None = None) -> bool:
         if self._members(namespace, name):
             raise Conflict(f"people have the role {name}: give them another one first", code="role_in_use")
-        return self._state.custom_roles.pop((namespace, name), None) is not None
+        dropped = self._state.custom_roles.pop((namespace, name), None) is not None
+        if dropped:
+            self._state.audit.write(audit)
+        return dropped
 
     def _members(self, namespace: str, name: str) -> list[UserRecord]:
         return [
@@ -197,19 +206,20 @@ class Roles(Duty):
 class Sessions(Duty):
     """`SessionStore` of the port."""
 
-    async def begin(self, session: NewSession) -> None:
+    async def begin(self, session: NewSession, *, audit: AuditEntry | None = None) -> None:
         families, now = self._state.sessions, self._state.now()
         if session.family not in families:
             families[session.family] = SessionRecord(
                 session=session, rotated_at=now, ends_at=now + session.most_seconds
             )
+            self._state.audit.write(audit)
         mine = [each for each in families.values() if each.session.user_id == session.user_id]
         mine.sort(key=lambda each: (each.rotated_at, each.session.family), reverse=True)
         for place, each in enumerate(mine):
             if place >= MAX_SESSIONS or now >= self._expires(each):
                 del families[each.session.family]
 
-    async def rotate(self, digest: bytes, next_digest: bytes) -> Rotated:
+    async def rotate(self, digest: bytes, next_digest: bytes, *, audit: AuditEntry | None = None) -> Rotated:
         for each in self._state.sessions.values():
             if each.session.digest == digest and self._works(each):
                 each.used[digest] = next_digest
@@ -220,10 +230,13 @@ class Sessions(Duty):
                 if each.session.digest == next_digest and not each.is_revoked:
                     return Rotated(Rotation.ROTATED, each.session)
                 each.is_revoked = True
+                self._state.audit.write(audit and by_person(audit, each.session.user_id))
                 return Rotated(Rotation.REUSED, replace(each.session, digest=digest))
         return Rotated(Rotation.UNKNOWN)
 
-    async def revoke(self, *, digest: bytes | None = None, user_id: UUID | None = None) -> Sequence[UUID]:
+    async def revoke(
+        self, *, digest: bytes | None = None, user_id: UUID | None = None, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
         ended = [
             each
             for each in self._state.sessions.values()
@@ -231,7 +244,10 @@ class Sessions(Duty):
         ]
         for each in ended:
             each.is_revoked = True
-        return [each.session.family for each in ended]
+        families = [each.session.family for each in ended]
+        if audit is not None and families:
+            self._state.audit.write(audit._replace(targets=families))
+        return families
 
     async def is_good(self, family: UUID) -> bool:
         found = self._state.sessions.get(family)

@@ -9,6 +9,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.namespaces import drop, drop_late
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord, RemovalRecord
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.identity.namespaces import (
@@ -25,7 +26,7 @@ from tickwise.ports.identity.namespaces import (
 class Removals(Duty):
     """`RemovalStore` of the port."""
 
-    async def begin(self, name: str) -> NamespaceRow | None:
+    async def begin(self, name: str, *, audit: AuditEntry | None = None) -> NamespaceRow | None:
         found = self._state.namespaces.get(name)
         if found is None or found.state is NamespaceState.REMOVING:
             return found
@@ -35,6 +36,7 @@ class Removals(Duty):
         self._drop_people(name)
         self._drop_keys(name)
         self._state.namespaces[name] = replace(found, state=NamespaceState.REMOVING, version=found.version + 1)
+        self._state.audit.write(audit)
         return self._state.namespaces[name]
 
     async def take(self, hold_seconds: float) -> str | None:

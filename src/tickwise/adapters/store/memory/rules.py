@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.ports.store import (
     JobAction,
@@ -23,7 +24,14 @@ from tickwise.ports.store import (
 class Rules(Duty):
     """`RuleStore` of the port."""
 
-    async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
+    async def put(
+        self,
+        rule: RuleRow,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> RuleRow:
         rules = self._state.rules
         name = (rule.namespace, rule.kind, rule.name)
         stored = rules.get(name)
@@ -43,6 +51,7 @@ class Rules(Duty):
             rule, version=version + 1, created_by=first.created_by, created_at=first.created_at, updated_at=now
         )
         self._changed(rule.namespace)
+        self._state.audit.write(audit)
         return rules[name]
 
     async def find(self, query: RuleQuery) -> Page[RuleRow]:
@@ -55,7 +64,15 @@ class Rules(Duty):
         ]
         return page_within(sorted(found, key=lambda rule: rule.name)[: query.limit], query.bytes_most)
 
-    async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+    async def delete(
+        self,
+        namespace: str,
+        kind: RuleKind,
+        name: str,
+        *,
+        expected: RuleRow | None = None,
+        audit: AuditEntry | None = None,
+    ) -> None:
         stored = self._state.rules.get((namespace, kind, name))
         if stored is None:
             raise NotFound(f"there is no {kind} {name}")
@@ -69,6 +86,7 @@ class Rules(Duty):
         del self._state.rules[namespace, kind, name]
         self._state.rules_of_kind[namespace, kind] -= 1
         self._changed(namespace)
+        self._state.audit.write(audit)
 
     async def all(self) -> tuple[int, Sequence[RuleRow]]:
         return self._state.rules_version, list(self._state.rules.values())

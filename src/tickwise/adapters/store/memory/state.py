@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final
 from uuid import UUID
 
+from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
     CompletionRecord,
@@ -165,6 +166,7 @@ class State:
         self.custom_roles: dict[tuple[str, str], RoleRow] = {}
         self.sessions: dict[UUID, SessionRecord] = {}
         self.token_keys: dict[str, PublicKey] = {}
+        self.audit = AuditLog(clock)
         self.on_handover: Callable[[Handover], None] | None = None
 
     def now(self) -> float:

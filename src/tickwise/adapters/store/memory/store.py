@@ -11,7 +11,7 @@ from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
-from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
+from tickwise.adapters.store.memory.history import Audit, Incidents, Marks, RunRecords, RunSearches, Upkeep
 from tickwise.adapters.store.memory.keys import ApiKeys
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.namespaces import Namespaces
@@ -77,6 +77,7 @@ class MemoryStore:
         self.users = Users(state)
         self.roles = Roles(state)
         self.sessions = Sessions(state)
+        self.audit = Audit(state)
 
     async def open(self) -> None:
         """Be there. Leases that ran out while it was closed get one more period."""

@@ -1,4 +1,8 @@
-"""The rights of an executor's own role in the database: the tables for running tasks, and no keys."""
+"""The rights of roles of the database that do not own the schema.
+
+executor   the tables for running tasks, and no keys
+service    API, scheduler, recorder: all they do; of the audit log, entries are added and never changed
+"""
 
 from __future__ import annotations
 
@@ -13,22 +17,33 @@ from tickwise.domain.errors import Misconfigured
 async def grant_executor(dsn: str, role: str) -> None:
     """Give the role what an executor needs. Raises `Misconfigured` if there is no such role, the schema is too old, or
     the role of `dsn` does not own it."""
+    await _grant(dsn, role, "grant_executor")
+
+
+async def grant_service(dsn: str, role: str) -> None:
+    """Give the role what API, scheduler and recorder need. Raises as `grant_executor`."""
+    await _grant(dsn, role, "grant_service")
+
+
+async def _grant(dsn: str, role: str, rights: str) -> None:
     with translated(writes=True):
         connection = await asyncpg.connect(dsn)
         try:
             found = await current(connection)
             if found is None or not found.fits:
                 raise Misconfigured("the schema of this database is older than this program; run `tickwise db upgrade`")
-            await grant(connection, role)
+            await grant(connection, role, rights)
         finally:
             await connection.close()
 
 
-async def grant(connection: asyncpg.Connection, role: str) -> None:
-    """Give the role what an executor needs, in the caller's transaction. Raises `Misconfigured` if there is no such
+async def grant(connection: asyncpg.Connection, role: str, rights: str = "grant_executor") -> None:
+    """Give the role these rights, an executor's unless others are named, in the caller's transaction.
+
+    Raises `Misconfigured` if there is no such
     role, or the caller does not own the schema."""
     try:
-        await connection.execute(statement("grant_executor"), role)
+        await connection.execute(statement(rights), role)
     except asyncpg.UndefinedObjectError:
         raise Misconfigured(
             f"the database has no role {role}; make it first, as its administrator: createuser --pwprompt {role}"

@@ -87,10 +87,12 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     days = range(int((now - BEHIND_SECONDS) // DAY_SECONDS), int((now + retention.ahead_seconds) // DAY_SECONDS) + 1)
     steps = Steps(connection)
     made = await _make(steps, there, days)
+    made += [name for day in days if (name := await steps.run("audit_make", day)) is not None]
     # History before jobs: a job goes when nothing of it is on record any more.
     dropped = await _retire_history(steps, there, since, failed_since)
     await steps.trim("history_rest_trim", since, failed_since)
     dropped += await _retire_jobs(steps, there, since)
+    dropped += await steps.run("audit_retire", int((now - retention.audit_seconds) // DAY_SECONDS)) or []
     await steps.trim("jobs_trim", since)
     await steps.trim("attempts_trim", _first_id(failed_since))
     await steps.trim("letters_trim", _first_id(failed_since))

@@ -176,13 +176,21 @@ SELECT count(*) FROM gone
 
 -- name: partition_make
 -- Make a partition. $1 parent, $2 name, $3 first id, $4 the id after the last.
-SELECT tickwise.partition_make($1, $2, $3, $4)
+SELECT tickwise.service_partition_make($1, $2, $3, $4)
 
 -- name: history_retire
 -- Give up a partition of history. $1 name, $2 first id, $3 the id after the last, $4 ends before this are past their time, $5 those
 -- of failed runs.
-SELECT tickwise.history_retire($1, $2, $3, to_timestamp($4::float8), to_timestamp($5::float8))
+SELECT tickwise.service_history_retire($1, $2, $3, to_timestamp($4::float8), to_timestamp($5::float8))
 
 -- name: jobs_retire
 -- Give up a partition of one-time jobs. $1 name, $2 first id, $3 the id after the last.
-SELECT tickwise.jobs_retire($1, $2, $3)
+SELECT tickwise.service_jobs_retire($1, $2, $3)
+
+-- name: audit_make
+-- Make the partition of the day that is $1 days after 1970-01-01; its name, if it was made.
+SELECT tickwise.audit_make(date '1970-01-01' + $1::int)
+
+-- name: audit_retire
+-- Drop the entries of days before the one that is $1 days after 1970-01-01; the partitions that were dropped.
+SELECT tickwise.audit_retire(date '1970-01-01' + $1::int)

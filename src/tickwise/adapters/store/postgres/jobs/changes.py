@@ -21,8 +21,10 @@ from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import PAUSED_SENTENCE, TimerState
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
@@ -37,7 +39,7 @@ _STANDINGS: Final[Mapping[int, JobAction | None]] = MappingProxyType(
 class Changes(Part):
     """`change` of the port's `JobStore`, and moves within a namespace."""
 
-    async def change(self, change: JobChange) -> JobRow:
+    async def change(self, change: JobChange, *, audit: AuditEntry | None = None) -> JobRow:
         """See the port."""
         lane = await self._lanes.number(change.namespace, change.lane)
         try:
@@ -47,6 +49,7 @@ class Changes(Part):
                     if change.expected_paused not in (None, job["paused"]):
                         raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
                     await self._change(connection, job, change, lane)
+                    await write_audit(connection, audit)
                 elif job["version"] != change.expected_version + 1 or not _matches_change(job, change, lane):
                     raise VersionConflict(
                         f"the job is at version {job['version']}, the change is for {change.expected_version}"
@@ -88,10 +91,12 @@ class Changes(Part):
         if change.rate_changed:
             await connection.execute(statement("job_rate_changed"), change.job_id)
 
-    async def _move(self, move: JobMove | OccurrenceMove) -> JobRow:
-        return await (self._move_occurrence(move) if isinstance(move, OccurrenceMove) else self._move_job(move))
+    async def _move(self, move: JobMove | OccurrenceMove, audit: AuditEntry | None) -> JobRow:
+        if isinstance(move, OccurrenceMove):
+            return await self._move_occurrence(move, audit)
+        return await self._move_job(move, audit)
 
-    async def _move_job(self, move: JobMove) -> JobRow:
+    async def _move_job(self, move: JobMove, audit: AuditEntry | None) -> JobRow:
         woken: list[Woken] = []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             cancelling = move.action is JobAction.CANCEL
@@ -108,6 +113,8 @@ class Changes(Part):
             elif job["paused"]:
                 await self._resume(connection, job, move)
             row = await shown(connection, move.namespace, move.job_id)
+            if row.version != job["version"]:
+                await write_audit(connection, audit)
         await self._shared.report_handover(woken)
         return row
 
@@ -171,7 +178,7 @@ class Changes(Part):
         else:
             await put_timer(connection, job_id, timer, run_id, plan.zone_data)
 
-    async def _move_occurrence(self, move: OccurrenceMove) -> JobRow:
+    async def _move_occurrence(self, move: OccurrenceMove, audit: AuditEntry | None) -> JobRow:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await locked(connection, move.namespace, move.job_id)
             row = await connection.fetchrow(statement("timer_lock"), move.job_id)
@@ -188,6 +195,7 @@ class Changes(Part):
             await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
             await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
             await connection.execute(statement("job_touch"), move.job_id)
+            await write_audit(connection, audit)
             return await shown(connection, move.namespace, move.job_id)
 
 

@@ -14,8 +14,10 @@ from tickwise.adapters.store.postgres.connection.link import translated
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import wake_queue
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
@@ -53,7 +55,7 @@ class Completions(Part):
 class Queues(Part):
     """`QueueStore` of the port."""
 
-    async def hold(self, hold: QueueHold) -> QueueRow:
+    async def hold(self, hold: QueueHold, *, audit: AuditEntry | None = None) -> QueueRow:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             async with connection.transaction():
@@ -68,6 +70,7 @@ class Queues(Part):
                     hold.by,
                 )
                 await connection.execute(statement("queue_unask"), hold.namespace, hold.queue)
+                await write_audit(connection, audit)
             # Once it stands, no claim takes more of the queue: what is held by then is all there is to ask for. If that
             # cannot be asked for now, the next heartbeat does it.
             with contextlib.suppress(Unavailable), translated(writes=True):
@@ -75,10 +78,12 @@ class Queues(Part):
             rows = await connection.fetch(statement("queues_list"), hold.namespace, hold.queue)
             return _queue_row(hold.namespace, rows[0]) if rows else _passed(hold)
 
-    async def resume(self, namespace: str, queue: str) -> bool:
+    async def resume(self, namespace: str, queue: str, *, audit: AuditEntry | None = None) -> bool:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
+            if stood:
+                await write_audit(connection, audit)
         await self._wake(namespace, queue)
         return bool(stood)
 

@@ -11,7 +11,9 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
 from tickwise.domain.selectors import Labels, labels_from
@@ -29,14 +31,17 @@ LABELS: Final[Mapping[KeyOrigin, str]] = {
 class ApiKeys(Part):
     """The port `Keys`."""
 
-    async def add(self, key: NewKey) -> bool:
+    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if key.origin is KeyOrigin.MADE:
                 await check_open(connection, key.principal.namespace, *(key.namespaces or ()))
                 count = await connection.fetchval(statement("keys_room"), key.principal.namespace, MAX_KEYS)
                 check_keys_room(count)
-            return await _add(connection, key)
+            added = await _add(connection, key)
+            if added:
+                await write_audit(connection, audit)
+            return added
 
     async def first(self, key: NewKey) -> bool:
         """See the port."""
@@ -79,7 +84,7 @@ class ApiKeys(Part):
         caller = Caller.of_key(principal, _namespaces(row), _labels(row), secret=row["secret"])
         return FoundKey(caller, row["seconds_left"])
 
-    async def rotate(self, rotation: KeyRotation) -> KeyRow | None:
+    async def rotate(self, rotation: KeyRotation, *, audit: AuditEntry | None = None) -> KeyRow | None:
         """See the port."""
         place = rotation.namespace, rotation.key_id
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -91,6 +96,7 @@ class ApiKeys(Part):
             await connection.execute(statement("key_secrets_end"), rotation.key_id)
             await connection.execute(statement("key_secret_keep"), rotation.key_id, rotation.overlap_seconds)
             await connection.execute(statement("key_rotate"), rotation.key_id, rotation.digest, rotation.prefix)
+            await write_audit(connection, audit)
             return await _get(connection, *place)
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
@@ -99,16 +105,21 @@ class ApiKeys(Part):
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def revoke(self, namespace: str | None, key_id: UUID) -> KeyRow | None:
+    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            stands = await connection.fetchval(statement("key_stands"), namespace, key_id)
             await connection.execute(statement("key_revoke"), namespace, [key_id])
+            if stands:
+                await write_audit(connection, audit)
             return await _get(connection, namespace, key_id)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            unused = await connection.fetch(statement("keys_unused"), [*ages.keys()])
             await connection.execute(statement("keys_used"), [*ages.keys()], [*ages.values()])
+            await write_audit(connection, *(key_used_first(*row) for row in unused))
 
     async def count(self) -> int:
         """See the port."""

@@ -86,6 +86,14 @@ SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS
        (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_secret_until
 FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
 
+-- name: key_stands
+-- Check that a key is not revoked yet, and lock it. $1 namespace (NULL: any), $2 id.
+SELECT revoked IS NULL FROM tickwise.keys WHERE ($1::text IS NULL OR namespace = $1) AND key_id = $2 FOR UPDATE
+
+-- name: keys_unused
+-- Those of the keys $1 that were never used: ids, names and namespaces. Locked in one order.
+SELECT key_id, name, namespace FROM tickwise.keys WHERE key_id = ANY($1::uuid[]) AND used IS NULL ORDER BY key_id FOR UPDATE
+
 -- name: key_revoke
 -- Revoke keys; also those that are revoked already. $1 namespace (NULL: any), $2 ids. The zero byte makes a digest that no secret has: so programs of
 -- the release before, which do not know `revoked`, refuse the key too.

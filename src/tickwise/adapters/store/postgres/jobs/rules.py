@@ -14,8 +14,10 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.quotas import NO_QUOTAS
 from tickwise.ports.store import Page, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
@@ -27,7 +29,14 @@ TRIES: Final = 4
 class Rules(Part):
     """`RuleStore` of the port."""
 
-    async def put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
+    async def put(
+        self,
+        rule: RuleRow,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> RuleRow:
         """See the port."""
         quotas = (await self._quotas.of([rule.namespace])).get(rule.namespace, NO_QUOTAS)
         async with self._changing() as connection:
@@ -43,6 +52,7 @@ class Rules(Part):
                 statement("rule_put"), rule.namespace, rule.kind, rule.name, rule.body, rule.created_by
             )
             await connection.execute(statement("rules_changed"), rule.namespace)
+            await write_audit(connection, audit)
         return _rule(stored)
 
     async def find(self, query: RuleQuery) -> Page[RuleRow]:
@@ -51,7 +61,15 @@ class Rules(Part):
         async with self._links.pooled(writes=False) as connection:
             return page_of(await connection.fetch(bounded("rules_list"), *asked), _rule)
 
-    async def delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+    async def delete(
+        self,
+        namespace: str,
+        kind: RuleKind,
+        name: str,
+        *,
+        expected: RuleRow | None = None,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """See the port."""
         async with self._changing() as connection:
             before = await _found(connection, namespace, kind, name)
@@ -66,6 +84,7 @@ class Rules(Part):
                 )
             await connection.execute(statement("rule_drop"), namespace, kind, name)
             await connection.execute(statement("rules_changed"), namespace)
+            await write_audit(connection, audit)
 
     async def all(self) -> tuple[int, Sequence[RuleRow]]:
         """See the port."""

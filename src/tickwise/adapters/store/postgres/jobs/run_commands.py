@@ -13,8 +13,10 @@ from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.receipts import take_receipt
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.domain.rules.sentences import cancelled_sentence
@@ -40,7 +42,13 @@ class RunCommands(Part):
     """The changes of `RunStore` of the port."""
 
     async def add(
-        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        job_id: UUID,
+        runs: Sequence[NewRun],
+        *,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> bool | Replay:
         """See the port."""
         quotas = (await self._quotas.of([namespace])).get(namespace)
@@ -60,47 +68,57 @@ class RunCommands(Part):
                 if room is not None:
                     room.demand(Cost(runs=made))
                     await close_room(connection, namespace, room)
+                if made:
+                    await write_audit(connection, audit)
         except _JobCancelled:
             return False
         return True
 
-    async def move(self, move: RunMove) -> RunState:
+    async def move(self, move: RunMove, *, audit: AuditEntry | None = None) -> RunState:
         """See the port."""
         if isinstance(move, RunPostpone):
-            return await self._postpone(move)
+            return await self._postpone(move, audit)
         if isinstance(move, RunSkip):
-            return await self._end("run_skip", move, move.error)
-        return await self._end("run_cancel", move, cancelled_sentence(move.by))
+            return await self._end("run_skip", move, move.error, audit)
+        return await self._end("run_cancel", move, cancelled_sentence(move.by), audit)
 
-    async def _end(self, how: str, move: RunCancel | RunSkip, error: str) -> RunState:
+    async def _end(self, how: str, move: RunCancel | RunSkip, error: str, audit: AuditEntry | None) -> RunState:
         """End a run that has no holder; its state afterwards."""
         over = Ended()
         async with self._links.pooled(writes=True) as connection:
-            row = await connection.fetchrow(statement(how), move.run_id, move.namespace, error)
-            state = await _state(connection, move, None if row is None else row[0])
+            async with connection.transaction():
+                row = await connection.fetchrow(statement(how), move.run_id, move.namespace, error)
+                state = await _state(connection, move, None if row is None else row[0])
+                if row is not None:
+                    await write_audit(connection, audit)
             if row is not None:
                 over.add_row(row["job_id"], row["namespace"], row["limit_key"])
             woken = await wake_or_not(connection, over)
         await self._shared.report_handover(woken)
         return state
 
-    async def _postpone(self, move: RunPostpone) -> RunState:
+    async def _postpone(self, move: RunPostpone, audit: AuditEntry | None) -> RunState:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("run_job_share"), move.run_id, move.namespace)
             job_id = await connection.fetchval(statement("run_postpone"), move.run_id, move.namespace, move.due)
             if job_id is None:
                 await _state(connection, move, None)
                 raise not_postponable(move.run_id)
+            await write_audit(connection, audit)
             woken = await unblock(connection, [job_id])  # what waited for it may be before it now
         await self._shared.report_handover(woken)
         return RunState.QUEUED
 
-    async def cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+    async def cancel_all(
+        self, namespace: str, job_id: UUID, origin: UUID, *, principal: str, audit: AuditEntry | None = None
+    ) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
             count, woken = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
+            if count:
+                await write_audit(connection, audit)
         await self._shared.report_handover(woken)
         return count
 

@@ -17,8 +17,10 @@ from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.openness import ALWAYS_OPEN, closed_among
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
+from tickwise.adapters.store.postgres.records.audit import audit_columns, write_audit
 from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry, jobs_created
 from tickwise.domain.model import Lane
 from tickwise.domain.quotas import Quotas
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, check_one_namespace
@@ -127,7 +129,13 @@ class Submits(Part):
         # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
         line = self._links.line("submit")
         async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
-            await connection.execute(statement("jobs_add"), self._shared.near_seconds, *columns, sorted(_guarded(jobs)))
+            await connection.execute(
+                statement("jobs_add"),
+                self._shared.near_seconds,
+                *columns,
+                sorted(_guarded(jobs)),
+                *audit_columns(_audited(jobs)),
+            )
 
     def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
         """One array for each parameter that both statements have."""
@@ -173,6 +181,8 @@ class Submits(Part):
                 for run in job.missed
             ]
             await make_runs(connection, missed)
+            new = [job for job, answer in zip(jobs, answers, strict=True) if answer is Added.CREATED]
+            await write_audit(connection, *_audited(new))
             return answers
 
     async def _insert(
@@ -246,6 +256,11 @@ class Receipts(Part):
 def _guarded(jobs: Sequence[NewJob]) -> set[str]:
     """The namespaces of these that could be closed."""
     return {job.namespace for job in jobs} - ALWAYS_OPEN
+
+
+def _audited(jobs: Sequence[NewJob]) -> list[AuditEntry]:
+    """The entries of these jobs in the audit log."""
+    return jobs_created([(job.namespace, job.source, job.job_id, job.definition) for job in jobs if job.source])
 
 
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.ports.store import Page, StoredTask, check_newest
 from tickwise.ports.store.quotas import Cost
-
-_NOTHING_NEW: Final = "INSERT 0 0"
 
 
 class Tasks(Part):
     """`TaskStore` of the port."""
 
-    async def put(self, task: StoredTask, expected_version: int | None = None, *, again: bool = False) -> StoredTask:
+    async def put(
+        self,
+        task: StoredTask,
+        expected_version: int | None = None,
+        *,
+        again: bool = False,
+        audit: AuditEntry | None = None,
+    ) -> StoredTask:
         """See the port."""
         quotas = (await self._quotas.of([task.namespace])).get(task.namespace)
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -32,7 +39,7 @@ class Tasks(Part):
                 )
             cost = Cost(bytes=len(task.task.encode()))
             room = None if quotas is None else await open_room(connection, task.namespace, quotas, cost)
-            done = await connection.execute(
+            put = await connection.execute(
                 statement("task_put"),
                 task.namespace,
                 task.task_id,
@@ -41,9 +48,11 @@ class Tasks(Part):
                 task.digest,
                 task.created_by,
             )
-            if room is not None and done != _NOTHING_NEW:
-                room.demand(cost)
-                await close_room(connection, task.namespace, room)
+            if is_effective(put):
+                if room is not None:
+                    room.demand(cost)
+                    await close_room(connection, task.namespace, room)
+                await write_audit(connection, audit)
             row = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)
         return StoredTask(**dict(row))
 

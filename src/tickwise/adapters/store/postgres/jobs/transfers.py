@@ -9,7 +9,9 @@ from tickwise.adapters.store.postgres.jobs.changes import Changes, locked, shown
 from tickwise.adapters.store.postgres.jobs.jobs import find_job
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound, VersionConflict
 from tickwise.ports.store import JobMove, JobRow, JobTransfer, OccurrenceMove, job_busy, key_taken_there
 from tickwise.ports.store.quotas import cost_of_transfer
@@ -18,11 +20,13 @@ from tickwise.ports.store.quotas import cost_of_transfer
 class Transfers(Changes):
     """`move` of the port's `JobStore`, to another namespace too."""
 
-    async def move(self, move: JobMove | OccurrenceMove | JobTransfer) -> JobRow:
+    async def move(self, move: JobMove | OccurrenceMove | JobTransfer, *, audit: AuditEntry | None = None) -> JobRow:
         """See the port."""
-        return await (self._transfer(move) if isinstance(move, JobTransfer) else self._move(move))
+        if isinstance(move, JobTransfer):
+            return await self._transfer(move, audit)
+        return await self._move(move, audit)
 
-    async def _transfer(self, transfer: JobTransfer) -> JobRow:
+    async def _transfer(self, transfer: JobTransfer, audit: AuditEntry | None) -> JobRow:
         async with self._links.pooled(writes=False) as connection:
             row = await find_job(connection, transfer.namespace, transfer.job_id)
             if row is None:
@@ -47,6 +51,7 @@ class Transfers(Changes):
                     room.demand(cost)
                     await close_room(connection, transfer.to, room)
                 await connection.execute(statement("job_transfer"), transfer.job_id, transfer.to, lane)
+                await write_audit(connection, audit)
                 return await shown(connection, transfer.to, transfer.job_id)
         except UniqueBroken:
             raise key_taken_there(transfer.to, row.key) from None

@@ -10,7 +10,9 @@ from typing import Any
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound, VersionConflict
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.ports.identity.namespaces import (
@@ -26,7 +28,7 @@ from tickwise.ports.identity.namespaces import (
 class Namespaces(Part):
     """`NamespaceStore` of the port."""
 
-    async def add(self, namespace: NewNamespace) -> NamespaceRow:
+    async def add(self, namespace: NewNamespace, *, audit: AuditEntry | None = None) -> NamespaceRow:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             added = await connection.fetchval(
@@ -35,6 +37,7 @@ class Namespaces(Part):
             if added:
                 # What came for a former one of this name after it had gone.
                 await connection.execute(statement("namespace_late"), namespace.name)
+                await write_audit(connection, audit)
             row = await found(connection, namespace.name)
         if row is None:
             raise namespace_exists(namespace.name)
@@ -53,10 +56,10 @@ class Namespaces(Part):
             rows = await connection.fetch(statement("namespaces_page"), None, after, limit)
         return [_row(row) for row in rows]
 
-    async def change(self, row: NamespaceRow) -> NamespaceRow:
+    async def change(self, row: NamespaceRow, *, audit: AuditEntry | None = None) -> NamespaceRow:
         """See the port."""
         check_closing(row)
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             changed = await connection.fetchval(
                 statement("namespace_change"),
                 row.name,
@@ -65,6 +68,8 @@ class Namespaces(Part):
                 row.state.value,
                 json.dumps(row.quotas.said()) if row.quotas else None,
             )
+            if changed:
+                await write_audit(connection, audit)
             stored = await found(connection, row.name)
         self._quotas.forget()
         if stored is None:

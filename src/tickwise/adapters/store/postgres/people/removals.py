@@ -12,7 +12,9 @@ from uuid import UUID
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.people.namespaces import found
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.ports.identity.namespaces import (
     MAX_LEFT,
     REMOVED_SECONDS,
@@ -38,7 +40,7 @@ _PAGES: Final = (
 class Removals(Part):
     """`RemovalStore` of the port."""
 
-    async def begin(self, name: str) -> NamespaceRow | None:
+    async def begin(self, name: str, *, audit: AuditEntry | None = None) -> NamespaceRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
@@ -50,6 +52,7 @@ class Removals(Part):
             await connection.execute(statement("removal_begin"), name)
             for drop in ("removal_people", "removal_sessions", "removal_keys"):
                 await connection.execute(statement(drop), name)
+            await write_audit(connection, audit)
             return await found(connection, name)
 
     async def take(self, hold_seconds: float) -> str | None:

@@ -7,7 +7,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry, by_person
 from tickwise.ports.identity.sessions import MAX_SESSIONS, NewSession, PublicKey, Rotated, Rotation
 
 RETIRED_SECONDS: Final = 3_600.0
@@ -17,18 +19,20 @@ RETIRED_SECONDS: Final = 3_600.0
 class Sessions(Part):
     """`SessionStore` of the port."""
 
-    async def begin(self, session: NewSession) -> None:
+    async def begin(self, session: NewSession, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
         scope = None if session.scope is None else sorted(session.scope)
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            await connection.execute(
+            begun = await connection.execute(
                 statement("session_begin"),
                 session.family, session.digest, session.user_id, session.generation, scope, session.namespace,
                 session.address, session.seconds, session.most_seconds,
             )  # fmt: skip
             await connection.execute(statement("sessions_forget"), session.user_id, MAX_SESSIONS)
+            if is_effective(begun):
+                await write_audit(connection, audit)
 
-    async def rotate(self, digest: bytes, next_digest: bytes) -> Rotated:
+    async def rotate(self, digest: bytes, next_digest: bytes, *, audit: AuditEntry | None = None) -> Rotated:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             row = await connection.fetchrow(statement("session_rotate"), digest, next_digest)
@@ -40,13 +44,19 @@ class Sessions(Part):
             if used["same"]:
                 return Rotated(Rotation.ROTATED, _session(used, next_digest))
             await connection.execute(statement("sessions_revoke"), None, None, used["family"])
+            await write_audit(connection, audit and by_person(audit, used["user_id"]))
             return Rotated(Rotation.REUSED, _session(used, digest))
 
-    async def revoke(self, *, digest: bytes | None = None, user_id: UUID | None = None) -> Sequence[UUID]:
+    async def revoke(
+        self, *, digest: bytes | None = None, user_id: UUID | None = None, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             rows = await connection.fetch(statement("sessions_revoke"), digest, user_id, None)
-        return [row["family"] for row in rows]
+            families = [row["family"] for row in rows]
+            if audit is not None and families:
+                await write_audit(connection, audit._replace(targets=families))
+        return families
 
     async def is_good(self, family: UUID) -> bool:
         """See the port."""

@@ -16,7 +16,9 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry, by_person
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.permissions import ROLES
 from tickwise.domain.selectors import labels_from
@@ -38,7 +40,7 @@ from tickwise.ports.identity.users import (
 class Users(Part):
     """`UserStore` of the port."""
 
-    async def add(self, user: NewUser) -> UserRow:
+    async def add(self, user: NewUser, *, audit: AuditEntry | None = None) -> UserRow:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
@@ -57,6 +59,7 @@ class Users(Part):
             except UniqueBroken as error:
                 raise user_exists(user.name) from error
             await _replace_members(connection, user.user_id, user.roles)
+            await write_audit(connection, audit)
             return (await _surely_found(connection, user.user_id)).row
 
     async def get(self, user_id: UUID) -> UserRow | None:
@@ -79,7 +82,7 @@ class Users(Part):
         found = {row["user_id"]: _sign_in(row).row for row in rows}
         return [found[user_id] for user_id in ids if user_id in found]
 
-    async def change(self, change: UserChange) -> UserRow:
+    async def change(self, change: UserChange, *, audit: AuditEntry | None = None) -> UserRow:
         """See the port."""
         row = change.row
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -107,9 +110,10 @@ class Users(Part):
                 await connection.execute(statement("links_end"), [row.user_id])
             await _replace_members(connection, row.user_id, row.roles)
             check_administrator(before, await connection.fetchval(statement("administrators_count")))
+            await write_audit(connection, audit)
             return (await _surely_found(connection, row.user_id)).row
 
-    async def link(self, link: NewLink) -> None:
+    async def link(self, link: NewLink, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             # A change of the person comes before, or after and ends the link.
@@ -122,8 +126,9 @@ class Users(Part):
             )  # fmt: skip
             if not added:
                 raise user_changed()
+            await write_audit(connection, audit)
 
-    async def use_link(self, digest: bytes, password: str) -> UserRow | None:
+    async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             # The update of the person waits for a change that holds `users_lock`, and a change waits for it.
@@ -131,7 +136,9 @@ class Users(Part):
             if user_id is None:
                 return None
             await connection.execute(statement("links_end"), [user_id])
-            return (await _surely_found(connection, user_id)).row
+            row = (await _surely_found(connection, user_id)).row
+            await write_audit(connection, audit and by_person(audit, row.user_id, row.name))
+            return row
 
     async def signed_in(self, user_id: UUID) -> None:
         """See the port."""
@@ -147,7 +154,7 @@ class Roles(Part):
         async with self._links.pooled(writes=False) as connection:
             return [_role(row) for row in await connection.fetch(statement("custom_roles"), namespace)]
 
-    async def put(self, role: RoleRow) -> Sequence[UUID]:
+    async def put(self, role: RoleRow, *, audit: AuditEntry | None = None) -> Sequence[UUID]:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
@@ -159,13 +166,16 @@ class Roles(Part):
             rows = await connection.fetch(statement("custom_role_members"), role.namespace, role.name)
             members = [row["user_id"] for row in rows]
             await connection.execute(statement("links_end"), members)
+            await write_audit(connection, audit)
         return members
 
-    async def drop(self, namespace: str, name: str) -> bool:
+    async def drop(self, namespace: str, name: str, *, audit: AuditEntry | None = None) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
             dropped: bool | None = await connection.fetchval(statement("custom_role_drop"), namespace, name)
+            if dropped:
+                await write_audit(connection, audit)
         if dropped is None:
             raise Conflict(f"people have the role {name}: give them another one first", code="role_in_use")
         return dropped

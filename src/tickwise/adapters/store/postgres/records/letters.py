@@ -17,11 +17,13 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
+from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
 from tickwise.adapters.store.postgres.records.records import run_row, texts_of
 from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import Asker
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
@@ -55,7 +57,13 @@ class Letters(Part):
         return None if row is None else _letter_row(row)
 
     async def settle(
-        self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
+        self,
+        namespace: str,
+        settlements: Sequence[Settlement],
+        *,
+        by: str,
+        receipt: Receipt | None = None,
+        audit: AuditEntry | None = None,
     ) -> Sequence[Settled] | Replay:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -65,6 +73,9 @@ class Letters(Part):
             answers = await _settle(connection, namespace, settlements, by) if settlements else []
             if receipt is not None and not _KEPT.issuperset(answers):
                 await connection.execute(statement("receipt_drop"), receipt.principal, receipt.route, receipt.key)
+            done = [one.run_id for one, answer in zip(settlements, answers, strict=True) if answer is Settled.SETTLED]
+            if audit is not None and done:
+                await write_audit(connection, audit._replace(targets=done))
             return answers
 
 
@@ -111,13 +122,15 @@ class LetterSearches(Part):
 class Operations(Part):
     """`OperationStore` of the port."""
 
-    async def add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+    async def add(
+        self, operation: NewOperation, *, receipt: Receipt | None = None, audit: AuditEntry | None = None
+    ) -> OperationRow | Replay:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                 return replay
             await check_open(connection, operation.namespace, or_closing=False)
-            await connection.execute(
+            added = await connection.execute(
                 statement("operation_add"),
                 operation.operation_id,
                 operation.namespace,
@@ -127,6 +140,8 @@ class Operations(Part):
                 operation.matched,
                 *(operation.asker or (None, None, None)),
             )
+            if is_effective(added):
+                await write_audit(connection, audit)
             row = await connection.fetchrow(statement("operation_get"), operation.namespace, operation.operation_id)
         return _operation_row(row)
 
@@ -134,7 +149,7 @@ class Operations(Part):
         """See the port."""
         if not operations:
             return
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             await record_ended(connection, operations)
 
     async def get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
@@ -143,10 +158,13 @@ class Operations(Part):
             row = await connection.fetchrow(statement("operation_get"), namespace, operation_id)
         return None if row is None else _operation_row(row)
 
-    async def cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+    async def cancel(self, namespace: str, operation_id: UUID, *, audit: AuditEntry | None = None) -> OperationRow:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            running = await connection.fetchval(statement("operation_runs"), namespace, operation_id)
             row = await connection.fetchrow(statement("operation_cancel"), namespace, operation_id)
+            if running:
+                await write_audit(connection, audit)
         if row is None:
             raise NotFound(f"there is no operation {operation_id}")
         return _operation_row(row)

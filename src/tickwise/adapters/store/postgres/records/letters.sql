@@ -72,6 +72,10 @@ FROM tickwise.operations WHERE namespace = $1 AND ($2::uuid IS NULL OR operation
   AND ($4::text[] IS NULL OR kind = ANY($4))
 ORDER BY operation_id DESC LIMIT $3
 
+-- name: operation_runs
+-- Check that an operation has not ended, and lock it. $1 namespace, $2 id.
+SELECT status = 'running' FROM tickwise.operations WHERE operation_id = $2 AND namespace = $1 FOR UPDATE
+
 -- name: operation_cancel
 -- Cancel an operation, unless it has ended. $1 namespace, $2 id.
 UPDATE tickwise.operations

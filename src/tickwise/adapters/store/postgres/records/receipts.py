@@ -7,6 +7,7 @@ from typing import Final
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import EndedOperation, Receipt, Replay
 
@@ -26,7 +27,8 @@ _ENDED_COLUMNS: Final = (
 async def record_ended(connection: asyncpg.Connection, operations: Sequence[EndedOperation]) -> None:
     """Put on record what is over already, within the caller's transaction."""
     columns = [[getattr(operation, name) for operation in operations] for name in _ENDED_COLUMNS]
-    await connection.execute(statement("operations_record"), *columns)
+    new = {row[0] for row in await connection.fetch(statement("operations_record"), *columns)}
+    await write_audit(connection, *(each.audit for each in operations if each.operation_id in new))
 
 
 async def take_receipt(connection: asyncpg.Connection, receipt: Receipt) -> Replay | None:

@@ -1,7 +1,7 @@
 -- name: operations_record
 -- Record ended operations of one item each, unless an operation of that id exists. $1 ids, $2 namespaces, $3 kinds,
 -- $4 requests, $5 by whom, $6 when they were accepted, $7 statuses, $8 problems. One that was accepted for a namespace that is gone leaves
--- nothing in the namespace that has its name now.
+-- nothing in the namespace that has its name now. Returns the ids of those that were recorded.
 INSERT INTO tickwise.operations (created, updated, ended, free, operation_id, matched, done, refused, namespace, kind, request, created_by,
                                  status, problems)
 SELECT to_timestamp(created), at, at, at, operation_id, 1, CASE status WHEN 'done' THEN 1 ELSE 0 END, CASE status WHEN 'done' THEN 0 ELSE 1 END,
@@ -14,6 +14,7 @@ WHERE NOT EXISTS (
   WHERE r.name = o.namespace AND to_timestamp(o.created) <= r.removed)
 ORDER BY operation_id
 ON CONFLICT DO NOTHING
+RETURNING operation_id
 
 -- name: receipt_take
 -- Keep an answer under a client's key, unless an unexpired one exists. This waits for a concurrent request of the same key. Returns one row

@@ -1,0 +1,130 @@
+"""The content of the audit log in memory: entries, and the chains of their seals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import count, groupby
+from uuid import UUID
+
+from tickwise.domain.audit import (
+    ENTRIES_OF_SEAL,
+    FIRST_HASH,
+    AuditEntry,
+    AuditSeal,
+    Source,
+    entry_digest,
+    jobs_created,
+    seal_hash,
+)
+from tickwise.ports.audit import AuditCheckpoint, AuditRow
+from tickwise.ports.clock import Clock
+
+DAY_SECONDS = 86_400
+
+
+class AuditLog:
+    """Entries in the order in which they were written, and what is known of their chains."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._numbers = count(1)
+        self.rows: list[AuditRow] = []
+        self.unsealed: dict[str, list[AuditRow]] = {}
+        """Those that are not sealed yet, by namespace."""
+        self.seals: dict[str, list[AuditSeal]] = {}
+        """By namespace."""
+        self.checkpoints: dict[str, AuditCheckpoint] = {}
+        """The newest of each namespace."""
+
+    def write(self, *entries: AuditEntry | None) -> None:
+        """Write entries; None is none."""
+        for entry in entries:
+            if entry is not None:
+                row = AuditRow(entry=next(self._numbers), at=self._clock.now(), **entry._asdict())
+                self.rows.append(row)
+                self.unsealed.setdefault(row.namespace, []).append(row)
+
+    def write_jobs(self, jobs: Sequence[tuple[str, Source | None, UUID, str]]) -> None:
+        """Write the entries of new jobs, given as for `jobs_created`; a job without a source has none."""
+        self.write(*jobs_created((where, source, name, text) for where, source, name, text in jobs if source))
+
+    def seal(self, limit: int) -> int:
+        """Seal up to `limit` entries of each namespace; how many."""
+        return sum(self._seal(namespace, limit) for namespace in sorted(self.unsealed))
+
+    def _seal(self, namespace: str, limit: int) -> int:
+        rows = self.unsealed.pop(namespace)
+        if rows[limit:]:
+            self.unsealed[namespace] = rows[limit:]
+        for _, group in groupby(rows[:limit], lambda row: int(row.at // DAY_SECONDS)):
+            day = list(group)
+            for first in range(0, len(day), ENTRIES_OF_SEAL):
+                self._add_seal(namespace, day[first : first + ENTRIES_OF_SEAL])
+        return len(rows[:limit])
+
+    def _add_seal(self, namespace: str, rows: Sequence[AuditRow]) -> None:
+        seq, previous = self._head(namespace)
+        entries = [row.entry for row in rows]
+        digests = b"".join(entry_digest(content_of(row)) for row in rows)
+        self.seals.setdefault(namespace, []).append(
+            AuditSeal(
+                namespace=namespace,
+                seq=seq + 1,
+                sealed_at=self._clock.now(),
+                since=min(row.at for row in rows),
+                until=max(row.at for row in rows),
+                entries=entries,
+                digests=digests,
+                previous=previous,
+                hash=seal_hash(previous, namespace, seq + 1, entries, digests),
+            )
+        )
+
+    def _head(self, namespace: str) -> tuple[int, bytes]:
+        seals = self.seals.get(namespace)
+        if seals:
+            return seals[-1].seq, seals[-1].hash
+        return self._begin(namespace)
+
+    def retire(self, since: float) -> int:
+        """Drop the entries of days before the one of `since`, with the seals that begin their chains; how many entries.
+        Entries that are not sealed keep all."""
+        low = since // DAY_SECONDS * DAY_SECONDS
+        old = [row for row in self.rows if row.at < low]
+        if not old or any(row.at < low for rows in self.unsealed.values() for row in rows):
+            return 0
+        self.rows = [row for row in self.rows if row.at >= low]
+        for namespace, seals in self.seals.items():
+            if any(seal.until < low for seal in seals):
+                seq, hashed = self._begin(namespace)
+                while seals and seals[0].until < low:
+                    gone = seals.pop(0)
+                    seq, hashed = gone.seq, gone.hash
+                self.checkpoints[namespace] = AuditCheckpoint(namespace, seq, hashed, low, self._clock.now())
+        return len(old)
+
+    def _begin(self, namespace: str) -> tuple[int, bytes]:
+        checkpoint = self.checkpoints.get(namespace)
+        return (0, FIRST_HASH) if checkpoint is None else (checkpoint.seq, checkpoint.hash)
+
+
+def content_of(row: AuditRow) -> bytes:
+    """An entry as it is sealed."""
+    kind, caller_id, *source = row.source
+    fields = [
+        row.entry,
+        round(row.at * 1_000_000),
+        row.namespace,
+        row.action,
+        kind,
+        None if caller_id is None else str(caller_id),
+        *source,
+        row.target_kind,
+        row.target,
+        [str(each) for each in row.targets],
+        row.before,
+        row.after,
+        row.detail,
+    ]
+    return json.dumps(fields).encode()

@@ -1,0 +1,116 @@
+-- name: audit_add
+-- Write entries, each with its mark that it is not sealed yet. One array for each column; $14 the ids of entries about several things,
+-- as texts of arrays.
+WITH a AS (
+  INSERT INTO tickwise.audit (at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target, targets,
+                              before, after, detail)
+  SELECT tickwise.now(), e.namespace, e.action, e.caller_kind, e.caller_id, e.caller, e.address, e.request_id, e.target_kind, e.target,
+         e.targets::uuid[], e.before, e.after, e.detail
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+              $11::text[], $12::text[], $13::text[])
+    WITH ORDINALITY AS e(namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target, targets,
+                         before, after, detail, place)
+  ORDER BY e.place
+  RETURNING at, entry, namespace
+)
+INSERT INTO tickwise.audit_unsealed (at, entry, namespace) SELECT at, entry, namespace FROM a
+
+-- name: audit_find
+-- Entries, the newest first. $1 namespace, $2 since, $3 until, $4 caller, $5 action, $6 target, $7 and $8 time and number that they come
+-- before, $9 how many. NULL: any.
+SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
+       targets, before, after, detail
+FROM tickwise.audit
+WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_timestamp($2)) AND ($3::float8 IS NULL OR at < to_timestamp($3))
+  AND ($4::text IS NULL OR caller = $4) AND ($5::text IS NULL OR action = $5)
+  AND ($6::text IS NULL OR target = $6 OR $6 = ANY(targets::text[]))
+  AND ($7::float8 IS NULL OR at <= to_timestamp($7) AND (at, entry) < (to_timestamp($7), $8::bigint))
+ORDER BY at DESC, entry DESC LIMIT $9
+
+-- name: audit_read
+-- Entries, the oldest first. The parameters as in `audit_find`, but that they come after $7 and $8.
+SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
+       targets, before, after, detail
+FROM tickwise.audit
+WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_timestamp($2)) AND ($3::float8 IS NULL OR at < to_timestamp($3))
+  AND ($4::text IS NULL OR caller = $4) AND ($5::text IS NULL OR action = $5)
+  AND ($6::text IS NULL OR target = $6 OR $6 = ANY(targets::text[]))
+  AND ($7::float8 IS NULL OR at >= to_timestamp($7) AND (at, entry) > (to_timestamp($7), $8::bigint))
+ORDER BY at, entry LIMIT $9
+
+-- name: audit_pending
+-- The namespaces that have entries to seal.
+SELECT DISTINCT namespace FROM tickwise.audit_unsealed ORDER BY namespace
+
+-- name: audit_lock
+-- Lock the chain of a namespace for this transaction; false: another one has it. Namespaces whose hashes are alike wait for each other.
+SELECT pg_try_advisory_xact_lock(8388353, hashtext($1))
+
+-- name: audit_unsealed_contents
+-- Entries of a namespace that are not sealed yet, by day and number, as they are sealed; nothing of one that was removed. $1 namespace,
+-- $2 at most.
+SELECT u.entry, date_part('epoch', u.at) AS at,
+       CASE WHEN a.entry IS NOT NULL THEN convert_to(json_build_array(a.entry, (date_part('epoch', a.at) * 1000000)::bigint, a.namespace, a.action, a.caller_kind, a.caller_id,
+         a.caller, a.address, a.request_id, a.target_kind, a.target, a.targets, a.before, a.after, a.detail)::text, 'UTF8') END AS content
+FROM (SELECT at, entry, namespace FROM tickwise.audit_unsealed WHERE namespace = $1
+      ORDER BY (at AT TIME ZONE 'UTC')::date, entry LIMIT $2) u
+LEFT JOIN tickwise.audit a ON a.at = u.at AND a.entry = u.entry AND a.namespace = u.namespace
+ORDER BY (u.at AT TIME ZONE 'UTC')::date, u.entry
+
+-- name: audit_head
+-- The newest seal of a namespace, or the checkpoint that its chain begins at.
+(SELECT seq, hash FROM tickwise.audit_seals WHERE namespace = $1 ORDER BY seq DESC LIMIT 1)
+UNION ALL
+(SELECT seq, hash FROM tickwise.audit_checkpoints WHERE namespace = $1 ORDER BY seq DESC LIMIT 1)
+LIMIT 1
+
+-- name: audit_seal_add
+-- Add a seal, and forget that its entries are not sealed. $1 namespace, $2 seq, $3 since, $4 until, $5 entries, $6 digests, $7 previous,
+-- $8 hash.
+WITH s AS (
+  INSERT INTO tickwise.audit_seals (at, namespace, seq, since, until, entries, digests, previous, hash)
+  VALUES (tickwise.now(), $1, $2, to_timestamp($3::float8), to_timestamp($4::float8), $5, $6, $7, $8)
+)
+DELETE FROM tickwise.audit_unsealed WHERE namespace = $1 AND entry = ANY($5::bigint[])
+
+-- name: audit_heads
+-- The newest seal of each namespace after $1; at most $2.
+WITH RECURSIVE n AS (
+  (SELECT namespace FROM tickwise.audit_seals WHERE $1::text IS NULL OR namespace > $1 ORDER BY namespace LIMIT 1)
+  UNION ALL
+  SELECT (SELECT s.namespace FROM tickwise.audit_seals s WHERE s.namespace > n.namespace ORDER BY s.namespace LIMIT 1)
+  FROM n WHERE n.namespace IS NOT NULL
+)
+SELECT h.namespace, h.seq, h.hash, date_part('epoch', h.at) AS sealed_at
+FROM (SELECT namespace FROM n WHERE namespace IS NOT NULL LIMIT $2) n
+CROSS JOIN LATERAL (SELECT * FROM tickwise.audit_seals s WHERE s.namespace = n.namespace ORDER BY seq DESC LIMIT 1) h
+
+-- name: audit_seals
+-- Seals of the namespace $1 after the number $2, in order; at most $3.
+SELECT namespace, seq, date_part('epoch', at) AS sealed_at, date_part('epoch', since) AS since, date_part('epoch', until) AS until,
+       entries, digests, previous, hash
+FROM tickwise.audit_seals WHERE namespace = $1 AND seq > $2 ORDER BY seq LIMIT $3
+
+-- name: audit_contents
+-- Entries of the namespace $1 from $2 to $3 as they are sealed, by time and number; after the time $4 and the number $5, at most $6.
+SELECT entry, date_part('epoch', at) AS at,
+       convert_to(json_build_array(entry, (date_part('epoch', at) * 1000000)::bigint, namespace, action, caller_kind, caller_id, caller,
+         address, request_id, target_kind, target, targets, before, after, detail)::text, 'UTF8') AS content
+FROM tickwise.audit
+WHERE namespace = $1 AND at >= to_timestamp(greatest($2::float8, $4::float8)) AND at <= to_timestamp($3::float8)
+  AND ($4::float8 IS NULL OR (at, entry) > (to_timestamp($4), $5::bigint))
+ORDER BY at, entry LIMIT $6
+
+-- name: audit_never_sealed
+-- Entries that no seal names and that are older than $1 seconds, the oldest first; at most $2. Reads the whole log.
+SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
+       targets, before, after, detail
+FROM tickwise.audit a
+WHERE at < tickwise.now() - $1::float8 * interval '1 second' AND NOT EXISTS (
+  SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry) WHERE s.namespace = a.namespace AND e.entry = a.entry)
+ORDER BY at, entry LIMIT $2
+
+-- name: audit_checkpoints
+-- The newest checkpoint of each namespace.
+SELECT DISTINCT ON (namespace) namespace, seq, hash, date_part('epoch', dropped_before) AS dropped_before, date_part('epoch', at) AS at
+FROM tickwise.audit_checkpoints ORDER BY namespace, dropped_before DESC

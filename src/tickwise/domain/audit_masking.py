@@ -1,0 +1,77 @@
+"""The fields of a thing as the audit log shows them: secrets masked, scripts as digests, the whole bounded.
+
+Values under names that hold secrets (`env`, `headers`, `payload`, …) are `***`, whole; a script is its SHA-256;
+addresses are masked as the API masks them. A value that is masked on both sides still shows that it was changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tickwise.domain.audit import differences, document
+from tickwise.domain.masking import HTTP, MASK, is_secret_name, masked
+
+VALUE_CHARACTERS_MAX: Final = 2_048
+"""A longer value of a field is shown by its digest."""
+HIDDEN: Final = frozenset({"env", "headers", "payload", "params", "body", "args", "kwargs", "password", "secret"})
+"""Fields whose values are masked, each by itself: people put secrets into them."""
+SCRIPTS: Final = frozenset({"source", "script"})
+
+
+class Changed(tuple[str | None, str | None]):
+    """The texts `before` and `after` of an entry."""
+
+    __slots__ = ()
+
+    @property
+    def before(self) -> str | None:
+        """The changed fields as they were; None: there were none."""
+        return self[0]
+
+    @property
+    def after(self) -> str | None:
+        """The changed fields as they are; None: there are none."""
+        return self[1]
+
+
+def changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Changed:
+    """The fields of a thing that differ. None: it was not there before, or is not there after."""
+    if before is None or after is None:
+        return Changed((shown(before), shown(after)))
+    was, now = differences(before, after)
+    return Changed((shown(was), shown(now)))
+
+
+def shown(fields: Mapping[str, Any] | None) -> str | None:
+    """Fields as JSON text, masked and bounded."""
+    return None if fields is None else document({name: _bounded(_shown(name, value)) for name, value in fields.items()})
+
+
+def _shown(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if name in SCRIPTS:
+        return _digest(str(value))
+    if name in HIDDEN or is_secret_name(name):
+        return dict.fromkeys(value, MASK) if isinstance(value, Mapping) and name in ("env", "headers") else MASK
+    if isinstance(value, Mapping):
+        task = masked(value) if value.get("kind") == HTTP and isinstance(value.get("url"), str) else value
+        return {key: _shown(key, inner) for key, inner in task.items()}
+    if isinstance(value, list | tuple):
+        return [_shown("", inner) for inner in value]
+    return value
+
+
+def _bounded(value: Any) -> Any:
+    """The value, or its digest if it is long."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else document({"": value})
+    return value if len(text) <= VALUE_CHARACTERS_MAX else _digest(text)
+
+
+def _digest(text: str) -> Mapping[str, Any]:
+    content = text.encode("utf-8", "surrogatepass")
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}

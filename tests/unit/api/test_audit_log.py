@@ -1,0 +1,130 @@
+"""`GET /audit` and its export: what each caller sees of it, page by page, and what is never in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest_asyncio
+
+from tests.support.app import ADMIN_KEY, World, world
+from tests.support.people import PASSWORD, ask, person, signed_in, signing_key
+from tests.support.waiting import eventually
+
+JOB = {"name": "nightly", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}, "payload": {"pin": "4711"}}
+
+
+@pytest_asyncio.fixture
+async def here() -> AsyncIterator[World]:
+    async with world() as made:
+        await made.control.bearers.sign_with(signing_key())
+        for name in ("team-a", "team-b"):
+            assert 201 == (await ask(made, ADMIN_KEY, "POST", "/namespaces", json={"name": name})).status_code
+        yield made
+
+
+async def entries(here: World, query: str = "", credential: str = ADMIN_KEY, **more: Any) -> list[dict[str, Any]]:
+    answer = await ask(here, credential, "GET", f"/audit{query}", **more)
+    assert 200 == answer.status_code, answer.text
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+async def key_in(here: World, namespace: str, **fields: Any) -> dict[str, Any]:
+    body = {"name": f"ci-{namespace}", "role": "admin", "namespaces": [namespace], **fields}
+    answer = await ask(here, ADMIN_KEY, "POST", "/keys", json=body)
+    assert 201 == answer.status_code, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_an_entry_says_who_did_what_from_where(here: World) -> None:
+    """With the id of the request, as its answer bore it."""
+    key = await key_in(here, "team-a")
+    answer = await ask(here, key["key"], "POST", "/jobs", json=JOB)
+    [entry] = await entries(here, f"?target={answer.json()['job_id']}")
+    assert ("job.created", "team-a", "job") == (entry["action"], entry["namespace"], entry["target_kind"])
+    assert ("key", key["key_id"], "ci-team-a") == tuple(entry["caller"][name] for name in ("kind", "id", "name"))
+    assert answer.headers["x-request-id"] == entry["caller"]["request_id"]
+    assert entry["caller"]["address"]
+
+
+async def test_filters_narrow_the_list_and_pages_hold_each_entry_once(here: World) -> None:
+    """The newest first; the export has the same entries, the oldest first."""
+    key = await key_in(here, "team-a")
+    for number in range(5):
+        await ask(here, key["key"], "POST", "/jobs", json={**JOB, "name": f"job {number}"})
+    every = await entries(here, "?action=job.created&actor=ci-team-a")
+    assert 5 == len(every)
+    path, seen = "/audit?action=job.created&limit=2", []
+    while path:
+        page = await ask(here, ADMIN_KEY, "GET", path)
+        seen += page.json()
+        link = page.links.get("next", {}).get("url", "")
+        path = link.removeprefix(str(here.client.base_url)).removeprefix("/api/v1")
+    assert every == seen
+    exported = await ask(here, ADMIN_KEY, "GET", "/audit/export?action=job.created")
+    assert [*reversed(every)] == [json.loads(line) for line in exported.text.splitlines()]
+    assert 1 == len(await entries(here, "?action=audit.exported"))
+    assert [] == await entries(here, "?since=2999-01-01T00:00:00Z")
+    assert 422 == (await ask(here, ADMIN_KEY, "GET", "/audit?cursor=bm90aGluZw")).status_code
+
+
+async def test_a_namespace_sees_its_own_entries(here: World) -> None:
+    """An administrator of the installation sees all, one without `audit:read` none."""
+    mine, theirs = await key_in(here, "team-a"), await key_in(here, "team-b")
+    developer = await key_in(here, "team-b", role="developer")
+    await person(here, "Ada", ("viewer", "team-a"))
+    for key in (mine, theirs):
+        assert 201 == (await ask(here, key["key"], "POST", "/jobs", json=JOB)).status_code
+    assert {"team-b"} == {each["namespace"] for each in await entries(here, credential=theirs["key"])}
+    assert 403 == (await ask(here, theirs["key"], "GET", "/audit?namespace=team-a")).status_code
+    assert 403 == (await ask(here, theirs["key"], "GET", "/audit/export?namespace=*")).status_code
+    assert 403 == (await ask(here, developer["key"], "GET", "/audit")).status_code
+    assert {"team-a", "team-b", "*"} <= {each["namespace"] for each in await entries(here)}
+    assert {"team-a"} == {each["namespace"] for each in await entries(here, namespace="team-a")}
+
+
+async def test_a_later_namespace_of_a_name_sees_nothing_of_the_former_one(here: World) -> None:
+    """The chain goes on, and an administrator of the installation reads all of it."""
+    before = await entries(here, "?namespace=team-a")
+    state = here.store.state
+    del state.namespaces["team-a"]
+    await ask(here, ADMIN_KEY, "POST", "/namespaces", json={"name": "team-a"})
+    key = await key_in(here, "team-a")
+    seen = {each["entry"] for each in await entries(here, credential=key["key"])}
+    assert seen.isdisjoint(each["entry"] for each in before)
+    assert seen < {each["entry"] for each in await entries(here, "?namespace=team-a")}
+
+
+async def test_sign_ins_and_refusals_are_entries(here: World) -> None:
+    """The good ones, the wrong ones, a permission that lacks; the last are gathered and written a moment later."""
+    await person(here, "Ada", ("viewer", "team-a"))
+    token = (await signed_in(here, "Ada"))["access_token"]
+    body = {"grant_type": "password", "username": "Ada", "password": "not the password"}
+    assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
+    for _ in range(3):
+        assert 403 == (await ask(here, token, "POST", "/jobs", json=JOB)).status_code
+
+    async def denied() -> list[dict[str, Any]]:
+        return await entries(here, "?action=auth.denied")
+
+    found = await eventually(denied, what="the refusal is written")
+    assert {"Ada"} == {each["caller"]["name"] for each in found}
+    actions = {each["action"] for each in await entries(here, "?limit=500")}
+    assert {"auth.signed_in", "auth.sign_in_failed", "user.added"} <= actions
+
+
+async def test_no_secret_is_in_an_entry(here: World) -> None:
+    """Neither passwords, nor secrets of keys and links, nor payloads of jobs."""
+    key = await key_in(here, "team-a")
+    await person(here, "Ada", ("viewer", "team-a"))
+    invited = await ask(here, ADMIN_KEY, "POST", "/users", json={"name": "Bob", "roles": []})
+    made = await ask(here, key["key"], "POST", "/jobs", json=JOB)
+    await ask(here, key["key"], "PUT", f"/jobs/{made.json()['job_id']}", json={"payload": {"pin": "4712"}})
+    rotated = await ask(here, ADMIN_KEY, "POST", f"/keys/{key['key_id']}/rotate", json={})
+    text = json.dumps(await entries(here, "?limit=500"))
+    secrets = [PASSWORD, key["key"], rotated.json()["key"], invited.json()["link"], "4711", "4712"]
+    assert [] == [secret for secret in secrets if secret in text]
+    assert "key.rotated" in text
