@@ -48,8 +48,6 @@ from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, F
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
-from tickwise.testing.contracts.store.jobs.key_rotation import KeyRotationContract
-from tickwise.testing.contracts.store.jobs.keys import KeysContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
@@ -69,6 +67,8 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
+from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.quotas import QuotasContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract

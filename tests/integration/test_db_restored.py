@@ -23,8 +23,8 @@ from tickwise.domain.model import Claimed
 from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.clock import ShiftedClock
-from tickwise.testing.contracts.store.jobs.key_rotation import rotation
-from tickwise.testing.contracts.store.jobs.keys import ADA, new_key
+from tickwise.testing.contracts.store.people.key_rotation import rotation
+from tickwise.testing.contracts.store.people.keys import ADA, new_key
 from tickwise.testing.factories import Factory
 
 LEASE = 3600.0

@@ -17,7 +17,7 @@ from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import ROLES
 from tickwise.ports.identity.users import Member, RoleRow
-from tickwise.testing.contracts.store.jobs.keys import new_key
+from tickwise.testing.contracts.store.people.keys import new_key
 from tickwise.testing.contracts.store.people.users import new_user
 from tickwise.testing.factories import Factory
 

@@ -14,7 +14,7 @@ from tickwise.config import load
 from tickwise.control.people.tokens import ACCESS_SECONDS, SKEW_SECONDS
 from tickwise.domain.errors import Misconfigured
 from tickwise.testing.clock import VirtualClock
-from tickwise.wiring.token_key import TOKEN_KEY, sign_tokens
+from tickwise.wiring.keys.token_key import TOKEN_KEY, sign_tokens
 
 
 async def signs_with(here: World, folder: Path, file: Path | None, *, makes: bool = False) -> None:

@@ -10,7 +10,7 @@ PLACE = "docs/reference/settings.md"
 HEAD = f"""\
 # Settings
 
-<!-- Written from src/tickwise/config.py by `python -m tests.style.settings_page`; a test compares the two. -->
+<!-- Written from src/tickwise/config by `python -m tests.style.settings_page`; a test compares the two. -->
 
 Tickwise runs without any. Each setting is read from these places, in this order; the later place wins:
 

@@ -56,6 +56,7 @@ BODIES: Final[dict[str, Any]] = {
     "QueueHoldBody": {"reason": "the printer is away", "until": "2100-01-01T00:00:00Z"},
     "QueueDrainBody": {"reason": "the host is replaced"},
     "KeyBody": {"name": "reports", "permissions": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
+    "KeyRotateBody": {"overlap_seconds": 3_600},
     "NamespaceBody": {"name": "team-a", "display_name": "Team A"},
     "QuotasBody": {"jobs": 1_000, "runs_per_day": 100_000, "requests_per_second": 50},
     "NamespaceChangeBody": {"display_name": "Team A"},

@@ -20,7 +20,7 @@ from tickwise.domain.fencing import first_token
 from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
 from tickwise.wiring.findings import DoctorFinding
-from tickwise.wiring.returned_keys import ReturnedKey, logged_ends, returned_keys
+from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returned_keys
 
 RECENT_SECONDS: Final = 7 * 86_400.0
 """A failover that lost something is worth a warning for so long."""

@@ -26,8 +26,9 @@ from tickwise.config import Settings
 from tickwise.observability import logs
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
-from tickwise.wiring.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port
+from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
+from tickwise.wiring.keys.token_key import sign_tokens
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.membership import membership
@@ -46,7 +47,6 @@ from tickwise.wiring.runtime import (
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
 from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
 from tickwise.wiring.tls.clear_text import warn_of_clear_text
-from tickwise.wiring.token_key import sign_tokens
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """Objects of a busy role die young by reference counting; with Python's defaults a tenth of its time is lost to

@@ -381,7 +381,7 @@ async def test_a_snoozed_run_of_a_paused_job_waits_for_the_resume(here: Scene) -
     await here.ask("POST", f"/jobs/{job_id}/pause", 200, {"reason": "a new relay"})
     found = await here.explain_run(moved["run_id"])
     assert ("waiting_paused", "a new relay") == (found["code"], found["data"]["reason"])
-    assert "(a new relay)" in found["sentence"]
+    assert ": a new relay; " in found["sentence"]
     assert "QUEUED" == (await here.ask("GET", f"/runs/{moved['run_id']}"))["status"]
     assert (await here.ask("GET", f"/jobs/{job_id}"))["next_run_at"] is None
     await here.ask("POST", f"/jobs/{job_id}/resume", 200, {})

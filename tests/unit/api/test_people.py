@@ -427,7 +427,7 @@ async def test_a_token_ends_with_its_namespace(here: World, clock: VirtualClock)
     assert 200 == (await ask(here, token, "GET", "/jobs")).status_code
     closing = {"state": "closing"}
     assert 200 == (await ask(here, ADMIN_KEY, "PATCH", "/namespaces/team-a", json=closing)).status_code
-    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", "/namespaces/team-a")).status_code
+    assert 202 == (await ask(here, ADMIN_KEY, "DELETE", "/namespaces/team-a")).status_code
     await clock.advance(KNOWN_SECONDS + 1.0)
     assert 404 == (await ask(here, token, "GET", "/jobs")).status_code
 

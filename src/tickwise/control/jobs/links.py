@@ -57,7 +57,9 @@ class SequenceLinks:
         try:
             await self._check_no_circle(linked, new, who.within)
             rest = replace(change, expected_version=linked.version)
-            if rest == with_steps(linked, new):
+            steps_alone = with_steps(linked, new)
+            # Without a new plan nothing is held back.
+            if rest == replace(steps_alone, postponed_after_seconds=rest.postponed_after_seconds):
                 return linked
             return await self._store(who, linked, rest)
         except Refused:

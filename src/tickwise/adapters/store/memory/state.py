@@ -155,19 +155,22 @@ class State:
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
+        self._begin_people()
+        self.audit = AuditLog(clock)
+        self.on_handover: Callable[[Handover], None] | None = None
+
+    def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
         self.removals: dict[str, RemovalRecord] = {}
         """Namespaces that are being removed."""
         self.namespaces_removed: dict[str, float] = {}
         """The times at which namespaces went, by name. There may be another one of the name."""
-        self.namespaces: dict[str, NamespaceRow] = {DEFAULT_NAMESPACE: _default_namespace(clock.now())}
+        self.namespaces: dict[str, NamespaceRow] = {DEFAULT_NAMESPACE: _default_namespace(self.clock.now())}
         self.people: dict[UUID, UserRecord] = {}
         self.user_links: dict[bytes, LinkRecord] = {}
         self.custom_roles: dict[tuple[str, str], RoleRow] = {}
         self.sessions: dict[UUID, SessionRecord] = {}
         self.token_keys: dict[str, PublicKey] = {}
-        self.audit = AuditLog(clock)
-        self.on_handover: Callable[[Handover], None] | None = None
 
     def now(self) -> float:
         return self.clock.now()

@@ -12,13 +12,13 @@ from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Audit, Incidents, Marks, RunRecords, RunSearches, Upkeep
-from tickwise.adapters.store.memory.keys import ApiKeys
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
-from tickwise.adapters.store.memory.namespaces import Namespaces
 from tickwise.adapters.store.memory.operations import Operations
-from tickwise.adapters.store.memory.people import Roles, Sessions, Users
+from tickwise.adapters.store.memory.people.keys import ApiKeys
+from tickwise.adapters.store.memory.people.namespaces import Namespaces
+from tickwise.adapters.store.memory.people.removals import Removals
+from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
-from tickwise.adapters.store.memory.removals import Removals
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands

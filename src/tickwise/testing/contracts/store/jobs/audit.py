@@ -34,9 +34,9 @@ from tickwise.ports.store import (
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
-from tickwise.testing.contracts.store.jobs.key_rotation import rotation
-from tickwise.testing.contracts.store.jobs.keys import new_key
 from tickwise.testing.contracts.store.jobs.transfers import to_team
+from tickwise.testing.contracts.store.people.key_rotation import rotation
+from tickwise.testing.contracts.store.people.keys import new_key
 from tickwise.testing.factories import Factory
 
 ADA = Source(CallerKind.KEY, None, "ada", "192.0.2.1", "r1")

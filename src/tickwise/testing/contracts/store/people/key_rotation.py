@@ -12,7 +12,7 @@ from tickwise.domain.errors import Conflict
 from tickwise.ports.identity import FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey
 from tickwise.ports.store import Store
 from tickwise.testing.contracts.base import StoreContract
-from tickwise.testing.contracts.store.jobs.keys import ADA, as_found, new_key
+from tickwise.testing.contracts.store.people.keys import ADA, as_found, new_key
 from tickwise.testing.factories import Factory
 
 OVERLAP: float = 60.0

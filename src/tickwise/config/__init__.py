@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
 
 PREFIX: Final = "TICKWISE_"
@@ -676,7 +677,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 def _read(setting: Setting, source: _SettingSource) -> Any:
     try:
-        value = _KINDS[setting.kind].read(source.value)
+        value = KINDS[setting.kind].read(source.value)
         _check_alone(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
@@ -739,58 +740,6 @@ def _check_together(settings: Settings) -> None:
             )
 
 
-# ---------------------------------------------------------------------------------------------------- kinds
-
-
-class _Kind(NamedTuple):
-    """The reader of the values of one annotation, and their name in a message."""
-
-    read: Callable[[Any], Any]
-    called: str
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
-        raise ValueError
-    return value.strip()
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError
-    number = float(value)
-    if number != number:  # not a number: no limit would refuse it
-        raise ValueError
-    return number
-
-
-def _folder(value: Any) -> Path:
-    return Path(_text(str(value) if isinstance(value, Path) else value)).expanduser().absolute()
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else list(value)
-    names = tuple(_text(part) for part in parts)
-    if any(re.search(r"[\s,]", name) for name in names):
-        raise ValueError
-    return tuple(dict.fromkeys(names))
-
-
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "str": _Kind(_text, "a text of one line"),
-    "int": _Kind(_whole, "a whole number"),
-    "float": _Kind(_number, "a number"),
-    "Path": _Kind(_folder, "a folder"),
-    "tuple[str, ...]": _Kind(_names, "a list of names (in the environment with commas between)"),
-}
-
-
 def allowed(setting: Setting) -> str:
     """The allowed values in words, for messages and the reference: `a whole number from 0 to 65535`."""
     facts = setting.facts
@@ -803,7 +752,7 @@ def allowed(setting: Setting) -> str:
         return f"a list of texts of at least {facts.shortest} characters (in the environment with commas between)"
     if facts.shortest:
         return f"a text of at least {facts.shortest} characters"
-    called = _KINDS[setting.kind].called
+    called = KINDS[setting.kind].called
     if facts.least is not None and facts.most is not None:
         return f"{called} from {facts.least:g} to {facts.most:.15g}"
     return called

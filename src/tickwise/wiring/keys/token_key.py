@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.wiring.first_keys import write_private
+from tickwise.wiring.keys.first_keys import write_private
 from tickwise.wiring.private_files import read_private
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
 
-from tickwise.adapters.store.memory.namespaces import drop, drop_late
+from tickwise.adapters.store.memory.people.namespaces import drop, drop_late
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord, RemovalRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry

@@ -1,0 +1,1 @@
+"""People, their keys, and namespaces with their end, over a `State`."""
