@@ -6,6 +6,7 @@ The first schema is made here as its own programs made it: from its files, with 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -35,6 +36,17 @@ NOTE = """
       version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));
     INSERT INTO tickwise.alembic_version VALUES ('0001')"""
 
+
+def _jobs_add() -> str:
+    """The statement of the first schema: namespaces could not be closed, and there was no audit log."""
+    text = statement("jobs_add").replace("(SELECT tickwise.namespaces_open($14))", "true")
+    text = re.sub(
+        r"  INSERT INTO tickwise\.audit .*?  FROM unnest\(", "  SELECT e.*\n  FROM unnest(", text, flags=re.DOTALL
+    )
+    text = text.replace("\n  RETURNING at, entry, namespace", "")
+    return re.sub(r"u AS \(INSERT INTO tickwise\.audit_unsealed [^\n]*\n", "", text)
+
+
 FIRST_WORDS = {
     "lanes": "SELECT lane, namespace, queue, priority, requires, false FROM tickwise.lanes",
     "lanes_add": """
@@ -44,8 +56,7 @@ FIRST_WORDS = {
         ON CONFLICT DO NOTHING""",
     # No namespace had a quota.
     "namespaces_limited": "SELECT '' AS name, '' AS quotas WHERE false",
-    # Namespaces could not be closed.
-    "jobs_add": statement("jobs_add").replace("(SELECT tickwise.namespaces_open($14))", "true"),
+    "jobs_add": _jobs_add(),
 }
 """Statements whose words for the first schema were others. Programs that have these work on every later one, too."""
 
