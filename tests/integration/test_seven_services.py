@@ -81,6 +81,12 @@ class Drive:
         assert key["key_id"] in {each["key_id"] for each in await self.ask("GET", "/keys")}
         await self.gateway.answer("GET", "/jobs", headers=mine)
         await self.gateway.answer("GET", "/keys", status=403, headers=mine)
+        rotated = await self.ask("POST", f"/keys/{key['key_id']}/rotate", 200, {"overlap_seconds": 600})
+        await self.gateway.answer("GET", "/jobs", headers={"Authorization": f"Bearer {rotated['key']}"})
+        told = await self.ask("GET", f"/audit?target={key['key_id']}")
+        assert ["key.rotated", "key.made"] == [each["action"] for each in told if each["action"] != "key.used_first"]
+        exported = await self.gateway.answer("GET", f"/audit/export?target={key['key_id']}&action=key.made")
+        assert 1 == len(exported.text.splitlines())
         await self.ask("DELETE", f"/keys/{key['key_id']}")
         for _ in self.services.of("search service"):
 
@@ -128,6 +134,7 @@ class Drive:
         for path in ("/jobs/by-key/nightly", f"{here}/explain", f"{here}/status", f"{here}/preview"):
             await self.ask("GET", path, (200, 404))
         await self.ask("GET", f"{here}/occurrences")
+        await self.ask("POST", f"{here}/move", 200, {"namespace": "default"})
         await self.ask("POST", "/jobs:preview", 200, HOURLY)
         await self.ask("PUT", here, 202, {"description": "changed through the broker"})
         changed = "changed through the broker"

@@ -53,7 +53,7 @@ ABOUT: Final[dict[str, str]] = {
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "moveJob", "describe",
+            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "moveJob", "listAudit", "exportAudit", "describe",
             "metrics",
         ),
         NO_JOB,

@@ -53,6 +53,8 @@ class Gateway:
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = list(urls)
         self._asked: set[tuple[str, str]] = set()
+        self.last_refusal = ""
+        """The last answer that was asked for again."""
         self._turn = 0
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {KEY}"}, timeout=20, verify=False, trust_env=False
@@ -90,10 +92,15 @@ class Gateway:
                 return None
             if found.status_code in wanted:
                 return found
-            assert found.status_code in AGAIN, f"{method} {path}: {found.status_code} {found.text}"
+            refusal = f"{method} {path}: {found.status_code} {found.text}"
+            assert found.status_code in AGAIN, refusal
+            self.last_refusal = refusal
             return None
 
-        return await eventually(ask, within_seconds=ASK_SECONDS, what=f"{method} {path} is answered with {wanted}")
+        try:
+            return await eventually(ask, within_seconds=ASK_SECONDS, what=f"{method} {path} is answered with {wanted}")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}; the last refusal: {self.last_refusal}") from None
 
     async def ask(self, method: str, path: str, status: int | Collection[int] = 200, body: Any = None) -> Any:
         """The JSON of it."""
