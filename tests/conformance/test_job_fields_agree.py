@@ -30,8 +30,8 @@ OPTIONS = {
 LOOK = {"from", "count", "viewer_timezone"}
 """The fields of a preview that are no fields of a job."""
 OWN_OPTIONS = {
-    "--atomic", "--ca-file", "--count", "--data-dir", "--dry-run", "--file", "--follow", "--from", "--insecure", "--json",
-    "--key", "--namespace", "--url", "--utc", "--wait",
+    "--atomic", "--ca-file", "--count", "--data-dir", "--dry-run", "--file", "--follow", "--from", "--insecure",
+    "--json", "--key", "--namespace", "--url", "--utc", "--wait",
 }  # fmt: skip
 """Options of the commands that are no fields of a job."""
 SCHEMAS: Any = api_page.description()["components"]["schemas"]

@@ -14,6 +14,8 @@ JOB: Final = "one job"
 RUN: Final = "one run"
 OPERATION: Final = "one operation"
 NO_JOB: Final = "things without labels"
+WHOLE_JOB: Final = "one job, and more than it"
+"""Not for callers with labels: they have none in the other namespace."""
 CALLER: Final = "the caller"
 OPEN: Final = "anybody"
 
@@ -53,11 +55,12 @@ ABOUT: Final[dict[str, str]] = {
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "moveJob", "listAudit", "exportAudit", "describe",
-            "metrics",
+            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
+            "describe", "metrics",
         ),
         NO_JOB,
     ),
+    "moveJob": WHOLE_JOB,
     **dict.fromkeys(("changePassword", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
         ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready"), OPEN

@@ -26,6 +26,7 @@ from tests.security.label_routes import (
     OPEN,
     OPERATION,
     RUN,
+    WHOLE_JOB,
 )
 from tests.security.label_things import SECRET, Things, made, rows_of
 from tests.security.probes import probe
@@ -168,7 +169,7 @@ async def test_a_route_that_nobody_classified_lets_no_labels_in(here: World) -> 
     }
     for endpoint in RESOURCES:
         has_id = {"{job_id}", "{run_id}", "{operation_id}", "{key}"} & set(re.findall(r"\{\w+\}", endpoint.path))
-        assert bool(has_id) == (ABOUT[endpoint.name] in (JOB, RUN, OPERATION)), endpoint.name
+        assert bool(has_id) == (ABOUT[endpoint.name] in (JOB, RUN, OPERATION, WHOLE_JOB)), endpoint.name
 
 
 @probe(10, stopped_by="the permission of the method that a route calls, bound to the labels of the grant")
@@ -202,7 +203,7 @@ async def test_every_route_by_every_role_in_and_out_of_its_labels(here: World, r
 async def test_labels_open_nothing_that_has_no_labels(here: World, role: str) -> None:
     """Each role with labels asks for queues, tasks, calendars, keys, people, counts and all else that is no job."""
     key = await key_of(here, f"restricted {role}", ALL_ROLES[role], SELECTOR)
-    others = [endpoint for endpoint in RESOURCES if ABOUT[endpoint.name] == NO_JOB]
+    others = [endpoint for endpoint in RESOURCES if ABOUT[endpoint.name] in (NO_JOB, WHOLE_JOB)]
     assert len(others) > 40
     for endpoint in others:
         assert 403 == (await asked(here, endpoint, key, NOT_THERE)).status_code, endpoint.name

@@ -12,6 +12,7 @@ import pytest_asyncio
 from tests.support.app import ADMIN_KEY, World, world
 from tests.support.people import OTHER_PASSWORD, PASSWORD, ask, person, signed_in, signing_key
 from tickwise.api.auth import KNOWN_SECONDS
+from tickwise.ports.identity.namespaces import SETTLE_SECONDS
 from tickwise.testing.clock import VirtualClock
 
 JOB = {"name": "report", "task": {"kind": "function", "name": "f"}, "schedule_time": "2999-01-01T00:00:00Z"}
@@ -428,6 +429,8 @@ async def test_a_token_ends_with_its_namespace(here: World, clock: VirtualClock)
     closing = {"state": "closing"}
     assert 200 == (await ask(here, ADMIN_KEY, "PATCH", "/namespaces/team-a", json=closing)).status_code
     assert 202 == (await ask(here, ADMIN_KEY, "DELETE", "/namespaces/team-a")).status_code
+    await clock.advance(SETTLE_SECONDS + 1.0)
+    assert await here.store.removals.end("team-a")
     await clock.advance(KNOWN_SECONDS + 1.0)
     assert 404 == (await ask(here, token, "GET", "/jobs")).status_code
 
