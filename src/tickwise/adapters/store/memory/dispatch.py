@@ -88,11 +88,11 @@ class RunCommands(Duty):
         job = self._state.job(namespace, job_id)
         if job.standing is JobAction.CANCEL:
             return False
-        new = [run for run in runs if run.run_id not in self._state.runs and run.run_id not in self._state.ended]
         room = open_room(self._state, namespace)
         if room is not None:
-            room.demand(Cost(runs=len({run.run_id for run in new})))
-        if sum(self._state.make_now(job, run) for run in new):
+            named = {run.run_id for run in runs}
+            room.demand(Cost(runs=len(named - self._state.runs.keys() - self._state.ended.keys())))
+        if sum(self._state.make_now(job, run) for run in runs):
             self._state.audit.write(audit)
         close_room(self._state, namespace, room)
         self._state.keep(receipt)
