@@ -389,7 +389,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] = _setting(
         (),
         "Networks (`10.0.0.0/8`) and addresses of proxies whose word counts for the address of a client. Unset: the "
-        "address is that of the connection, whatever a header says.",
+        "address is that of the connection, also if a header names another.",
     )
     client_address_header: str = _setting(
         "x-forwarded-for",

@@ -98,7 +98,7 @@ class StoredRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
     until: datetime | None = None
     missed: MissedMode = MissedMode.SKIP
     only: list[dict[str, str]] | None = None
-    """The operation is about jobs that have all labels of one of these, whatever the filter says: those for which the
+    """The operation is about jobs that have all labels of one of these, also with a wider filter: those for which the
     caller had the permission. A program of the release before reads no request with this, so it does not carry out
     more than was allowed."""
 

@@ -53,7 +53,7 @@ CREATE TABLE tickwise.audit_checkpoints (
   PRIMARY KEY (namespace, dropped_before)
 );
 
--- The second wall, behind the rights of roles: it stops whoever has all of them and does not mean it. Only `audit_retire` passes, to delete.
+-- The second wall, behind the rights of roles: it stops a caller who has all of them and does not mean it. Only `audit_retire` passes, to delete.
 CREATE FUNCTION tickwise.audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' AND current_setting('tickwise.audit_retires', true) IS NOT DISTINCT FROM pg_current_xact_id()::text THEN
@@ -97,7 +97,7 @@ END
 $$;
 
 -- Drop the entries of days before this one, with the seals that begin their chains, and note where the chains begin then. Not within 30
--- days, whoever asks: a role that may call this is not to remove what it has just done. Entries that are not sealed keep all. Answers the
+-- days, for any caller: a role that may call this is not to remove what it has just done. Entries that are not sealed keep all. Answers the
 -- partitions that were dropped.
 CREATE FUNCTION tickwise.audit_retire(day date) RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
