@@ -190,7 +190,8 @@ class Principal(NamedTuple):
         if not self.restricted:
             return self.full_name
         grants = [((), sorted(self.scopes)), *((each.labels, sorted(each.permissions)) for each in self.restricted)]
-        return joined(self.full_name, "restricted", sha256(repr(sorted(grants)).encode()).hexdigest())
+        # Not `joined` again, which would hide the namespace: its answers go with it.
+        return f"{self.full_name}/restricted/{sha256(repr(sorted(grants)).encode()).hexdigest()}"
 
     def seen_from(self, address: str, request_id: str) -> Principal:
         """The principal of one request."""

@@ -7,9 +7,11 @@ import pytest
 from tickwise.control.access import admitted
 from tickwise.domain.callers import Caller, Grant
 from tickwise.domain.errors import Forbidden
+from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.selectors import (
     Labels,
+    RestrictedGrant,
     Selector,
     alternatives,
     combined,
@@ -149,3 +151,13 @@ def test_answers_are_kept_apart_by_what_a_caller_may_do() -> None:
     assert 5 == len(names)
     whole = grants(Grant("one", frozenset({"jobs:write"}))).principal()
     assert whole.answers_name == whole.full_name
+
+
+def test_answers_of_a_restricted_caller_go_with_its_namespace() -> None:
+    """A removal forgets all answers whose name begins with the namespace."""
+    grant = RestrictedGrant(frozenset({"jobs:write"}), (("team", "billing"),), False)
+    plain = Principal("ci", "team-a", frozenset())
+    restricted = plain._replace(restricted=(grant,))
+    assert plain.answers_name.startswith("team-a/")
+    assert restricted.answers_name.startswith("team-a/")
+    assert plain.answers_name != restricted.answers_name

@@ -187,10 +187,14 @@ class Sequences:
         return found
 
     async def _job(self, namespace: str, job_id: UUID, jobs: Jobs) -> JobRow | None:
-        if job_id not in jobs:
-            jobs[job_id] = await self._store.jobs.get(namespace, job_id)
-        row = jobs[job_id]
-        return row if row is not None and row.namespace == namespace else None
+        known = jobs.get(job_id)
+        if known is not None and known.namespace == namespace:
+            return known
+        # A job that is not here may be in another namespace, where a later end of this page asks for it.
+        row = await self._store.jobs.get(namespace, job_id)
+        if row is not None:
+            jobs[job_id] = row
+        return row
 
     async def _is_too_long(self, run: RunRow, origins: dict[UUID, UUID | None]) -> bool:
         """Check whether so many runs led to this one that jobs start each other in a circle. `origins`: those known."""

@@ -50,11 +50,10 @@ class ApiKeys(Duty):
 
     async def of_id(self, key_id: UUID, secret: int | None = None) -> FoundKey | None:
         found = next((each for each in self._state.api_keys.values() if each.key.key_id == key_id), None)
-        if found is not None and secret not in (None, found.rotations):
-            now = self._state.now()
-            if not any(each.number == secret and each.until > now for each in found.earlier.values()):
-                return None
-        return self._good(found)
+        if found is None or secret in (None, found.rotations):
+            return self._good(found)
+        earlier = next((each for each in found.earlier.values() if each.number == secret), None)
+        return None if earlier is None else self._good(found, earlier)
 
     def _was(self, digest: bytes) -> KeyRecord | None:
         """The key of which this is an earlier secret."""

@@ -44,13 +44,17 @@ SELECT key_id, name, namespace, namespaces, scopes, labels, origin, owner_id, se
 FROM k WHERE expires IS NULL OR expires > tickwise.now()
 
 -- name: key_of_id
--- The good key with the id $1, and for how many seconds it is good (NULL: it does not expire). $2 the number of its secret that must be
--- good (NULL: any).
-SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, owner_id, rotations AS secret,
-       date_part('epoch', expires) AS expires_at, date_part('epoch', expires - tickwise.now()) AS seconds_left
-FROM tickwise.keys k WHERE key_id = $1 AND revoked IS NULL AND (expires IS NULL OR expires > tickwise.now())
-  AND ($2::int IS NULL OR $2 = rotations OR EXISTS (
-    SELECT FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.number = $2 AND s.until > tickwise.now()))
+-- The good key with the id $1, and for how many seconds it is good (NULL: it does not expire). $2 the number of the secret that was shown
+-- and must be good (NULL: any). With an earlier one it is good until the overlap ends, as in `key_find`.
+WITH k AS (
+  SELECT k.*, coalesce(s.number, k.rotations) AS secret, least(k.expires, s.until) AS until
+  FROM tickwise.keys k
+  LEFT JOIN tickwise.key_secrets s ON s.key_id = k.key_id AND s.number = $2::int AND s.number <> k.rotations AND s.until > tickwise.now()
+  WHERE k.key_id = $1 AND k.revoked IS NULL AND ($2::int IS NULL OR $2 = k.rotations OR s.number IS NOT NULL)
+)
+SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, owner_id, secret,
+       date_part('epoch', until) AS expires_at, date_part('epoch', until - tickwise.now()) AS seconds_left
+FROM k WHERE until IS NULL OR until > tickwise.now()
 
 -- name: key_get
 -- A key as it is listed. $1 namespace (NULL: any), $2 id.

@@ -21,7 +21,7 @@ WHERE namespace = $1
   AND ($8::float8 IS NULL OR ended_at < $8)
   AND ($9::uuid IS NULL OR run_id < $9)
   AND ($11::uuid[] IS NULL OR job_id = ANY($11))
-  AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.labels @> ANY($12) OFFSET 0))
+  AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.namespace = $1 AND j.labels @> ANY($12) OFFSET 0))
 ORDER BY run_id DESC LIMIT $10
 
 -- name: letters_count
@@ -40,7 +40,7 @@ SELECT count(*) FROM (
     AND ($8::float8 IS NULL OR ended_at < $8)
     AND ($9::uuid IS NULL OR run_id < $9)
     AND ($11::uuid[] IS NULL OR job_id = ANY($11))
-    AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.labels @> ANY($12) OFFSET 0))
+    AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.namespace = $1 AND j.labels @> ANY($12) OFFSET 0))
   LIMIT $10) s
 
 -- name: letter_get

@@ -107,6 +107,11 @@ class TransfersContract(StoreContract):
         [letter] = await store.searches.letters(query)
         assert (letter.job_name, letter.task_kind) == ("(moved)", "")
         assert list(await store.searches.letters(replace(query, namespace=TEAM))) == []
+        # Callers whose permissions go by labels: those that the job has elsewhere say nothing here.
+        by_labels = replace(query, within=((("team", "a"),),))
+        assert (await store.jobs.get(TEAM, job.job_id) or moved).labels == {"team": "a"}
+        assert list(await store.searches.letters(by_labels)) == []
+        assert await store.searches.count(by_labels) == 0
         again = Settlement(claimed.run_id, LetterStatus.REDRIVEN, None, make.run(job.job_id))
         assert await store.letters.settle("default", [again], by="ada") == [Settled.JOB_CANCELLED]
         assert await store.letters.settle(TEAM, [again], by="ada") == [Settled.NOT_FAILED]

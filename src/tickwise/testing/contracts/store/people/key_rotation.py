@@ -62,6 +62,24 @@ async def refused(store: Store, key: NewKey, secret: bytes, **fields: Any) -> st
 class KeyRotationContract(StoreContract):
     """`Keys.rotate`, and what is found of a key afterwards."""
 
+    async def test_an_earlier_secret_gives_no_more_by_its_number_than_by_itself(
+        self, store: Store, make: Factory
+    ) -> None:
+        """A token of it is looked up by number: it ends with the overlap, and so does what it makes."""
+        key = await kept(store, make)
+        await rotated(store, key, b"two")
+        by_secret, by_number = await found(store, b"one"), await store.keys.of_id(key.key_id, 0)
+        assert by_secret is not None
+        assert by_number is not None
+        assert by_number.caller.secret == by_secret.caller.secret == 0
+        assert by_number.caller.expires_at == by_secret.caller.expires_at
+        assert by_number.seconds_left == pytest.approx(OVERLAP, abs=1.0)
+        present = await store.keys.of_id(key.key_id, 1)
+        assert present is not None
+        assert (present.caller.secret, present.caller.expires_at) == (1, None)
+        await self.shift(store, OVERLAP + 1.0)
+        assert await store.keys.of_id(key.key_id, 0) is None
+
     async def test_a_rotated_key_is_the_same_key(self, store: Store, other: Store, make: Factory) -> None:
         """Id, principal, namespaces and owner stay; the list shows the new beginning, and the end of the overlap."""
         owner = make.identifier()
