@@ -255,7 +255,7 @@ class Connection(HttpToolsProtocol):
         self._linger()
 
     def spoke_plain_http(self) -> None:
-        """A client sent no TLS to a port of TLS; whatever it sent could be read on its way."""
+        """A client sent no TLS to a port of TLS; its bytes could be read on their way."""
         self.scheme = "http"
         self._refuse(HttpMalformed("this port speaks TLS, and the client does not: use https://"))
 

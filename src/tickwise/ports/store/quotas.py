@@ -40,7 +40,7 @@ def cost_of(job: NewJob) -> Cost:
 
 
 def cost_of_transfer(definition: str) -> Cost:
-    """The cost of a job that comes from another namespace. It counts as one that lasts, whatever it is."""
+    """The cost of a job that comes from another namespace. It always counts as one that lasts."""
     return Cost(jobs=1, bytes=len(definition.encode()))
 
 

@@ -132,7 +132,7 @@ class RunQuery:
     bytes_most: int | None = None
     """The page is cut before its definitions, results and errors hold more (`paging`); None: never."""
     texts: frozenset[RunText] = EVERY_TEXT
-    """The texts that the runs come with. The others are None, whatever is on record: they are not read, and have no
+    """The texts that the runs come with. The others are None, even where stored: they are not read, and have no
     size."""
 
 

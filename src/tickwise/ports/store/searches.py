@@ -52,6 +52,6 @@ class Searches(Protocol):
         ...
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        """The number of hits of a search, counted to its `limit` at most, of whatever size. Raises `Invalid` as the
+        """The number of hits of a search, counted to its `limit` at most, of any size. Raises `Invalid` as the
         search does."""
         ...

@@ -3,7 +3,7 @@
     write_audit(connection, entry) ──► audit + audit_unsealed ──seal──► audit_seals, the mark goes
 
 Invariant: a mark in `audit_unsealed` is written with its entry and deleted with the seal that names it, so what is
-visible and not sealed is what has a mark, in whatever order transactions commit.
+visible and not sealed is what has a mark, in any order of commits.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class LeasesContract(StoreContract):
     async def test_a_begun_attempt_that_was_lost_has_no_other_end(
         self, store: Store, make: Factory, in_order: bool
     ) -> None:
-        """The store has put its end on record, and the run went on: whatever its holder says of it later is refused,
+        """The store has put its end on record, and the run went on: each later report of its holder is refused,
         also that it gave the run back."""
         gone = await self.register(store, "gone")
         stale = await self.held(store, gone, make.job())

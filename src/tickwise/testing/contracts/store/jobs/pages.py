@@ -1,7 +1,7 @@
 """Pages bounded in bytes: cut before they hold too much, never empty, and joined by their cursors.
 
 Each listing of the store is filled with rows of very different sizes, short ones between large ones, and read by one
-call whatever its port looks like. `page_within` says what a page must be.
+call in one form for all ports. `page_within` says what a page must be.
 """
 
 from __future__ import annotations
