@@ -17,6 +17,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -147,6 +148,7 @@ class Exchange:
     address: str = ""
     """The client's, as `ClientAddresses` tells it; empty if it is unknown."""
     caller: Caller | None = None
+    caller_now: Callable[[], Awaitable[Caller]] | None = None
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
     """The headers of its answer about rate limits."""
@@ -192,6 +194,7 @@ class Server:
             control=self._control,
             principal=principal or NOBODY,
             caller=exchange.caller,
+            caller_now=exchange.caller_now,
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
@@ -357,6 +360,7 @@ class Front:
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
                 exchange.caller = caller
+                exchange.caller_now = partial(self._caller_now, said, exchange.address)
                 try:
                     principal = await self._directory.principal(caller, place)
                 except Forbidden:
@@ -397,6 +401,9 @@ class Front:
                 principal=exchange.principal,
                 address=exchange.address,
             )
+
+    async def _caller_now(self, said: bytes | None, address: str) -> Caller:
+        return self._authenticator.remembered(said) or await self._authenticator.caller(said, address)
 
     def _note_refusal(self, exchange: Exchange, status: int, route: str) -> None:
         """Note a refused request for the audit log."""

@@ -124,6 +124,8 @@ class Call:
     claim: Claim | None = None
     caller: Caller | None = None
     """The caller in all of its namespaces; None on open routes."""
+    caller_now: Callable[[], Awaitable[Caller]] | None = None
+    """Looks the caller up again, while an answer goes on for long. Raises as the first look-up."""
     headers_of: Callable[[bytes], Headers] | None = None
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
     conditions: Conditions | None = None

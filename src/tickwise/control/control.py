@@ -21,6 +21,8 @@ from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
 from tickwise.control.keys.forms import SecretForms
 from tickwise.control.keys.service import KeyService
+from tickwise.control.live.reader import LiveTelemetry
+from tickwise.control.live.service import LiveService, StreamLimits
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.people import People
@@ -69,6 +71,8 @@ class Control:
         registration: SelfRegistration | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
+        stream_limits: StreamLimits | None = None,
+        live_telemetry: LiveTelemetry | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
@@ -107,6 +111,7 @@ class Control:
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)
+        self.live = LiveService(context, stream_limits, live_telemetry)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
@@ -141,7 +146,8 @@ class Control:
         return buffers if self._ingest is None else {**buffers, **self._ingest.buffers()}
 
     async def drain(self) -> None:
-        """Write the waiting requests."""
+        """Write the waiting requests, and end the streams."""
+        await self.live.stop()
         try:
             if self._ingest is not None:
                 await self._ingest.stop()

@@ -8,6 +8,7 @@
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
+    feed                                    every change of a run's state, for readers that follow
     keys · namespaces · removals · users · roles · sessions
                                             API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
 
@@ -68,6 +69,7 @@ from tickwise.ports.store.definitions import (
     is_default_lane,
     no_lane,
 )
+from tickwise.ports.store.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.store.flow import (
     Check,
     CheckStore,
@@ -162,6 +164,7 @@ __all__ = [
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
+    "FEED_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",
@@ -194,6 +197,8 @@ __all__ = [
     "ExecutorRow",
     "ExecutorStore",
     "Expired",
+    "FeedPage",
+    "FeedStore",
     "Fire",
     "FireBatch",
     "FireRequest",
@@ -228,6 +233,7 @@ __all__ = [
     "OperationStatus",
     "OperationStep",
     "OperationStore",
+    "PackedIds",
     "Page",
     "QueueHold",
     "QueueRow",
@@ -243,6 +249,7 @@ __all__ = [
     "RuleRow",
     "RuleStore",
     "RunCancel",
+    "RunChanges",
     "RunMove",
     "RunPostpone",
     "RunQuery",
@@ -349,6 +356,8 @@ class Store(Protocol):
     def sessions(self) -> SessionStore: ...
     @property
     def audit(self) -> AuditStore: ...
+    @property
+    def feed(self) -> FeedStore: ...
 
     async def open(self) -> None:
         """Connect. Raises `Misconfigured` (a schema that is older or newer than the program, wrong settings) or

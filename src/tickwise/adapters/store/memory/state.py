@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
+from tickwise.adapters.store.memory.feed_log import FeedLog
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
     CompletionRecord,
@@ -157,6 +158,7 @@ class State:
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_people()
         self.audit = AuditLog(clock)
+        self.feed = FeedLog()
         self.on_handover: Callable[[Handover], None] | None = None
 
     def _begin_people(self) -> None:
@@ -343,6 +345,7 @@ class State:
         run.settled = run.open and alone and run.due <= settled_by
         self.runs[run.run_id] = job.runs[run.run_id] = run
         self.place(run)
+        self.noted(run)
         return True
 
     def make_now(self, job: JobRecord, new: NewRun) -> bool:
@@ -393,6 +396,7 @@ class State:
         run.started = None
         run.place = 0
         executor.held[run.run_id] = run
+        self.noted(run)
 
     def release(self, run: RunRecord, event: RunEvent, retry_at: float | None = None) -> bool:
         """Its holder has it no longer. It waits again, unless it was asked to stop: then it ends or is forgotten.
@@ -416,6 +420,7 @@ class State:
         if verdict is ReturnVerdict.HOLD_BACK:
             run.ready = after_pause(run)
         self.place(run)
+        self.noted(run)
         return True
 
     def _revoke(self, run: RunRecord, request: StopRequest) -> None:
@@ -464,6 +469,11 @@ class State:
         """Put the end of a run on record, and count it."""
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
+        self.feed.note(run, ended.row.state, self.now())
+
+    def noted(self, run: RunRecord) -> None:
+        """Note the present state of an active run, which it has just come into."""
+        self.feed.note(run, run.state, self.now())
 
     def note_completion(self, ended: EndedRun, *, succeeded: bool) -> None:
         """Others go on from the end of this run."""

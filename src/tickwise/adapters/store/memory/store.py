@@ -9,6 +9,7 @@ from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, sn
 from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
+from tickwise.adapters.store.memory.feed import Feed
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Audit, Incidents, Marks, RunRecords, RunSearches, Upkeep
@@ -78,6 +79,7 @@ class MemoryStore:
         self.roles = Roles(state)
         self.sessions = Sessions(state)
         self.audit = Audit(state)
+        self.feed = Feed(state)
 
     async def open(self) -> None:
         """Be there. Leases that ran out while it was closed get one more period."""

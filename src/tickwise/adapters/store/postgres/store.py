@@ -28,6 +28,7 @@ from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
+from tickwise.adapters.store.postgres.records.feed import Feed
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
@@ -123,6 +124,7 @@ class PostgresStore:
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)
         self.audit = Audit(shared)
+        self.feed = Feed(shared)
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port."""

@@ -11,7 +11,8 @@ served AS MATERIALIZED (
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
     AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
-)
+),
+u AS (
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
     claimed = (SELECT at FROM clock)
@@ -23,12 +24,19 @@ WHERE ctid = ANY(ARRAY(
       FOR UPDATE SKIP LOCKED) r
     LIMIT $2))
   AND holder = 0
-RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
-          date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
+RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0 AS guarded, date_part('epoch', due) AS due,
+          date_part('epoch', coalesce(nominal, due)) AS nominal, date_part('epoch', ready) AS ready, trigger,
           -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
           -- record.
-          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
-          (SELECT date_part('epoch', at) FROM clock), lane
+          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), '') AS spec, lane
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note({RunState.DISPATCHED}, namespace, runs, jobs, attempts)
+  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
+)
+SELECT run_id, token, job_id, namespace, attempt, failures, crashes, guarded, due, nominal, ready, trigger, spec,
+       (SELECT date_part('epoch', at) FROM clock), lane
+FROM u WHERE (SELECT count(*) FROM noted) >= 0
 
 -- name: start
 -- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, or their queue is on
@@ -45,7 +53,11 @@ u AS (
   FROM b
   WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
     AND NOT b.gated AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
-  RETURNING r.run_id
+  RETURNING r.run_id, r.job_id, r.namespace, r.attempt
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note({RunState.RUNNING}, namespace, runs, jobs, attempts)
+  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
 ),
 again AS (
   SELECT run_id FROM tickwise.runs
@@ -54,7 +66,7 @@ again AS (
 SELECT run_id, (SELECT CASE WHEN r.overlap > 0 THEN r.job_id ELSE r.run_id END FROM tickwise.runs r
                 WHERE r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} OFFSET 0)
 FROM b
-WHERE run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
+WHERE (SELECT count(*) FROM noted) >= 0 AND run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
 
 -- name: finish_ended
 -- Delete held runs that have already ended; the record stays. $1 executor, $2 runs. Returns those.

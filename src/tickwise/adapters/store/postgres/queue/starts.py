@@ -114,6 +114,8 @@ async def _settle(
         if returned:
             _, *left = await connection.fetchrow(statement("settle_requests"), returned, [])
             settled.over.add(*left)
+        # Once for all: a start that its gate refused never was one to anybody else.
+        await connection.execute(statement("starts_note"), list(found))
     settled.started -= refused
     return settled
 

@@ -1,0 +1,65 @@
+-- The feed: every change of a run's state, for readers that follow. One row for each state and namespace of a statement, its runs in
+-- arrays, so that a batch of 500 runs is one row. Nothing is noted while nobody watches.
+SELECT tickwise.lock_briefly(ARRAY['runs', 'history']);
+
+CREATE SEQUENCE tickwise.feed_batches CACHE 50;
+CREATE TABLE tickwise.feed (
+  transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  batch       bigint NOT NULL DEFAULT nextval('tickwise.feed_batches'),  -- grows within a transaction
+  at          timestamptz NOT NULL,
+  state       smallint NOT NULL,
+  namespace   text NOT NULL,
+  runs        uuid[] NOT NULL,
+  jobs        uuid[] NOT NULL,
+  attempts    smallint[] NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_insert_threshold = -1,
+        autovacuum_analyze_threshold = 2000000000, toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 100000,
+        toast.autovacuum_vacuum_insert_threshold = -1);
+-- Ids are noise: to try to compress them takes longer than all the rest.
+ALTER TABLE tickwise.feed ALTER runs SET STORAGE EXTERNAL, ALTER jobs SET STORAGE EXTERNAL;
+CREATE INDEX feed_transaction ON tickwise.feed (transaction, batch);
+
+-- Whether changes are noted, and from where on they are complete.
+CREATE TABLE tickwise.feed_watch (
+  until timestamptz NOT NULL,
+  floor pg_snapshot,                    -- what was visible then may be missing; NULL: noting has just begun
+  only  boolean PRIMARY KEY DEFAULT true CHECK (only)
+) WITH (fillfactor = 20);
+INSERT INTO tickwise.feed_watch (until) VALUES ('-infinity');
+-- What was visible at a time: all of it is dropped when that is long enough ago. By this and not by the time of a change, for a
+-- transaction that commits late is read late.
+CREATE TABLE tickwise.feed_marks (
+  at      timestamptz NOT NULL,
+  visible pg_snapshot NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- These look whether somebody watches after the rows were written, in a snapshot of their own: either the look sees that, or the
+-- transaction has its number by then, and the reader waits for it (`feed_watch`). Their owner writes: no right has to be given anew.
+CREATE FUNCTION tickwise.feed_note(state int, namespace text, runs uuid[], jobs uuid[], attempts smallint[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF runs IS NULL OR (SELECT w.until <= tickwise.now() FROM tickwise.feed_watch w) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts) VALUES (tickwise.now(), state, namespace, runs, jobs, attempts);
+  RETURN true;
+END
+$$;
+CREATE FUNCTION tickwise.feed_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF (SELECT w.until > tickwise.now() FROM tickwise.feed_watch w) THEN
+    INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts)
+    SELECT tickwise.now(), c.state, c.namespace, array_agg(c.run_id), array_agg(c.job_id), array_agg(c.attempt)
+    FROM came c GROUP BY c.state, c.namespace;
+  END IF;
+  RETURN NULL;
+END
+$$;
+-- New runs, and ends. Moves between these are noted by the statements that make them: a trigger of UPDATE would keep every row of
+-- every claim twice, which costs more than all of this.
+CREATE TRIGGER runs_feed AFTER INSERT ON tickwise.runs REFERENCING NEW TABLE AS came
+  FOR EACH STATEMENT EXECUTE FUNCTION tickwise.feed_came();
+CREATE TRIGGER history_feed AFTER INSERT ON tickwise.history REFERENCING NEW TABLE AS came
+  FOR EACH STATEMENT EXECUTE FUNCTION tickwise.feed_came();
+
