@@ -285,12 +285,7 @@ class FeedReader:
         self._returning &= group.keys()
         if not group:
             return False
-        place = None
-        for resumed in group.values():
-            place = (
-                resumed.place if place is None or place.epoch != resumed.place.epoch else place.common(resumed.place)
-            )
-        assert place is not None
+        place = _common([resumed.place for resumed in group.values()])
         page = await self._feed.since(place, limit=PAGE_BATCHES, namespaces=_namespaces(group))
         if page.lost:
             self._drop_lost(group, page)
@@ -385,6 +380,16 @@ def _placed(page: FeedPage, before: FeedPlace) -> Iterable[tuple[RunChanges, str
             text = place.text()
         transaction = changes.transaction
         yield changes, text
+
+
+def _common(places: Sequence[FeedPlace]) -> FeedPlace:
+    """What all of them have. One of another epoch is lost, and the store says so of all."""
+    found = places[0]
+    for place in places[1:]:
+        if place.epoch != found.epoch:
+            return min(found, place, key=lambda each: each.epoch)
+        found = found.common(place)
+    return found
 
 
 def _joined(place: FeedPlace, page: FeedPage) -> FeedPlace:

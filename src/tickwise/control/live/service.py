@@ -55,9 +55,7 @@ class LiveService:
         without a namespace, those of all, for callers who may see runs everywhere. Raises `Busy` if there are too many
         streams, `Invalid` for an id that is none, `StoreUnavailable`."""
         if asked.namespace is None and not holds_everywhere(who, Permission.RUNS_READ):
-            raise Forbidden(
-                "to see the events of all namespaces takes the permission runs:read in the whole installation"
-            )
+            raise Forbidden("to see the events of all namespaces, runs:read in the whole installation is needed")
         if asked.namespace is not None:
             check_namespace(who, asked.namespace)
         resumed = None if last_id is None else read_event_id(last_id)

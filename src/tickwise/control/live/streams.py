@@ -4,8 +4,8 @@
                       │ full: the client reads slower than things happen ──► marker `end`, reason `slow_reader`
                       └ nothing for `HEARTBEAT_SECONDS` ──► a comment, with the id up to which all is sent
 
-A stream without a job or run in its filter gets at most `RATE` events a second. What is beyond is counted, and the marker
-`coalesced` says how much, so that nobody takes the rest for all.
+A stream without a job or run in its filter gets at most `RATE` events a second. What is beyond is counted, and the
+marker `coalesced` says how much, so that nobody takes the rest for all.
 
 Invariant: an event that was neither sent nor counted comes after the last id that the client has.
 """

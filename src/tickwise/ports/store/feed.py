@@ -1,4 +1,4 @@
-"""The feed: every change of a run's state, in the order in which readers can rely on it. The package states the rules."""
+"""The feed: every change of a run's state, for readers that follow. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FEED_SECONDS: Final = 330.0
 """Changes are kept for this long after they were first visible: the 5 minutes that readers are promised, and a little
 more for the way."""
 WATCH_SECONDS: Final = 900.0
-"""Changes are noted for this long after a reader last said that it watches. Longer than `FEED_SECONDS`, so that a reader
-whose process was away finds everything."""
+"""Changes are noted for this long after a reader last said that it watches. Longer than `FEED_SECONDS`, so that a
+reader whose process was away finds everything."""
 
 
 class PackedIds:
@@ -89,8 +89,8 @@ class FeedStore(Protocol):
         the present place: every change that is committed after this call, and none that was before it, comes after
         the place.
 
-        The first call after a time without any waits for transactions that are under way, 2 s at most: a change that one
-        of these wrote before the call, and commits later than that, may be missing."""
+        The first call after a time without any waits for transactions that are under way, 2 s at most: a change that
+        one of these wrote before the call, and commits later than that, may be missing."""
         ...
 
     async def since(self, place: FeedPlace, *, limit: int = 500, namespaces: Collection[str] | None = None) -> FeedPage:
