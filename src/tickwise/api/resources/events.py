@@ -168,7 +168,8 @@ EVENTS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/logs/stream", control=LiveService.log, name="streamRunLog",
-        tag="runs", summary="The lines of a run's output as they are written, as server-sent events, until it has ended.",
+        tag="runs",
+        summary="The lines of a run's output as they are written, as server-sent events until it ends.",
         description="Events `log` have the data of `LogLineView`; the id of one goes on after it. The marker `end` "
         "with the reason `complete` has the run's final state.",
         handler=log_stream, answers=(LogLineView,), query=LogStreamQuery, refuses=(404, 429),

@@ -21,9 +21,9 @@ CREATE INDEX feed_transaction ON tickwise.feed (transaction, batch);
 
 -- Whether changes are noted, and from where on they are complete.
 CREATE TABLE tickwise.feed_watch (
-  until timestamptz NOT NULL,
-  floor pg_snapshot,                    -- what was visible then may be missing; NULL: noting has just begun
-  only  boolean PRIMARY KEY DEFAULT true CHECK (only)
+  until  timestamptz NOT NULL,
+  floor  pg_snapshot,                   -- what was visible then may be missing; NULL: noting has just begun
+  single boolean PRIMARY KEY DEFAULT true CHECK (single)
 ) WITH (fillfactor = 20);
 INSERT INTO tickwise.feed_watch (until) VALUES ('-infinity');
 -- What was visible at a time: all of it is dropped when that is long enough ago. By this and not by the time of a change, for a
