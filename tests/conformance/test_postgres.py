@@ -19,6 +19,7 @@ from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecu
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
+from tickwise.testing.contracts.store.dispatch.feed import FeedContract
 from tickwise.testing.contracts.store.dispatch.finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
 from tickwise.testing.contracts.store.dispatch.hints import FiredNamesContract, WaitingNamesContract
@@ -372,6 +373,10 @@ class TestUnknown(Backend, UnknownContract):
 
 class TestLimits(Backend, LimitsContract):
     pass
+
+
+class TestFeed(Backend, FeedContract):
+    """Every change of a run's state."""
 
 
 class TestHandovers(Backend, HandoverContract):

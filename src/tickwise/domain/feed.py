@@ -20,10 +20,9 @@ MAX_OPEN: Final = 200
 changes again, and misses none."""
 MAX_TEXT: Final = 4_000
 
-_FORM: Final = re.compile(
-    r"([0-9a-f]{1,16})\.([0-9a-f]{1,16})\.((?:[0-9a-f]{1,16}(?:-[0-9a-f]{1,16})*)?)"
-    r"(?:~([0-9a-f]{1,16})\.([0-9a-f]{1,16})\.([0-9a-f]{1,8}))?"
-)
+_HEX: Final = "[0-9a-f]{1,16}"
+_PLACE: Final = rf"({_HEX})\.({_HEX})\.((?:{_HEX}(?:-{_HEX})*)?)"
+_FORM: Final = re.compile(rf"{_PLACE}(?:/{_PLACE}~({_HEX})\.({_HEX}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,48 +69,51 @@ class FeedPlace:
 
 
 class ChangeNumber(NamedTuple):
-    """The name of one change of a run: the same for each reader. Later changes of one transaction are greater."""
+    """The place of one change among all: later changes of one run have greater numbers."""
 
-    transaction: int
     batch: int
     item: int
 
     def text(self) -> str:
-        """The name as a text."""
-        return f"{self.transaction:x}.{self.batch:x}.{self.item:x}"
+        """The number as a text."""
+        return f"{self.batch:x}.{self.item:x}"
 
 
 class Resumed(NamedTuple):
-    """The position of a reader that comes back."""
+    """The position of a reader that comes back: all of `place`, and of the page up to `upto` the changes up to `last`."""
 
     place: FeedPlace
-    """The transactions of which it has every change."""
-    last: ChangeNumber | None = None
-    """The last change that it got; it has those of the same transaction before this one, too."""
+    upto: FeedPlace | None = None
+    last: ChangeNumber = ChangeNumber(0, 0)
 
-    def has(self, change: ChangeNumber) -> bool:
+    def has(self, transaction: int, change: ChangeNumber) -> bool:
         """Check whether the reader has this change."""
-        last = self.last
-        return self.place.has(change.transaction) or (
-            last is not None and change.transaction == last.transaction and change <= last
-        )
+        if self.place.has(transaction):
+            return True
+        return self.upto is not None and change <= self.last and self.upto.has(transaction)
 
 
-def event_id(before: str, change: ChangeNumber) -> str:
-    """The id of an event: `before` is the text of the place before its transaction."""
-    return f"{before}~{change.text()}"
+def page_id(place: FeedPlace, upto: FeedPlace) -> str:
+    """The begin of the ids of events of one page, that of a reader at `place` who is at `upto` after it."""
+    return f"{place.text()}/{upto.text()}~"
 
 
 def read_event_id(text: str) -> Resumed | None:
-    """The position that an id names; None: it is none of ours."""
-    found = _FORM.fullmatch(text) if len(text) <= MAX_TEXT else None
+    """The position that an id names: of an event (`page_id` and the number of its change), or of a place. None: it is
+    none of ours."""
+    found = _FORM.fullmatch(text) if len(text) <= 2 * MAX_TEXT else None
     if found is None:
         return None
-    epoch, upto, still, transaction, batch, index = found.groups()
-    numbers = frozenset(int(upto, 16) - int(gap, 16) for gap in still.split("-")) if still else frozenset()
-    if len(numbers) > MAX_OPEN or any(not 0 <= number < int(upto, 16) for number in numbers):
+    place = _place(*found.groups()[:3])
+    if place is None or found[4] is None:
+        return None if place is None else Resumed(place)
+    upto = _place(*found.groups()[3:6])
+    return None if upto is None else Resumed(place, upto, ChangeNumber(int(found[7], 16), int(found[8], 16)))
+
+
+def _place(epoch: str, upto: str, still: str) -> FeedPlace | None:
+    after = int(upto, 16)
+    numbers = frozenset(after - int(gap, 16) for gap in still.split("-")) if still else frozenset()
+    if len(numbers) > MAX_OPEN or any(not 0 <= number < after for number in numbers):
         return None
-    place = FeedPlace(int(epoch, 16), int(upto, 16), numbers)
-    if transaction is None:
-        return Resumed(place)
-    return Resumed(place, ChangeNumber(int(transaction, 16), int(batch, 16), int(index, 16)))
+    return FeedPlace(int(epoch, 16), after, numbers)

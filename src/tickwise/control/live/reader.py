@@ -23,7 +23,7 @@ from tickwise.control.live.filters import Audience, asks_for_labels, takes_label
 from tickwise.control.live.streams import RATE, RATE_OF_ALL, End, EventStream, marker
 from tickwise.control.times import written
 from tickwise.domain.errors import Unavailable
-from tickwise.domain.feed import FeedPlace, Resumed
+from tickwise.domain.feed import FeedPlace, Resumed, page_id
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store.feed import FeedPage, FeedStore, RunChanges
@@ -199,7 +199,7 @@ class FeedReader:
                 self._go_live(stream, place)
             else:
                 self._returning.add(stream)
-                stream.place = _text(stream.resumed)
+                stream.place = stream.resumed.place.text()
             if not joined.done():
                 joined.set_result(None)
 
@@ -222,12 +222,13 @@ class FeedReader:
                 stream.put(marker("gap", {"reason": "expired"}, place=after.text()))
         rate = min(RATE, RATE_OF_ALL / max(1, sum(len(each.broad) for each in self._audiences.values())))
         parts: dict[EventStream, list[bytes]] = {}
-        for changes, ids in _placed(page, before):
+        ids = page_id(before, after)
+        for changes in page.changes:
             for audience in (self._audiences.get(changes.namespace), self._audiences.get(None)):
                 if audience is None:
                     continue
                 matched = await self._matched(audience, changes)
-                batch = EventBatch(changes, ids)
+                batch = EventBatch(changes, ids, page.place.epoch)
                 for stream, indexes in matched.items():
                     self._give(stream, batch, indexes, rate, parts)
         self._place = after
@@ -256,7 +257,7 @@ class FeedReader:
     ) -> None:
         changes, resumed = batch.changes, stream.resumed
         if resumed is not None:
-            indexes = [index for index in indexes if not resumed.has(changes.number(index))]
+            indexes = [index for index in indexes if not resumed.has(changes.transaction, changes.number(index))]
         if not indexes or stream.ended:
             return
         passed = stream.allowed(len(indexes), rate)
@@ -293,14 +294,15 @@ class FeedReader:
         audience: Audience[EventStream] = Audience()
         for stream in group:
             audience.add(stream)
-        for changes, ids in _placed(page, place):
-            batch = EventBatch(changes, ids)
+        ids = page_id(place, page.place)
+        for changes in page.changes:
+            batch = EventBatch(changes, ids, page.place.epoch)
             for stream, indexes in (await self._matched(audience, changes)).items():
                 if stream.filter.namespace in (None, changes.namespace):
                     await self._give_missed(stream, batch, indexes)
         for stream, resumed in group.items():
             if stream in self._returning and not stream.ended:
-                stream.resumed = Resumed(_joined(resumed.place, page), resumed.last)
+                stream.resumed = resumed._replace(place=_joined(resumed.place, page))
                 stream.place = page.place.text()
                 if not page.more:
                     self._go_live(stream, page.place)
@@ -321,7 +323,7 @@ class FeedReader:
         events: list[bytes] = []
         size = 0
         for index in indexes:
-            if resumed.has(batch.changes.number(index)):
+            if resumed.has(batch.changes.transaction, batch.changes.number(index)):
                 continue
             events.append(batch.event(index))
             size += len(events[-1])
@@ -336,14 +338,14 @@ class FeedReader:
 class EventBatch:
     """Changes of one batch as they are sent; each is written once for all streams."""
 
-    def __init__(self, changes: RunChanges, before: str) -> None:
-        """`before`: the text of the place before their transaction."""
+    def __init__(self, changes: RunChanges, ids: str, epoch: int) -> None:
+        """`ids`: the begin of the ids of the page."""
         self.changes = changes
         self._runs = changes.runs.each()
         self._jobs = changes.jobs.each()
         namespace = msgspec.json.encode(changes.namespace).decode()
-        self._id = f"id: {before}~{changes.transaction:x}.{changes.batch:x}."
-        self._change = f'","change":"{changes.transaction:x}.{changes.batch:x}.'
+        self._id = f"id: {ids}{changes.batch:x}."
+        self._change = f'","change":"{epoch:x}.{changes.batch:x}.'
         self._middle = f'","namespace":{namespace},"status":"{changes.state}","attempt":'
         self._time = f',"time":"{written(changes.at)}'
         self._written: dict[int, bytes] = {}
@@ -371,17 +373,6 @@ def _namespaces(streams: Iterable[EventStream]) -> set[str] | None:
     return None if None in found else {name for name in found if name is not None}
 
 
-def _placed(page: FeedPage, before: FeedPlace) -> Iterable[tuple[RunChanges, str]]:
-    """The changes of a page, each with the text of the place before its transaction."""
-    text, transaction, place = before.text(), None, before
-    for changes in page.changes:
-        if transaction is not None and changes.transaction != transaction:
-            place = place.through(transaction, page.seen)
-            text = place.text()
-        transaction = changes.transaction
-        yield changes, text
-
-
 def _common(places: Sequence[FeedPlace]) -> FeedPlace:
     """What all of them have. One of another epoch is lost, and the store says so of all."""
     found = places[0]
@@ -396,13 +387,7 @@ def _joined(place: FeedPlace, page: FeedPage) -> FeedPlace:
     """What a stream has after a page that began at or before its place."""
     if not page.more:
         return page.place
-    last = page.changes[-1].transaction
-    return place.through(last, page.seen)
-
-
-def _text(resumed: Resumed) -> str:
-    text = resumed.place.text()
-    return text if resumed.last is None else f"{text}~{resumed.last.text()}"
+    return place.through(max(changes.transaction for changes in page.changes), page.seen)
 
 
 def _coalesced(stream: EventStream, place: str) -> bytes:

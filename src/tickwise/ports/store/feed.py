@@ -43,7 +43,7 @@ class RunChanges:
 
     transaction: int
     batch: int
-    """Orders the batches of a transaction."""
+    """Of two batches with the same run, the later one has the greater number."""
     at: float
     """The store's time."""
     state: RunState
@@ -53,8 +53,8 @@ class RunChanges:
     attempts: Sequence[int]
 
     def number(self, index: int) -> ChangeNumber:
-        """The name of the change of the run at `index`."""
-        return ChangeNumber(self.transaction, self.batch, index)
+        """The number of the change of the run at `index`."""
+        return ChangeNumber(self.batch, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class FeedPage:
     """What a reader that was at one place gets, and its next place."""
 
     changes: Sequence[RunChanges]
-    """Whole transactions, in the order of their numbers; a transaction's batches in their order."""
+    """Of whole transactions; in the order of their batches."""
     place: FeedPlace
     """The place of the reader once it has these."""
     seen: FeedPlace
-    """What was visible at this moment. Up to each transaction of the page, nothing else of it is missing."""
+    """What was visible at this moment."""
     more: bool = False
     """The page was full: the next one can be read at once."""
     floor: FeedPlace | None = None
@@ -79,8 +79,9 @@ class FeedPage:
 class FeedStore(Protocol):
     """Changes of states, kept for `FEED_SECONDS`, and noted only while somebody watches.
 
-    Each state that a run comes into is one change, also QUEUED, DISPATCHED and RETRYING; a run's changes are in order
-    as they are committed. A short run may never be RUNNING: its start is recorded with its end. A run that goes without
+    Each state that a run comes into is one change, also QUEUED, DISPATCHED and RETRYING. A page has a run's changes in
+    their order. Of two pages that follow each other without a pause (`more`), the later one may have an earlier change
+    of a run, if its transactions overlapped. A short run may never be RUNNING: its start is recorded with its end. A run that goes without
     a final state (its job was changed before it began) leaves no change.
     """
 

@@ -30,7 +30,7 @@ class FeedLog:
         if now >= self._until:
             return
         ids = PackedIds(run.run_id.bytes), PackedIds(run.job.job_id.bytes)
-        self.kept.append(RunChanges(self.next, 0, now, state, run.job.namespace, *ids, (run.attempt,)))
+        self.kept.append(RunChanges(self.next, self.next, now, state, run.job.namespace, *ids, (run.attempt,)))
         self.next += 1
         if len(self.kept) > MAX_KEPT:
             self._drop()
@@ -39,6 +39,8 @@ class FeedLog:
         """Note changes from now on."""
         if now >= self._until:
             self.kept.clear()
+            # A number for all that was not noted meanwhile: no place of before has it.
+            self.next += 1
             self.floor = self.next
         self._until = max(self._until, now + WATCH_SECONDS)
         while self.kept and self.kept[0].at <= now - FEED_SECONDS:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -81,7 +82,8 @@ class Feed(Part):
             whole = [row for row in found if row[0] != last]
             if not whole:
                 whole = await connection.fetch(statement("feed_whole"), str(last), named)
-        return FeedPage(_changes(whole), place.through(whole[-1][0], seen), seen, floor=least, more=True)
+            last = whole[-1][0]
+        return FeedPage(_changes(whole), place.through(last, seen), seen, floor=least, more=True)
 
     async def labels(self, jobs: Collection[UUID]) -> Mapping[UUID, Mapping[str, str]]:
         """See the port."""
@@ -110,5 +112,5 @@ def _changes(rows: Sequence[Sequence[Any]]) -> list[RunChanges]:
             PackedIds(jobs, first=_IDS_FIRST, stride=_IDS_STRIDE),
             attempts,
         )
-        for transaction, batch, at, state, namespace, runs, jobs, attempts in rows
+        for transaction, batch, at, state, namespace, runs, jobs, attempts in sorted(rows, key=itemgetter(1))
     ]

@@ -1,7 +1,7 @@
 -- name: feed_watch
 -- Let changes be noted for $1 seconds from now on. Returns whether they were noted all the time before.
-UPDATE tickwise.feed_watch SET until = greatest(until, tickwise.now() + $1::float8 * interval '1 second'),
-  floor = CASE WHEN until > tickwise.now() THEN floor END
+INSERT INTO tickwise.feed_watch AS w (until) VALUES (tickwise.now() + $1::float8 * interval '1 second')
+ON CONFLICT (single) DO UPDATE SET until = greatest(w.until, excluded.until), floor = CASE WHEN w.until > tickwise.now() THEN w.floor END
 RETURNING floor IS NOT NULL
 
 -- name: feed_present
@@ -42,8 +42,8 @@ DELETE FROM tickwise.feed WHERE transaction < (SELECT pg_snapshot_xmax(visible) 
 -- The changes that a place does not have, in the order of their transactions, and what is visible in the same moment. $1 and $2 the place:
 -- all from this number on, and these below it. $3 namespaces (NULL: all), $4 batches at most. One row at least.
 WITH s AS MATERIALIZED (
-  SELECT pg_current_snapshot()::text AS visible, w.floor::text AS floor, (SELECT max(epoch) FROM tickwise.epochs) AS epoch
-  FROM tickwise.feed_watch w
+  SELECT pg_current_snapshot()::text AS visible, (SELECT floor::text FROM tickwise.feed_watch) AS floor,
+         (SELECT max(epoch) FROM tickwise.epochs) AS epoch
 )
 SELECT s.visible, s.floor, s.epoch, f.transaction::text::int8 AS transaction, f.batch, date_part('epoch', f.at), f.state, f.namespace,
        array_send(f.runs), array_send(f.jobs), f.attempts

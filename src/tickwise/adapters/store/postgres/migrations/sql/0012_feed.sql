@@ -2,10 +2,11 @@
 -- arrays, so that a batch of 500 runs is one row. Nothing is noted while nobody watches.
 SELECT tickwise.lock_briefly(ARRAY['runs', 'history']);
 
-CREATE SEQUENCE tickwise.feed_batches CACHE 50;
+-- Drawn once the rows are written, and so locked: of two changes of one run the later one has the greater number. CACHE would break that.
+CREATE SEQUENCE tickwise.feed_batches;
 CREATE TABLE tickwise.feed (
   transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
-  batch       bigint NOT NULL DEFAULT nextval('tickwise.feed_batches'),  -- grows within a transaction
+  batch       bigint NOT NULL DEFAULT nextval('tickwise.feed_batches'),
   at          timestamptz NOT NULL,
   state       smallint NOT NULL,
   namespace   text NOT NULL,
@@ -19,13 +20,12 @@ CREATE TABLE tickwise.feed (
 ALTER TABLE tickwise.feed ALTER runs SET STORAGE EXTERNAL, ALTER jobs SET STORAGE EXTERNAL;
 CREATE INDEX feed_transaction ON tickwise.feed (transaction, batch);
 
--- Whether changes are noted, and from where on they are complete.
+-- Whether changes are noted, and from where on they are complete. No row: nobody has ever watched.
 CREATE TABLE tickwise.feed_watch (
   until  timestamptz NOT NULL,
   floor  pg_snapshot,                   -- what was visible then may be missing; NULL: noting has just begun
   single boolean PRIMARY KEY DEFAULT true CHECK (single)
 ) WITH (fillfactor = 20);
-INSERT INTO tickwise.feed_watch (until) VALUES ('-infinity');
 -- What was visible at a time: all of it is dropped when that is long enough ago. By this and not by the time of a change, for a
 -- transaction that commits late is read late.
 CREATE TABLE tickwise.feed_marks (
@@ -38,11 +38,11 @@ CREATE TABLE tickwise.feed_marks (
 CREATE FUNCTION tickwise.feed_note(state int, namespace text, runs uuid[], jobs uuid[], attempts smallint[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF runs IS NULL OR (SELECT w.until <= tickwise.now() FROM tickwise.feed_watch w) THEN
-    RETURN false;
+  IF runs IS NOT NULL AND (SELECT w.until > tickwise.now() FROM tickwise.feed_watch w) THEN
+    INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts) VALUES (tickwise.now(), state, namespace, runs, jobs, attempts);
+    RETURN true;
   END IF;
-  INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts) VALUES (tickwise.now(), state, namespace, runs, jobs, attempts);
-  RETURN true;
+  RETURN false;
 END
 $$;
 CREATE FUNCTION tickwise.feed_came() RETURNS trigger

@@ -1,0 +1,167 @@
+"""The feed on a real server: transactions that commit in any order, plans, rights, and the first reader of all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.feed import FeedPlace
+from tickwise.ports.store.feed import FeedPage
+
+MAKES = """
+    INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
+    VALUES (now(), now(), now(), $1, $1, 1, 'default', '')"""
+SECONDS = 10.0
+
+
+@pytest_asyncio.fixture
+async def store(database_url: str) -> AsyncIterator[PostgresStore]:
+    """An open store."""
+    await upgrade(database_url)
+    made = PostgresStore(database_url, clock=SystemClock())
+    await made.open()
+    yield made
+    await made.close()
+
+
+class Writer:
+    """A session with a transaction of its own."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self.connection = connection
+        self.transaction = connection.transaction()
+        self.runs: set[UUID] = set()
+
+    @classmethod
+    async def begin(cls, url: str) -> Writer:
+        """A transaction that has written one run."""
+        made = cls(await asyncpg.connect(url))
+        await made.transaction.start()
+        await made.make()
+        return made
+
+    async def make(self) -> None:
+        """One more run."""
+        run = uuid4()
+        await self.connection.execute(MAKES, run)
+        self.runs.add(run)
+
+    async def end(self, *, commits: bool = True) -> set[UUID]:
+        """The runs that are there because of it."""
+        await (self.transaction.commit() if commits else self.transaction.rollback())
+        await self.connection.close()
+        return self.runs if commits else set()
+
+
+def runs_of(page: FeedPage) -> list[UUID]:
+    """The runs of a page, in its order."""
+    return [UUID(bytes=run) for changes in page.changes for run in changes.runs.each()]
+
+
+async def test_a_late_commit_is_read_late(store: PostgresStore, database_url: str) -> None:
+    """It began first, and holds up nobody: what was committed meanwhile is read at once, and it when it is there."""
+    place = await store.feed.watch()
+    late = await Writer.begin(database_url)
+    quick = await (await Writer.begin(database_url)).end()
+    page = await store.feed.since(place)
+    assert quick == set(runs_of(page))
+    assert [] == runs_of(await store.feed.since(page.place))
+    runs = await late.end()
+    after = await store.feed.since(page.place)
+    assert runs == set(runs_of(after))
+    assert [] == runs_of(await store.feed.since(after.place))
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_each_commit_is_read_once_in_any_order(store: PostgresStore, database_url: str, seed: int) -> None:
+    """Transactions are under way for any time beside each other, some are rolled back; readers look in between, with
+    pages of any size, and one begins anew from the text of each place that there was."""
+    drawn = random.Random(seed)
+    first = await store.feed.watch()
+    place, places = first, [first]
+    writers: list[Writer] = []
+    committed: set[UUID] = set()
+    got: list[UUID] = []
+    for _ in range(80):
+        kind = drawn.randrange(5)
+        if kind < 2 or not writers:
+            writers.append(await Writer.begin(database_url))
+        elif kind == 2:
+            await drawn.choice(writers).make()
+        else:
+            writer = writers.pop(drawn.randrange(len(writers)))
+            committed |= await writer.end(commits=drawn.random() < 0.8)
+        if drawn.random() < 0.5:
+            page = await store.feed.since(place, limit=1 + drawn.randrange(4))
+            assert not page.lost
+            got += runs_of(page)
+            place = page.place
+            places.append(place)
+    for writer in writers:
+        committed |= await writer.end()
+    got += await rest(store, place, limit=2)
+    assert len(got) == len(set(got)), f"seed {seed}: something was read twice"
+    assert committed == set(got), f"seed {seed}: something was missed, or never was"
+    before: set[UUID] = set()
+    for number, each in enumerate(places):
+        if number % 7 == 0:
+            found = await rest(store, each, limit=3)
+            assert len(found) == len(set(found))
+            assert before.isdisjoint(found) or number == 0
+            assert committed == set(found) | (committed - set(found))
+    assert committed == set(await rest(store, first, limit=1))
+
+
+async def rest(store: PostgresStore, place: FeedPlace, *, limit: int) -> list[UUID]:
+    """All that comes after a place."""
+    found: list[UUID] = []
+    while True:
+        page = await store.feed.since(place, limit=limit)
+        assert not page.lost
+        found += runs_of(page)
+        place = page.place
+        if not page.more:
+            return found
+
+
+async def test_the_first_reader_waits_for_what_is_under_way(store: PostgresStore, database_url: str) -> None:
+    """A transaction that wrote while nobody watched may not have noted it: its commit comes before the reader's
+    place."""
+    writer = await Writer.begin(database_url)
+    watching = asyncio.create_task(store.feed.watch())
+    await asyncio.sleep(0)
+    while not await is_watched(database_url):
+        pass
+    assert not watching.done()
+    await writer.make()  # from now on it is noted
+    await writer.end()
+    place = await asyncio.wait_for(watching, SECONDS)
+    assert [] == runs_of(await store.feed.since(place))
+
+
+async def is_watched(url: str) -> bool:
+    """Whether changes are noted by now."""
+    connection = await asyncpg.connect(url)
+    try:
+        return bool(await connection.fetchval("SELECT count(*) FROM tickwise.feed_watch WHERE until > now()"))
+    finally:
+        await connection.close()
+
+
+async def test_a_long_transaction_of_somebody_else_does_not_stop_the_first_reader(
+    store: PostgresStore, database_url: str
+) -> None:
+    """It is waited for, and then not any more."""
+    writer = await Writer.begin(database_url)
+    place = await asyncio.wait_for(store.feed.watch(), SECONDS)
+    await writer.make()
+    runs = await writer.end()
+    assert 1 == len(set(runs_of(await store.feed.since(place))) & runs)
