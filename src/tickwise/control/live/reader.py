@@ -46,6 +46,10 @@ logger = structlog.get_logger("tickwise.live")
 class LiveTelemetry(Protocol):
     """The counts of streams."""
 
+    def stream_opened(self) -> None:
+        """A stream was opened."""
+        ...
+
     def stream_ended(self, reason: str) -> None:
         """`reason`: of `End`, or `client` for one whose client went."""
         ...

@@ -106,6 +106,8 @@ class LiveService:
 
         stream = EventStream(asked, who.within, self._context.clock.monotonic, left)
         self._permits.add(stream, credential)
+        if self._telemetry is not None:
+            self._telemetry.stream_opened()
         return stream
 
     def end_streams(self) -> None:
