@@ -127,6 +127,7 @@ async def world(
         shared_state=shared_state,
         membership=membership,
         scripts=ScriptChecker(),
+        live_telemetry=metrics,
     )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -573,7 +573,12 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
             return Response(status_code=499)
         except Exception as failure:  # noqa: BLE001 - at any failure the caller gets a problem as the answer
             answer = problem_answer(failure, exchange.request_id)
-        return _response(await encoded(answer, exchange.headers), head=request.method == "HEAD")
+        head = request.method == "HEAD"
+        if head and answer.stream is not None:
+            # Begun, so that it can end: what it holds is given back where its generator is left.
+            await anext(answer.stream, None)
+            await answer.stream.aclose()
+        return _response(await encoded(answer, exchange.headers), head=head)
 
     return route
 

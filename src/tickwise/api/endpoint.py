@@ -11,7 +11,7 @@ Invariant: an answer with a secret is never stored. A field of type `Secret` mak
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -87,7 +87,7 @@ class Reply(NamedTuple):
     body: bytes
     headers: Headers = []  # noqa: RUF012 - an answer is made once and never changed
     media: bytes = b"application/json"
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes] | None = None
     """In place of the body: what is sent as it is made."""
 
 

@@ -437,8 +437,8 @@ class Settings:
     )
     streams_limit: int = _setting(
         1_500,
-        "Most open streams of live events and logs of an API process; each takes a connection of `connections_limit`. A "
-        "further one is answered with 429.",
+        "Most open streams of live events and logs of an API process; each takes a connection of "
+        "`connections_limit`. A further one is answered with 429.",
         least=0,
         most=1_000_000,
     )

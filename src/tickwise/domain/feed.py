@@ -80,11 +80,14 @@ class ChangeNumber(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """The position of a reader that comes back: all of `place`, and of the page up to `upto` the changes up to `last`."""
+    """The position of a reader that comes back."""
 
     place: FeedPlace
+    """It has all of these transactions,"""
     upto: FeedPlace | None = None
+    """and of these …"""
     last: ChangeNumber = ChangeNumber(0, 0)
+    """… the changes up to this one."""
 
     def has(self, transaction: int, change: ChangeNumber) -> bool:
         """Check whether the reader has this change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -112,7 +112,7 @@ def _last_id(call: Call, said: str | UnsetType) -> str | None:
     return header.strip().decode("latin-1") or None if header is not None else given(said) or None
 
 
-def _streamed(chunks: AsyncIterator[bytes]) -> Reply:
+def _streamed(chunks: AsyncGenerator[bytes]) -> Reply:
     return Reply(200, b"", list(_HEADERS), EVENT_STREAM.encode(), stream=chunks)
 
 

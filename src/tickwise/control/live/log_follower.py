@@ -11,7 +11,7 @@ Invariant: the id of a line is the offset after it, so that a client which comes
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -68,7 +68,7 @@ class LogFollower:
         self._offset = position.offset
         self._waited = 0.0
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes]:
         """What is sent to the client."""
         stream = self._stream
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -50,7 +50,7 @@ class LiveService:
     @requires(Permission.RUNS_READ, by_labels=True)
     async def events(
         self, who: Principal, asked: EventFilter, credential: Credential, last_id: str | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """The changes that match, as server-sent events, from now on or from an earlier event's id on. With a filter
         without a namespace, those of all, for callers who may see runs everywhere. Raises `Busy` if there are too many
         streams, `Invalid` for an id that is none, `StoreUnavailable`."""
@@ -72,7 +72,7 @@ class LiveService:
     @requires(Permission.RUNS_READ, by_labels=True)
     async def log(
         self, who: Principal, run: UUID, credential: Credential, position: LogPosition
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """What a run writes, line by line as server-sent events, until it has ended. Raises `NotFound`, `Busy`,
         `StoreUnavailable`."""
         row = await self._context.run(who, run)

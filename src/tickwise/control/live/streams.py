@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from enum import StrEnum
 from typing import Final
 
@@ -172,7 +172,7 @@ class EventStream:
             self._wake.set()
             self._room.set()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes]:
         """What is sent to the client, until the stream ends."""
         try:
             yield comment("open", self.place, retry=RETRY_MILLISECONDS)
