@@ -158,7 +158,10 @@ class FeedReader:
                 logger.exception("live_events_failed")
                 self._refuse_joining(failure)
                 pause = AGAIN_SECONDS
-            await wait_for(self._wake, pause)
+            if pause:
+                await wait_for(self._wake, pause)
+            else:
+                await self._clock.sleep(0)  # streams send what they were given before the next page comes
         # What comes from now on is read anew by the next stream, from its own place.
         self._place, self._task = None, None
 

@@ -81,8 +81,8 @@ class FeedStore(Protocol):
 
     Each state that a run comes into is one change, also QUEUED, DISPATCHED and RETRYING. A page has a run's changes in
     their order. Of two pages that follow each other without a pause (`more`), the later one may have an earlier change
-    of a run, if its transactions overlapped. A short run may never be RUNNING: its start is recorded with its end. A run
-    that goes without a final state (its job was changed before it began) leaves no change.
+    of a run, if its transactions overlapped. A short run may never be RUNNING: its start is recorded with its end. A
+    run that goes without a final state (its job was changed before it began) leaves no change.
     """
 
     async def watch(self) -> FeedPlace:
