@@ -16,7 +16,6 @@ from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecu
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
 from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
-from tickwise.testing.contracts.store.dispatch.feed import FeedContract
 from tickwise.testing.contracts.store.dispatch.finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
 from tickwise.testing.contracts.store.dispatch.hints import FiredNamesContract, WaitingNamesContract
@@ -75,6 +74,7 @@ from tickwise.testing.contracts.store.people.quotas import QuotasContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
+from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
 

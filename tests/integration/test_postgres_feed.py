@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.feed import FeedPlace
-from tickwise.ports.store.feed import FeedPage
+from tickwise.ports.feed import FeedPage
 
 MAKES = """
     INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)

@@ -23,6 +23,7 @@ from tickwise.api.app import create_app
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
+from tickwise.control.live.service import LiveOptions
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -127,7 +128,7 @@ async def world(
         shared_state=shared_state,
         membership=membership,
         scripts=ScriptChecker(),
-        live_telemetry=metrics,
+        live=LiveOptions(telemetry=metrics),
     )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -27,7 +27,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Ear:
-    """What came by one stream."""
+    """The events of one stream."""
 
     status: int = 0
     headers: httpx2.Headers = field(default_factory=httpx2.Headers)

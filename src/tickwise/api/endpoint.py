@@ -207,6 +207,8 @@ class Endpoint:
     """A POST that only looks: nothing is changed by it."""
     secret: bool = False
     """Its answer holds a secret: it is not kept, so an Idempotency-Key has no effect."""
+    endless: bool = False
+    """Its answer goes on until the client leaves, or the server ends it."""
     everywhere: bool = False
     """It speaks of the process that is asked, so every one serves it."""
 

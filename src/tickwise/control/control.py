@@ -21,8 +21,7 @@ from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
 from tickwise.control.keys.forms import SecretForms
 from tickwise.control.keys.service import KeyService
-from tickwise.control.live.reader import LiveTelemetry
-from tickwise.control.live.service import LiveService, StreamLimits
+from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.people import People
@@ -71,8 +70,7 @@ class Control:
         registration: SelfRegistration | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
-        stream_limits: StreamLimits | None = None,
-        live_telemetry: LiveTelemetry | None = None,
+        live: LiveOptions | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
@@ -95,8 +93,7 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars = CalendarService(rules)
         self.windows = WindowService(rules)
-        self.letters = LetterService(context)
-        self.runs = RunService(context)
+        self.letters, self.runs = LetterService(context), RunService(context)
         self.queues = QueueService(context)
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)
@@ -110,8 +107,7 @@ class Control:
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)
-        self.receipts = ReceiptService(context)
-        self.live = LiveService(context, stream_limits, live_telemetry)
+        self.receipts, self.live = ReceiptService(context), LiveService(context, live)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

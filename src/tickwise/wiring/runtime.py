@@ -32,7 +32,7 @@ from tickwise.control.bulk.removal import NamespaceRemoval
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
-from tickwise.control.live.service import StreamLimits
+from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
@@ -296,8 +296,7 @@ def _control(runtime: Runtime) -> Control:
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
         bootstrap_key=settings.bootstrap_key,
-        stream_limits=StreamLimits(streams=settings.streams_limit, of_caller=settings.caller_streams_limit),
-        live_telemetry=runtime.metrics,
+        live=LiveOptions(settings.streams_limit, settings.caller_streams_limit, runtime.metrics),
     )
 
 

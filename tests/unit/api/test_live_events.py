@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.app import ADMIN_KEY, API, World, world
 from tests.support.waiting import eventually
-from tickwise.control.live.service import StreamLimits
+from tickwise.control.live.service import LiveOptions
 from tickwise.domain.feed import FeedPlace
 from tickwise.ports.store import NewJob
 from tickwise.testing.factories import Factory
@@ -218,7 +218,7 @@ def passed(here: World, place: FeedPlace) -> bool:
 
 async def test_a_caller_has_so_many_streams(here: World) -> None:
     """A further one is refused until one is closed."""
-    here.control.live._limits = StreamLimits(streams=3, of_caller=2)
+    here.control.live._limits = LiveOptions(3, 2)
     async with opened(here):
         async with opened(here), opened(here) as third:
             assert (429, True) == (third.status, third.over)

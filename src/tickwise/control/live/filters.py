@@ -1,7 +1,7 @@
-"""Which changes a stream is about.
+"""The filters of streams, and the index by which a batch of changes finds its streams.
 
-Many streams ask for one job or one run each. So a batch of changes is looked at once, by an index of what is asked for,
-and not once for each stream.
+Many streams ask for one job or one run each. So a batch is looked at once, by an index of the ids that are asked for, and
+not once for each stream.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector, matches
-from tickwise.ports.store.feed import RunChanges
+from tickwise.ports.feed import RunChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class EventFilter:
 
 
 class Interested(Protocol):
-    """What the index asks of a stream."""
+    """A stream, as the index sees it."""
 
     @property
     def filter(self) -> EventFilter: ...

@@ -36,7 +36,7 @@ _ID: Final = re.compile(r"(\d{1,7})\.(\d{1,15})")
 
 
 class LogPosition(NamedTuple):
-    """Where reading begins."""
+    """The place at which reading begins."""
 
     attempt: int | None = None
     """None: the newest one, and those that follow it."""
@@ -69,7 +69,7 @@ class LogFollower:
         self._waited = 0.0
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """What is sent to the client."""
+        """The parts of the answer, as they are written."""
         stream = self._stream
         try:
             yield comment("open", None, retry=RETRY_MILLISECONDS)
@@ -97,7 +97,7 @@ class LogFollower:
     _over = False
 
     async def _step(self) -> tuple[bytes, float]:
-        """What was written since, and how long to pause then."""
+        """The new part of the log, and the pause after it in seconds."""
         try:
             if self._row is None or self._stream.take_news():
                 who = self._who._replace(within=self._stream.within)

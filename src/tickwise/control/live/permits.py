@@ -1,4 +1,4 @@
-"""Whether the callers of open streams may still see what they see: asked anew every `EACH_SECONDS`.
+"""The permissions of callers with open streams, looked up again every `EACH_SECONDS`.
 
 Streams of one credential in one namespace share the question, so a thousand streams of one page's user cost one look.
 """
@@ -22,10 +22,10 @@ _ENDS: Final = ((Unauthenticated, End.UNAUTHENTICATED), (Forbidden, End.FORBIDDE
 
 
 class Credential(NamedTuple):
-    """What a stream was opened with."""
+    """The key or token of a stream, in one namespace."""
 
     name: tuple[str | bytes, ...]
-    """The same for streams that share it."""
+    """Streams with one name share the look-up."""
     ask: Callable[[], Awaitable[Principal]]
     """The principal as it is now. Raises `Unauthenticated`, `Forbidden`, `NotFound`, `StoreUnavailable`."""
 

@@ -26,7 +26,7 @@ from tickwise.domain.errors import Unavailable
 from tickwise.domain.feed import FeedPlace, Resumed, page_id
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
-from tickwise.ports.store.feed import FeedPage, FeedStore, RunChanges
+from tickwise.ports.feed import FeedPage, FeedStore, RunChanges
 from tickwise.roles.shared.service import wait_for
 
 POLL_SECONDS: Final = 0.1
@@ -381,7 +381,7 @@ def _namespaces(streams: Iterable[EventStream]) -> set[str] | None:
 
 
 def _common(places: Sequence[FeedPlace]) -> FeedPlace:
-    """What all of them have. One of another epoch is lost, and the store says so of all."""
+    """The transactions that all of them have. One of another epoch is lost, and the store says so of all."""
     found = places[0]
     for place in places[1:]:
         if place.epoch != found.epoch:
@@ -391,7 +391,7 @@ def _common(places: Sequence[FeedPlace]) -> FeedPlace:
 
 
 def _joined(place: FeedPlace, page: FeedPage) -> FeedPlace:
-    """What a stream has after a page that began at or before its place."""
+    """The place of a stream after a page that began at or before its own."""
     if not page.more:
         return page.place
     return place.through(max(changes.transaction for changes in page.changes), page.seen)

@@ -21,23 +21,23 @@ from tickwise.domain.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """Open streams of one process."""
+class LiveOptions:
+    """The limits of open streams, and the place where they are counted."""
 
-    streams: int = 2_000
+    streams: int = 1_500
+    """Of one process."""
     of_caller: int = 1_000
+    telemetry: LiveTelemetry | None = None
 
 
 class LiveService:
     """Streams."""
 
-    def __init__(
-        self, context: ControlContext, limits: StreamLimits | None = None, telemetry: LiveTelemetry | None = None
-    ) -> None:
+    def __init__(self, context: ControlContext, options: LiveOptions | None = None) -> None:
         self._context = context
-        self._limits = limits or StreamLimits()
-        self._telemetry = telemetry
-        self._reader = FeedReader(context.store.feed, context.clock, telemetry)
+        self._limits = options or LiveOptions()
+        self._telemetry = self._limits.telemetry
+        self._reader = FeedReader(context.store.feed, context.clock, self._telemetry)
         self._permits = Permits(context.clock)
         self._open: Counter[str] = Counter()
         self._stopping = False
@@ -73,7 +73,7 @@ class LiveService:
     async def log(
         self, who: Principal, run: UUID, credential: Credential, position: LogPosition
     ) -> AsyncGenerator[bytes]:
-        """What a run writes, line by line as server-sent events, until it has ended. Raises `NotFound`, `Busy`,
+        """The output of a run, line by line as server-sent events, until it has ended. Raises `NotFound`, `Busy`,
         `StoreUnavailable`."""
         row = await self._context.run(who, run)
         asked = EventFilter(namespace=row.namespace, runs=frozenset({run.bytes}))

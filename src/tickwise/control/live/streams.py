@@ -41,7 +41,7 @@ CLIENT_WENT: Final = "client"
 
 
 class End(StrEnum):
-    """Why the server ends a stream."""
+    """The reason why the server ends a stream."""
 
     SLOW_READER = "slow_reader"
     UNAUTHENTICATED = "unauthenticated"
@@ -104,7 +104,7 @@ class EventStream:
         return self._last_words is not None
 
     def allowed(self, count: int, rate: float) -> int:
-        """How many of so many events its rate lets through now."""
+        """The number of events, of so many, that its rate lets through now."""
         if not self.filter.is_broad:
             return count
         now = self._monotonic()
@@ -173,7 +173,7 @@ class EventStream:
             self._room.set()
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """What is sent to the client, until the stream ends."""
+        """The parts of the answer, until the stream ends."""
         try:
             yield comment("open", self.place, retry=RETRY_MILLISECONDS)
             while True:

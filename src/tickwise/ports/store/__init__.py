@@ -37,6 +37,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tickwise.ports.audit import AuditStore
+from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
@@ -69,7 +70,6 @@ from tickwise.ports.store.definitions import (
     is_default_lane,
     no_lane,
 )
-from tickwise.ports.store.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.store.flow import (
     Check,
     CheckStore,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.feed import FeedPlace
-from tickwise.ports.store.feed import FeedPage
+from tickwise.ports.feed import FeedPage
 
 
 class Feed(Duty):

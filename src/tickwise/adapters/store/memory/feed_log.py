@@ -9,7 +9,7 @@ from typing import Final
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges
+from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges
 
 MAX_KEPT: Final = 1_000_000
 

@@ -61,8 +61,8 @@ WITH u AS (
   RETURNING run_id, job_id, namespace, attempt
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note({RunState.QUEUED}, namespace, runs, jobs, attempts)
-  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
 )
 SELECT run_id FROM u WHERE (SELECT count(*) FROM noted) >= 0
 

@@ -23,7 +23,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import CODES
-from tickwise.ports.store.feed import FEED_SECONDS, WATCH_SECONDS, FeedPage, PackedIds, RunChanges
+from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, FeedPage, PackedIds, RunChanges
 
 LINE: Final = "feed"
 """One connection reads, however many readers there are in the process."""

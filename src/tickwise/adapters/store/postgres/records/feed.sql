@@ -5,11 +5,11 @@ ON CONFLICT (single) DO UPDATE SET until = greatest(w.until, excluded.until), fl
 RETURNING floor IS NOT NULL
 
 -- name: feed_present
--- What is visible now. Nothing is read.
+-- The snapshot of now. Nothing is read.
 SELECT pg_current_snapshot()::text
 
 -- name: feed_under_way
--- Whether a transaction is under way that began to write before this number was given. $1 a snapshot.
+-- True if a transaction is under way that began to write before a snapshot. $1 that snapshot.
 SELECT pg_snapshot_xmin(pg_current_snapshot()) < pg_snapshot_xmax($1::text::pg_snapshot)
 
 -- name: feed_begin

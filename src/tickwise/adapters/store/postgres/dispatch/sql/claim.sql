@@ -44,8 +44,8 @@ RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded 
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), '') AS spec, lane
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note({RunState.DISPATCHED}, namespace, runs, jobs, attempts)
-  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
 )
 SELECT run_id, token, job_id, namespace, attempt, failures, crashes, guarded, due, nominal, ready, trigger, spec,
        (SELECT date_part('epoch', at) FROM clock), lane

@@ -12,8 +12,8 @@ import pytest
 
 from tickwise.domain.feed import ChangeNumber, FeedPlace
 from tickwise.domain.lifecycle import CancelKind, RunState, steps
+from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, RunChanges
 from tickwise.ports.store import RunCancel, RunSkip, Store
-from tickwise.ports.store.feed import FEED_SECONDS, WATCH_SECONDS, RunChanges
 from tickwise.testing.contracts.base import UNSEEN_SECONDS
 from tickwise.testing.contracts.store.dispatch.limits import CrowdContract, limit
 from tickwise.testing.factories import Factory, outcome
@@ -161,7 +161,7 @@ class FeedContract(CrowdContract):
         assert (here.got, here.numbers) == (there.got, there.numbers)
 
     async def test_a_reader_can_ask_for_some_namespaces(self, store: Store, make: Factory) -> None:
-        """What it leaves out does not come later either."""
+        """The others do not come later either."""
         reader = await self.reading(store)
         await self.add(store, make.job(), make.job(namespace="team-a"), make.job(namespace="team-b"))
         found = await reader.read(namespaces={"team-a", "team-b"})
@@ -170,7 +170,7 @@ class FeedContract(CrowdContract):
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7])
     async def test_pages_are_all_of_it_once(self, store: Store, make: Factory, limit: int) -> None:
-        """Whatever their size, and wherever a reader goes on."""
+        """With pages of any size."""
         place = await store.feed.watch()
         for _ in range(6):
             await self.add(store, make.job(), make.job(namespace="team-a"))
@@ -265,7 +265,7 @@ class FeedContract(CrowdContract):
 
 
 class FeedWalk:
-    """What may happen to runs, by two processes at once. Repeatable by its seed."""
+    """A walk of two processes that work on runs at once. Repeatable by its seed."""
 
     def __init__(self, contract: FeedContract, stores: list[Store], make: Factory) -> None:
         self.contract, self.stores, self.make = contract, stores, make

@@ -59,14 +59,14 @@ class RunChanges:
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """What a reader that was at one place gets, and its next place."""
+    """The changes after one place, and the next place."""
 
     changes: Sequence[RunChanges]
     """Of whole transactions; in the order of their batches."""
     place: FeedPlace
     """The place of the reader once it has these."""
     seen: FeedPlace
-    """What was visible at this moment."""
+    """The transactions that were visible at this moment."""
     more: bool = False
     """The page was full: the next one can be read at once."""
     floor: FeedPlace | None = None
