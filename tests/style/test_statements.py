@@ -174,6 +174,18 @@ def test_a_number_with_a_meaning_is_named() -> None:
     assert {} == {name: each for name, each in found.items() if each}
 
 
+NOTED_AFTERWARDS: Final = frozenset({"starts_begin", "starts_settle", "starts_return", "gates_refuse"})
+"""Their transaction notes once what became of all its starts (`starts_note`)."""
+
+
+def test_a_statement_that_moves_runs_notes_it() -> None:
+    """Inserts of runs and of their ends are noted by triggers; a move in between by its own statement."""
+    moves = re.compile(r"UPDATE tickwise\.runs\b(?:(?!\b(?:WHERE|FROM)\b).)*?\bstate = ", re.DOTALL)
+    moving = {name: text for name, text in _as_written().items() if moves.search(text)}
+    assert {"claim", "claim_named", "start", "release", *NOTED_AFTERWARDS} <= moving.keys()
+    assert NOTED_AFTERWARDS == {name for name, text in moving.items() if "feed_note(" not in text}
+
+
 def test_the_rule_of_named_numbers_sees_every_place_of_one() -> None:
     """Any one name in any statement, replaced by its number, is found."""
     missed = [

@@ -15,8 +15,8 @@ from tickwise.ports.store import Searches, Store
 from tickwise.ports.store.wrapping import PARTS
 
 MAX_METHODS: Final = 75
-"""Of the store and all of its parts but those of identity, the audit log and the feed, which are ports of their own. The aim is
-60. Lower this number with each method that goes."""
+"""Of the store and all of its parts but those of identity, the audit log and the feed, which are ports of their own.
+The aim is 60. Lower this number with each method that goes."""
 
 
 def _is_apart(part: type) -> bool:

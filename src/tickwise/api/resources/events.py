@@ -164,7 +164,7 @@ EVENTS: Final = (
         "`gap` (the id was too old), `end` (why the server ends the stream: `slow_reader`, `unauthenticated`, "
         "`forbidden`, `not_found`, `stopping`; come back with the last id).",
         handler=events, answers=(RunEventView,), query=EventsQuery, refuses=(429,), headers=("Last-Event-ID",),
-        endless=True, answer_media=(EVENT_STREAM,), answer_headers=("Cache-Control",),
+        endless=True, answer_media=(EVENT_STREAM,), answer_headers=("Cache-Control", "X-Accel-Buffering"),
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/logs/stream", control=LiveService.log, name="streamRunLog",
@@ -174,6 +174,6 @@ EVENTS: Final = (
         "with the reason `complete` has the run's final state.",
         handler=log_stream, answers=(LogLineView,), query=LogStreamQuery, refuses=(404, 429),
         headers=("Last-Event-ID",),
-        endless=True, answer_media=(EVENT_STREAM,), answer_headers=("Cache-Control",),
+        endless=True, answer_media=(EVENT_STREAM,), answer_headers=("Cache-Control", "X-Accel-Buffering"),
     ),
 )  # fmt: skip

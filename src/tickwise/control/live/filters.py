@@ -1,7 +1,7 @@
 """The filters of streams, and the index by which a batch of changes finds its streams.
 
-Many streams ask for one job or one run each. So a batch is looked at once, by an index of the ids that are asked for, and
-not once for each stream.
+Many streams ask for one job or one run each. So a batch is looked at once, by an index of the ids that are asked for,
+and not once for each stream.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class EventStream:
         self.filter = asked
         self.within = within
         self.resumed: Resumed | None = None
-        """What a client that came back has already; None: nothing that the reader will hand over."""
+        """The changes that a client had when it came back; None: it is new."""
         self.place = ""
         """The id up to which everything was put into the buffer."""
         self.skipped: Counter[RunState] = Counter()

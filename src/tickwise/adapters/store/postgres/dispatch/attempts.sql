@@ -13,11 +13,11 @@ u AS (
   FROM b
   WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
     AND NOT b.gated AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
-  RETURNING r.run_id, r.job_id, r.namespace, r.attempt
+  RETURNING r.run_id, r.job_id, r.namespace, r.attempt, r.state
 ),
 noted AS MATERIALIZED (
   SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.RUNNING} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY state, namespace) g
 ),
 again AS (
   SELECT run_id FROM tickwise.runs

@@ -58,11 +58,11 @@ WITH u AS (
       SELECT run_id FROM tickwise.runs
       WHERE holder = $1 AND state = {RunState.DISPATCHED} AND claimed <= to_timestamp($3::float8) AND token NOT IN (SELECT unnest($2::bigint[]))
       ORDER BY run_id FOR UPDATE))
-  RETURNING run_id, job_id, namespace, attempt
+  RETURNING run_id, job_id, namespace, attempt, state
 ),
 noted AS MATERIALIZED (
   SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY state, namespace) g
 )
 SELECT run_id FROM u WHERE (SELECT count(*) FROM noted) >= 0
 

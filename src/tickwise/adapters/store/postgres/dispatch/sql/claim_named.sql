@@ -28,11 +28,11 @@ RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded 
           date_part('epoch', coalesce(nominal, due)) AS nominal, date_part('epoch', ready) AS ready, trigger,
           -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
           -- record.
-          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), '') AS spec, lane
+          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), '') AS spec, lane, state
 ),
 noted AS MATERIALIZED (
   SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY namespace) g
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY state, namespace) g
 )
 SELECT run_id, token, job_id, namespace, attempt, failures, crashes, guarded, due, nominal, ready, trigger, spec,
        (SELECT date_part('epoch', at) FROM clock), lane
