@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -80,7 +81,13 @@ async def opened(
 
     sent = [(b"authorization", f"Bearer {key}".encode())]
     sent += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": method, "path": API + path, "query_string": query.encode(), "headers": sent}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": API + path,
+        "query_string": query.encode(),
+        "headers": sent,
+    }
     scope |= {"http_version": "1.1", "asgi": {"version": "3.0", "spec_version": "2.3"}, "client": ("127.0.0.1", 1)}
     task = asyncio.create_task(serve())
     try:
@@ -196,7 +203,7 @@ async def test_a_slow_reader_is_dropped_and_comes_back(here: World) -> None:
         for at in range(0, len(jobs), 475):
             await here.store.jobs.add(jobs[at : at + 475])
             place = await here.store.feed.watch()
-            await eventually(lambda place=place: passed(here, place), what="the reader has seen it")
+            await eventually(partial(passed, here, place), what="the reader has seen it")
         client.reads.set()
         await eventually(lambda: client.over, what="the stream ended")
         assert [{"reason": "slow_reader"}] == client.events("end")
@@ -208,6 +215,23 @@ async def test_a_slow_reader_is_dropped_and_comes_back(here: World) -> None:
         told = [event["job_id"] for event in (*got, *again.events())]
         assert [str(job.job_id) for job in jobs] == told
     assert 'tickwise_live_streams_ended_total{reason="slow_reader"} 1.0' in here.metrics.render().decode()
+
+
+async def test_a_slow_reader_that_comes_back_delays_nobody(here: World) -> None:
+    """It reads nothing of what it missed; a stream beside it hears at once."""
+    make = Factory(await here.store.now())
+    async with opened(here) as first:
+        place = await here.store.feed.watch()
+        await here.store.jobs.add([make.job() for _ in range(1_900)])
+        await first.until(1_900)
+    async with opened(here, "status=CANCELLED") as live, opened(here, last_event_id=place.text()) as slow:
+        slow.reads.clear()
+        await here.store.jobs.add([make.job() for _ in range(1_900)])
+        job = await made(here)
+        async with asyncio.timeout(1.5):
+            assert 200 == (await here.client.post(f"{API}/runs/{job.run_id}/cancel")).status_code
+            await live.until(1)
+        slow.reads.set()
 
 
 def passed(here: World, place: FeedPlace) -> bool:

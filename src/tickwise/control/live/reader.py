@@ -3,8 +3,8 @@
     live      one page every `POLL_SECONDS` for all that are up to date
     coming back    those with a Last-Event-ID read what they missed together, page by page, beside it
 
-A stream that comes back joins the others where its last page ends: what they get from then on, and it has by then, is
-passed over. So there is no gap, and a change comes again only around that moment, under its own number.
+A stream that comes back joins the others between two of their pages, once it has all that they have; what it has beyond
+that is passed over. So there is no gap, and nothing comes twice.
 
 Invariant: the namespaces that are asked of the feed are those of the streams that get the page.
 """
@@ -20,7 +20,15 @@ import msgspec
 import structlog
 
 from tickwise.control.live.filters import Audience, asks_for_labels, takes_labels
-from tickwise.control.live.streams import RATE, RATE_OF_ALL, End, EventStream, marker
+from tickwise.control.live.streams import (
+    RATE,
+    RATE_OF_ALL,
+    ROOM_SECONDS,
+    ROOM_SECONDS_BESIDE_OTHERS,
+    End,
+    EventStream,
+    marker,
+)
 from tickwise.control.times import written
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.feed import FeedPlace, Resumed, page_id
@@ -92,6 +100,9 @@ class FeedReader:
         self._audiences: dict[str | None, Audience[EventStream]] = {}
         self._live: set[EventStream] = set()
         self._returning: set[EventStream] = set()
+        self._caught_up: dict[EventStream, FeedPlace] = {}
+        """Those that came back, and have all up to a place: the next page takes them in."""
+        self._catching: asyncio.Task[None] | None = None
         self._joining: list[tuple[EventStream, asyncio.Future[None]]] = []
         self._labels = Labels(feed, clock.monotonic)
         self._place: FeedPlace | None = None
@@ -102,7 +113,7 @@ class FeedReader:
     @property
     def streams(self) -> int:
         """The number of open streams."""
-        return len(self._live) + len(self._returning) + len(self._joining)
+        return len(self._live) + len(self._returning) + len(self._caught_up) + len(self._joining)
 
     async def join(self, stream: EventStream, resumed: Resumed | None) -> None:
         """Let a stream take part; returns once each later change will reach it. Raises `StoreUnavailable`."""
@@ -122,6 +133,7 @@ class FeedReader:
         """A stream takes part no longer."""
         self._joining = [each for each in self._joining if each[0] is not stream]
         self._returning.discard(stream)
+        self._caught_up.pop(stream, None)
         if stream in self._live:
             self._live.remove(stream)
             audience = self._audiences[stream.filter.namespace]
@@ -131,7 +143,7 @@ class FeedReader:
 
     def end_all(self, reason: End) -> None:
         """End every stream."""
-        for stream in (*self._live, *self._returning):
+        for stream in (*self._live, *self._returning, *self._caught_up):
             stream.end(reason)
         for stream, joined in self._joining:
             stream.end(reason)
@@ -140,9 +152,8 @@ class FeedReader:
 
     async def stop(self) -> None:
         """Read nothing more."""
-        if self._task is not None:
-            await end_tasks([self._task])
-            self._task = None
+        await end_tasks(task for task in (self._task, self._catching) if task is not None)
+        self._task = self._catching = None
 
     # ------------------------------------------------------------------------------------------- the loop
 
@@ -180,15 +191,25 @@ class FeedReader:
             if self._place is None:
                 self._place = present
         more = False
+        self._take_in()
         if self._live:
             page = await self._feed.since(self._place, limit=PAGE_BATCHES, namespaces=_namespaces(self._live))
             await self._hand_over(page)
             more = page.more
         if self._joining:
             await self._let_in()
-        if self._returning:
-            more |= await self._catch_up()
+        if self._returning and (self._catching is None or self._catching.done()):
+            self._catching = asyncio.create_task(self._catch_up_all(), name="live events of before")
         return 0.0 if more else POLL_SECONDS
+
+    def _take_in(self) -> None:
+        """Let those take part that have all that the others have. One that was overtaken meanwhile reads on."""
+        caught_up, self._caught_up = self._caught_up, {}
+        for stream, place in caught_up.items():
+            if self._place is not None and place.covers(self._place):
+                self._go_live(stream, place)
+            else:
+                self._returning.add(stream)
 
     async def _let_in(self) -> None:
         """Streams that have just come: at the present place, or behind it."""
@@ -211,7 +232,6 @@ class FeedReader:
                 joined.set_result(None)
 
     def _go_live(self, stream: EventStream, place: FeedPlace) -> None:
-        self._returning.discard(stream)
         self._live.add(stream)
         stream.place = place.text()
         namespace = stream.filter.namespace
@@ -285,6 +305,16 @@ class FeedReader:
 
     # ------------------------------------------------------------------------------------------- coming back
 
+    async def _catch_up_all(self) -> None:
+        """Beside the live pages, so that a client which reads slowly what it missed delays nobody else's events."""
+        while self._returning:
+            try:
+                more = await self._catch_up()
+            except Unavailable:
+                await self._clock.sleep(AGAIN_SECONDS)
+                continue
+            await self._clock.sleep(0.0 if more else POLL_SECONDS / 10)
+
     async def _catch_up(self) -> bool:
         """One page of what those that come back have missed; whether there is more."""
         group = {
@@ -306,13 +336,15 @@ class FeedReader:
             batch = EventBatch(changes, ids, page.place.epoch)
             for stream, indexes in (await self._matched(audience, changes)).items():
                 if stream.filter.namespace in (None, changes.namespace):
-                    await self._give_missed(stream, batch, indexes)
+                    seconds = ROOM_SECONDS if len(group) == 1 else ROOM_SECONDS_BESIDE_OTHERS
+                    await self._give_missed(stream, batch, indexes, seconds)
         for stream, resumed in group.items():
             if stream in self._returning and not stream.ended:
                 stream.resumed = resumed._replace(place=_joined(resumed.place, page))
                 stream.place = page.place.text()
                 if not page.more:
-                    self._go_live(stream, page.place)
+                    self._returning.discard(stream)
+                    self._caught_up[stream] = page.place
         return page.more
 
     def _drop_lost(self, group: dict[EventStream, Resumed], page: FeedPage) -> None:
@@ -323,7 +355,9 @@ class FeedReader:
                 stream.put(marker("gap", {"reason": "expired"}, place=page.place.text()))
                 stream.resumed = Resumed(page.place)
 
-    async def _give_missed(self, stream: EventStream, batch: EventBatch, indexes: Sequence[int]) -> None:
+    async def _give_missed(
+        self, stream: EventStream, batch: EventBatch, indexes: Sequence[int], seconds: float
+    ) -> None:
         resumed = stream.resumed
         if resumed is None:
             return
@@ -335,10 +369,10 @@ class FeedReader:
             events.append(batch.event(index))
             size += len(events[-1])
             if size > EVENT_BYTES_JOINED:
-                if not (await stream.room() and stream.put(b"".join(events))):
+                if not (await stream.room(seconds) and stream.put(b"".join(events))):
                     return
                 events, size = [], 0
-        if events and await stream.room():
+        if events and await stream.room(seconds):
             stream.put(b"".join(events))
 
 

@@ -31,6 +31,8 @@ BUFFER_BYTES: Final = 256 << 10
 """Of one stream, beside what the connection holds: some 1,000 events."""
 ROOM_SECONDS: Final = 10.0
 """A client that comes back is waited for so long, between two parts of what it missed."""
+ROOM_SECONDS_BESIDE_OTHERS: Final = 1.0
+"""The same, where others that come back wait for it."""
 RATE: Final = 1_000.0
 """Events a second of a stream that names neither jobs nor runs."""
 RATE_OF_ALL: Final = 20_000.0
@@ -127,12 +129,12 @@ class EventStream:
         self._wake.set()
         return True
 
-    async def room(self) -> bool:
+    async def room(self, seconds: float) -> bool:
         """Wait until the buffer is empty. False: the client was too slow, or the stream has ended."""
         while self._bytes and not self.ended:
             self._room.clear()
             before = self._bytes
-            await wait_for(self._room, ROOM_SECONDS)
+            await wait_for(self._room, seconds)
             if self._bytes >= before:
                 self._parts.clear()
                 self.end(End.SLOW_READER)
