@@ -87,9 +87,9 @@ class Audience(Generic[S]):
             stream: range(len(changes.attempts)) for stream in self.broad if _takes_state(stream, changes.state)
         }
         for index, ids in ((self.by_job, changes.jobs), (self.by_run, changes.runs)):
-            if not index:
-                continue
-            for at, each in enumerate(ids.each()):
+            if not index or index.keys().isdisjoint(packed := ids.each()):
+                continue  # nearly always, in a fifth of the time that a look at each would take
+            for at, each in enumerate(packed):
                 for stream in index.get(each, ()):
                     if _takes_state(stream, changes.state) and _takes_job(stream, changes, at):
                         found.setdefault(stream, []).append(at)  # type: ignore[attr-defined]  # no broad stream is in an index
