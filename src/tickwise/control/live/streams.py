@@ -32,7 +32,7 @@ BUFFER_BYTES: Final = 256 << 10
 ROOM_SECONDS: Final = 10.0
 """A client that comes back is waited for so long, between two parts of what it missed."""
 ROOM_SECONDS_BESIDE_OTHERS: Final = 1.0
-"""The same, where others that come back wait for it."""
+"""`ROOM_SECONDS` where others come back at the same time, and wait for this one."""
 RATE: Final = 1_000.0
 """Events a second of a stream that names neither jobs nor runs."""
 RATE_OF_ALL: Final = 20_000.0
