@@ -67,6 +67,7 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
@@ -216,6 +217,10 @@ class TestUsers(Backend, UsersContract):
 
 
 class TestSessions(Backend, SessionsContract):
+    pass
+
+
+class TestBrowserSessions(Backend, BrowserSessionsContract):
     pass
 
 

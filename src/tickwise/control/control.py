@@ -23,6 +23,7 @@ from tickwise.control.keys.forms import SecretForms
 from tickwise.control.keys.service import KeyService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
@@ -69,12 +70,14 @@ class Control:
         registration: SelfRegistration | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
+        browser_limits: BrowserLimits | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
         scripts; None: nothing does. `registration`: how people register; None: they do not.
-        `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings."""
+        `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
+        `browser_limits`: when sessions of browsers end."""
         self.context = context
         self.clock = context.clock
         self._kinds = kinds
@@ -101,9 +104,18 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration or SelfRegistration(), forms, self.denials)
+        people = People(
+            context,
+            keys,
+            self.directory,
+            registration or SelfRegistration(),
+            forms,
+            self.denials,
+            browser_limits or BrowserLimits(),
+        )
         self._people = people
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts = ReceiptService(context)

@@ -8,8 +8,9 @@
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
-    keys · namespaces · removals · users · roles · sessions
-                                            API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
+    keys · namespaces · removals · users · roles · sessions · browser_sessions
+                                            API keys, tenants, people, custom roles, refresh tokens, cookies
+                                            (`ports.identity`)
 
 Rules of every method:
 
@@ -36,7 +37,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tickwise.ports.audit import AuditStore
-from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.identity import (
+    BrowserSessionStore,
+    Keys,
+    NamespaceStore,
+    QuotaStore,
+    RemovalStore,
+    RoleStore,
+    SessionStore,
+    UserStore,
+)
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -347,6 +357,8 @@ class Store(Protocol):
     def users(self) -> UserStore: ...
     @property
     def sessions(self) -> SessionStore: ...
+    @property
+    def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def audit(self) -> AuditStore: ...
 

@@ -14,6 +14,7 @@ from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Audit, Incidents, Marks, RunRecords, RunSearches, Upkeep
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.operations import Operations
+from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
@@ -77,6 +78,7 @@ class MemoryStore:
         self.users = Users(state)
         self.roles = Roles(state)
         self.sessions = Sessions(state)
+        self.browser_sessions = BrowserSessions(state)
         self.audit = Audit(state)
 
     async def open(self) -> None:
