@@ -48,6 +48,7 @@ help:  ## print this list
 
 setup:  ## install everything into .venv (Python ≥ 3.11); quick when nothing changed
 	@sh requirements/install.sh $(VENV) $(STAMP)
+	@sh requirements/browser.sh
 
 up: setup  ## start all roles in the background, run a first job, say where to look (PORT=, DATA_DIR=)
 	@$(BIN)/tickwise up --background $(UP_OPTIONS)

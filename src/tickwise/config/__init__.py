@@ -173,8 +173,8 @@ class Settings:
     api_serve: tuple[str, ...] = _setting(
         ("jobs", "search", "users", "auth", "web"),
         "The parts that an API process serves: `jobs` (all changes of jobs, runs and rules), `search` (all that only "
-        "reads them), `users` (people and namespaces), `auth` (tokens), `web` (the pages, which need none of the others). Health and metrics are always "
-        "there.",
+        "reads them), `users` (people and namespaces), `auth` (tokens), "
+        "`web` (the pages, which need none of the others). Health and metrics are always there.",
         option="--serve",
         choices=("jobs", "search", "users", "auth", "web"),
     )

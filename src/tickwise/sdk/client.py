@@ -507,6 +507,14 @@ class Client:
         answer: list[Json] = self.request("GET", "/roles").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ pages
+
+    def session_link(self) -> Json:
+        """A link that opens the pages in a browser of the server's machine, signed in as this key, once: its `path`,
+        and for how many seconds it works."""
+        answer: Json = self.request("POST", "/auth/links").body
+        return answer
+
     # ------------------------------------------------------------------------------------------ queues
 
     def queues_list(self) -> list[Json]:

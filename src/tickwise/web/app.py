@@ -10,7 +10,7 @@ Invariant: each answer is a page or a file with the headers of `headers`, and ha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from tickwise.control.access import access_of, admitted
 from tickwise.control.control import Control
+from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Bug, Forbidden, Malformed, NotFound, TickwiseError, TooLarge, Unavailable
 from tickwise.domain.model import Origin, Principal
 from tickwise.ports.clock import Clock
@@ -42,6 +43,8 @@ from tickwise.web.visit import NAMESPACE, Visit
 FORM_BYTES_MAX: Final = 1 << 20
 FORM_FIELDS_MAX: Final = 200
 NAMESPACE_CHARACTERS_MAX: Final = 200
+SPACES_MAX: Final = 100
+"""Namespaces in the switch; all others are reached by their address."""
 
 Scope = MutableMapping[str, Any]
 
@@ -167,6 +170,8 @@ class Pages:
             return asked_to_sign_in(visit)
         visit.principal = await self._principal(visit)
         await self._config.paces.admit(visit.principal)
+        if visit.part is None:
+            visit.spaces = await self._spaces(visit)
         for method in page.control:
             access = access_of(method)
             if access is None:
@@ -190,6 +195,16 @@ class Pages:
             visit.principal = caller.principal().seen_from(*origin)
             raise
         return principal.seen_from(*origin)
+
+    async def _spaces(self, visit: Visit) -> Sequence[str]:
+        """The namespaces that the visitor can switch to, by name."""
+        caller, service = visit.caller, self._control.namespaces
+        if caller is None:
+            return ()
+        names = {caller.home, visit.who.namespace, *(name for name in caller.namespaces if name != INSTALLATION)}
+        if INSTALLATION in caller.namespaces and visit.may(type(service).page):
+            names |= {row.name for row in await service.page(visit.who, None, SPACES_MAX)}
+        return sorted(names)[:SPACES_MAX]
 
     def _failed(self, visit: Visit, error: Exception) -> Response:
         failure = failure_of(error)

@@ -39,7 +39,7 @@ class Assets:
         self._urls: dict[str, str] = {}
         self._assets: dict[str, Asset] = {}
         for path in sorted(folder.rglob("*")):
-            if path.is_file():
+            if path.is_file() and not path.name.startswith("."):
                 self._add(path, str(path.relative_to(folder)))
 
     def url(self, name: str) -> str | None:

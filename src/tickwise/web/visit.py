@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,6 +17,7 @@ from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.model import Origin, Principal
 from tickwise.web.cookies import Cookies
+from tickwise.web.navigation import DOORS
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates
 from tickwise.web.transport import Transport
@@ -44,6 +45,8 @@ class Visit:
     """None: nobody is signed in."""
     principal: Principal | None = None
     form: Mapping[str, str] = field(default_factory=dict)
+    spaces: Sequence[str] = ()
+    """The names of the namespaces that the visitor can switch to."""
 
     @property
     def who(self) -> Principal:
@@ -98,4 +101,14 @@ class Visit:
 
     def page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         """The page, or the block of it that is asked for."""
-        return self.templates.response(template, {"visit": self, "now": self.now, **values}, self.part, status)
+        path = self.request.url.path
+        doors = [door for door in DOORS if door.control is None or self.may(door.control)]
+        own = {
+            "visit": self,
+            "now": self.now,
+            "doors": doors if self.principal is not None else [],
+            "here": next((door.path for door in DOORS if door.path == f"/{path.split('/')[1]}"), ""),
+            "spaces": self.spaces,
+            "listings": [door.path for door in doors],
+        }
+        return self.templates.response(template, {**own, **values}, self.part, status)

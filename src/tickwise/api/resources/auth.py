@@ -164,9 +164,10 @@ AUTH: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/auth/links", name="createSessionLink", tag="auth", signed_in=True, status=201,
-        summary="A link that opens the pages in a browser of the server's machine, signed in as the key. It works once.",
+        summary="A link that opens the pages in a browser of the server's machine, once, signed in as the key.",
         description="For callers on the server's machine alone, and used there alone. The session ends with its key.",
-        handler=session_link, answers=(SessionLinkView,), secret=True, answer_headers=("Cache-Control",), refuses=(403,),
+        handler=session_link, answers=(SessionLinkView,), secret=True,
+        answer_headers=("Cache-Control",),
     ),
     Endpoint(
         method="GET", path=f"{API}/auth/me", name="whoAmI", tag="auth", signed_in=True,

@@ -118,6 +118,8 @@ async def show_job(
         "runs": None if runs is None else runs[:RUNS],
         "durations": charts.columns(runs or (), [took(run) for run in runs or ()]),
         "latenesses": charts.columns(runs or (), [lateness_of(run) for run in runs or ()]),
+        "lateness_of": lateness_of,
+        "took": took,
         "typed": typed or {},
         "fault": fault,
         "fault_field": "" if fault is None or fault.pointer is None else fault.pointer.lstrip("/"),
