@@ -73,6 +73,11 @@ def lines_of(content: bytes, offset: int) -> list[Line]:
     return found
 
 
+def plain(text: str | None) -> str:
+    """A text without its escape sequences and control characters, such as the last line of an output in an error."""
+    return "" if text is None else _CONTROL.sub("", _ESCAPE.sub("", text.replace("\\x1b", "\x1b")))
+
+
 def _pieces(text: str, style: _Style) -> tuple[list[Piece], _Style]:
     pieces: list[Piece] = []
     place = 0

@@ -31,7 +31,12 @@ class Failure(NamedTuple):
 
 
 _KINDS: Final[tuple[tuple[type[TickwiseError], int, str, str], ...]] = (
-    (NotFound, 404, "Not found", "It may have been removed by retention, or belong to another namespace."),
+    (
+        NotFound,
+        404,
+        "Not found",
+        "It may be over for so long that it is no longer kept, or belong to another namespace.",
+    ),
     (Forbidden, 403, "Not allowed", "Ask an administrator for the permission, or choose another namespace."),
     (VersionConflict, 409, "Changed meanwhile", "Open the page again to see what changed, and repeat."),
     (Conflict, 409, "Not possible now", ""),

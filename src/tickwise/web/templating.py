@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
 from tickwise.web import texts
+from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
 from tickwise.web.headers import PRIVATE
 
@@ -33,6 +34,7 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
+            finalize=texts.visible,
         )
         environment.globals["asset"] = assets.url
         environment.filters.update(
@@ -41,6 +43,7 @@ class Templates:
             breakable=texts.breakable,
             clock=texts.clock_tag,
             duration=texts.duration,
+            plain=plain,
             number=texts.number,
             shell=texts.shell_quoted,
         )

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from markupsafe import Markup
 
+_INVISIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that reverse the direction of text: `exe.png` must not read `gnp.exe`."""
+
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 _SHORT: Final = 100.0
 """Seconds that are shown as seconds."""
+
+
+def visible(value: object) -> object:
+    """Each value as it is put into a page: what cannot be seen in a text is spelled out. It is escaped afterwards."""
+    if isinstance(value, str) and not isinstance(value, Markup) and _INVISIBLE.search(value):
+        return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return value
 
 
 def utc(instant: float) -> datetime:
@@ -93,7 +104,7 @@ def percent(part: float, whole: float) -> str:
 
 def breakable(text: str) -> Markup:
     """A long name that may be broken after its punctuation."""
-    return Markup("<wbr>").join(Markup("{}").format(piece) for piece in _pieces(text))
+    return Markup("<wbr>").join(_pieces(str(visible(text))))
 
 
 def _pieces(text: str) -> list[str]:
