@@ -56,6 +56,8 @@ class Templates:
     def render(self, template: str, values: Mapping[str, Any], part: str | None = None) -> str:
         """The text of a page, or of one block of it."""
         found = self._environment.get_template(template)
+        # A block that is rendered alone sees nothing that a template imports.
+        values = {**values, "parts": self._environment.get_template("parts.html").make_module(dict(values))}
         if part in PARTS and part in found.blocks:
             return "".join(found.blocks[part](found.new_context(dict(values))))
         return found.render(values)
