@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -74,6 +74,9 @@ check: setup  ## the quick gate: format, lint, types, imports, dead code, unit t
 
 test: setup  ## everything, on a PostgreSQL, a Kafka and a Redis of its own, all from packages (TESTS=path for a part)
 	$(PYTEST) -n $(or $(WORKERS),4) --dist loadfile $(TESTS)
+
+test-browser: setup  ## the pages in Debian's Chromium: journeys, keyboard, phone, dark, axe (TESTS=path for a part)
+	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/browser)
 
 services-up: setup  ## PostgreSQL, Kafka, Redis and nginx in the background; prints their addresses as TICKWISE_… lines (DATA_DIR=)
 	@$(BIN)/python -m tests.services up $(AT)
