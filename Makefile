@@ -114,6 +114,7 @@ bench-profile: setup  ## where each microsecond and byte of a run goes, into ben
 	$(BIN)/python -m bench.costs $(PARTS)
 
 image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another image to build on)
+	@sh requirements/browser.sh
 	docker build --file deploy/Dockerfile --tag $(IMAGE) $(if $(BASE),--build-arg BASE=$(BASE)) \
 		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown) .
 

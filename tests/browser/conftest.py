@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, sync_playwright
 
 from tests.services.packages import program
 from tests.support.local_up import ROOT, Local, local_up
@@ -158,9 +158,13 @@ def opened(here: World, context: Callable[..., BrowserContext]) -> Iterator[Open
             if message.type == "error" and not (expects and expects in message.text):
                 wrong.append(message.text)
 
+        def asked(dialog: Dialog) -> None:
+            wrong.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
         page.on("console", said)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", asked)
         watched.append((page, wrong))
         if link and among is None:
             page.goto(here.link())

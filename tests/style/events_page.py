@@ -224,6 +224,9 @@ MEANINGS = {
     "sign_in_failed": "A name or a password was wrong. `account` is the name as it is compared, `address` that of the "
     "client.",
     "signed_in": "A person signed in with a password.",
+    "browser_signed_in": "A session of the pages began: a person signed in with a password, or a link was opened.",
+    "page_failed": "A page failed by a fault of Tickwise: the visitor was told the id of the request, and no more.",
+    "page_put_off": "A page could not be shown for now, because the database or another part was away.",
     "role_dropped": "A caller removed a custom role.",
     "role_put": "A caller made a custom role, or replaced its permissions.",
     "user_added": "A caller added a person.",

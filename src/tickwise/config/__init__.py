@@ -54,8 +54,6 @@ class SettingFacts(NamedTuple):
     most: float | None = None
     choices: tuple[str, ...] = ()
     """The allowed values, or the allowed items of a list."""
-    later: tuple[str, ...] = ()
-    """Choices that a later version will have: the message to a caller that names one says so."""
     schemes: tuple[str, ...] = ()
     shortest: int = 0
     option: str = ""
@@ -693,10 +691,7 @@ def _read(setting: Setting, source: _SettingSource) -> Any:
         _check_alone(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
-        later = f" ({', '.join(setting.facts.later)}: in a later version.)" if setting.facts.later else ""
-        raise Misconfigured(
-            f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.{later}"
-        ) from None
+        raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
     return value
 
 

@@ -78,8 +78,7 @@ class Control:
         scripts; None: nothing does. `registration`: how people register; None: they do not.
         `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end."""
-        self.context = context
-        self.clock = context.clock
+        self.context, self.clock = context, context.clock
         self._kinds = kinds
         self._scripts = scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
@@ -92,11 +91,9 @@ class Control:
         self.jobs = JobService(context, changes)
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
-        self.calendars = CalendarService(rules)
-        self.windows = WindowService(rules)
+        self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters = LetterService(context)
-        self.runs = RunService(context)
-        self.queues = QueueService(context)
+        self.runs, self.queues = RunService(context), QueueService(context)
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)
         self.tasks = TaskService(context, check)
@@ -104,15 +101,7 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(
-            context,
-            keys,
-            self.directory,
-            registration or SelfRegistration(),
-            forms,
-            self.denials,
-            browser_limits or BrowserLimits(),
-        )
+        people = People(context, keys, self.directory, registration, forms, self.denials, browser_limits)
         self._people = people
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.browsers = people.browsers

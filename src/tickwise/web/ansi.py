@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of output."""
 
     offset: int
@@ -62,13 +62,13 @@ class _Style:
 _PLAIN: Final = _Style()
 
 
-def lines_of(content: bytes, offset: int) -> list[Line]:
+def lines_of(content: bytes, offset: int) -> list[OutputLine]:
     """The lines of a part of a log that begins at a byte. Bytes that are no UTF-8 are replaced."""
     found, style = [], _PLAIN
     for raw in content.splitlines(keepends=True) if content else ():
         text = raw.decode(errors="replace").rstrip("\n").rstrip("\r")
         pieces, style = _pieces(text.rpartition("\r")[2] if "\r" in text else text, style)
-        found.append(Line(offset, pieces))
+        found.append(OutputLine(offset, pieces))
         offset += len(raw)
     return found
 

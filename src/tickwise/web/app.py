@@ -32,7 +32,7 @@ from tickwise.web.assets import PREFIX, Assets, takes_gzip
 from tickwise.web.cookies import Cookies
 from tickwise.web.failures import failure_of
 from tickwise.web.headers import PRIVATE, PROTECTION
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates, compressed
 from tickwise.web.transport import SAFE, Transport
@@ -75,7 +75,7 @@ class Answered(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagesConfig:
-    """What the pages need of the process that serves them."""
+    """The parts of the process that the pages need."""
 
     address: Callable[[Mapping[str, Any]], str]
     """Tells the address of a client from the scope of its request."""
@@ -87,7 +87,7 @@ class PagesConfig:
 class Pages:
     """The pages as an ASGI application."""
 
-    def __init__(self, control: Control, clock: Clock, config: PagesConfig, pages: Iterable[Page] = PAGES) -> None:
+    def __init__(self, control: Control, clock: Clock, config: PagesConfig, pages: Iterable[WebPage] = PAGES) -> None:
         self._control = control
         self._clock = clock
         self._config = config
@@ -108,7 +108,7 @@ class Pages:
         if scope["type"] == "http":
             await self._framework(scope, receive, send)
 
-    def _route(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def _route(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:
             return await self._serve(page, request)
 
@@ -125,10 +125,10 @@ class Pages:
         if status == 405:
             detail = f"{request.url.path[:200]!r} is not for {request.method}"
         return await self._serve(
-            Page(method=request.method, path="unknown", name="unknown", handler=_missing(detail)), request
+            WebPage(method=request.method, path="unknown", name="unknown", handler=_missing(detail)), request
         )
 
-    async def _serve(self, page: Page, request: Request) -> Response:
+    async def _serve(self, page: WebPage, request: Request) -> Response:
         began = self._clock.monotonic()
         origin = Origin(self._config.address(request.scope), f"{self._prefix}{next(self._count):08x}")
         visit = Visit(
@@ -153,7 +153,7 @@ class Pages:
             self._control.denials.denied(visit.principal, f"{page.method} {page.path}", status)
         return response
 
-    async def _answer(self, page: Page, visit: Visit) -> Response:
+    async def _answer(self, page: WebPage, visit: Visit) -> Response:
         request = visit.request
         await self._config.paces.admit_address(visit.origin.address)
         self._config.transport.check_form(request)
@@ -216,7 +216,7 @@ class Pages:
         values = {"failure": failure, "pointer": pointer}
         return visit.page("failure.html", values, failure.status)
 
-    def _finish(self, page: Page, visit: Visit, response: Response) -> None:
+    def _finish(self, page: WebPage, visit: Visit, response: Response) -> None:
         response.headers["x-request-id"] = visit.origin.request_id
         response.headers.update({name: value for name, value in PROTECTION.items() if name not in response.headers})
         if "cache-control" not in response.headers:

@@ -1,6 +1,6 @@
 """A page, declared as data, so that its permissions can be checked for all pages.
 
-Page(method, path, name, handler, control=…)  ◄── views declare them
+WebPage(method, path, name, handler, control=…)  ◄── views declare them
     ├──► app      serves them
     └──► a test   walks them: page × role × namespace
 """
@@ -19,7 +19,7 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class WebPage:
     """A page, or the target of a form."""
 
     method: str

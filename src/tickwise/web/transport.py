@@ -1,4 +1,4 @@
-"""How a browser reaches the pages: whether a cookie may travel, and whether a form comes from our own page.
+"""The way between a browser and the pages: whether a cookie may travel, and whether a form comes from our own page.
 
     https, or TLS at the proxy ──► sign-in
     http on loopback           ──► sign-in: browsers keep `__Host-` cookies there

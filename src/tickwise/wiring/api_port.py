@@ -46,11 +46,11 @@ def _front(runtime: Runtime, control: Control) -> Any:
     app, settings = _app(runtime, control), runtime.settings
     if WEB not in settings.api_serve:
         return app
-    from tickwise.wiring.pages import Front, pages_of  # templates: only a process that serves them
+    from tickwise.wiring.pages import SharedPort, pages_of  # templates: only a process that serves them
 
     # The same counts as those of the API.
     pacer = Pacer(runtime.coordination.limits, _paces(settings))
-    return Front(app, pages_of(runtime, control, pacer, _addresses(settings)))
+    return SharedPort(app, pages_of(runtime, control, pacer, _addresses(settings)))
 
 
 def _app(runtime: Runtime, control: Control) -> Any:

@@ -22,7 +22,7 @@ API_PATHS: Final = ("/api/", "/livez", "/readyz", "/metrics", "/openapi.json", "
 """All else is of the pages."""
 
 
-class Front:
+class SharedPort:
     """An ASGI application of two."""
 
     def __init__(self, api: Any, pages: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest_asyncio
 
@@ -13,7 +14,7 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.permissions import EVERYTHING, ROLES, Role
 from tickwise.ports.audit import AuditQuery
 from tickwise.web.navigation import DOORS
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.views import PAGES
 
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
@@ -29,7 +30,7 @@ async def rig() -> AsyncIterator[Rig]:
         yield made
 
 
-async def _ask(browser: Browser, page: Page, namespace: str = "") -> int:
+async def _ask(browser: Browser, page: WebPage, namespace: str = "") -> int:
     path = page.path
     for name in ("job_id", "run_id", "queue"):
         path = path.replace("{" + name + "}", SOME_ID)
@@ -38,7 +39,7 @@ async def _ask(browser: Browser, page: Page, namespace: str = "") -> int:
     return answer.status_code
 
 
-def _guarded() -> list[Page]:
+def _guarded() -> list[WebPage]:
     return [page for page in PAGES if page.name not in OPEN | FOR_ALL]
 
 
@@ -68,8 +69,8 @@ async def test_nobody_without_a_role_sees_anything(rig: Rig) -> None:
     browser = await rig.signed_in("nobody")
     for page in _guarded():
         assert 403 == await _ask(browser, page), page.name
-    page = Markup((await browser.get("/")).text)
-    links = {each["href"] for each in page.named("a") if each["href"].startswith("/")}
+    first = Markup((await browser.get("/")).text)
+    links = {each["href"] for each in first.named("a") if each["href"].startswith("/")}
     assert links == {"/"}
 
 
@@ -117,9 +118,9 @@ async def test_a_permission_for_some_labels_shows_these_jobs_alone(rig: Rig) -> 
     for team in ("red", "blue"):
         body = {"name": f"job of {team}", "every": "1h", "labels": {"team": team}}
         assert 201 == (await rig.here.client.post(f"{API}/jobs", json=body)).status_code
-    body = {"name": "Red", "password": "four quiet herons wade", "roles": [
+    person: dict[str, Any] = {"name": "Red", "password": "four quiet herons wade", "roles": [
         {"role": "operator", "namespace": "default", "labels": {"team": "red"}}]}  # fmt: skip
-    assert 201 == (await rig.here.client.post(f"{API}/users", json=body)).status_code
+    assert 201 == (await rig.here.client.post(f"{API}/users", json=person)).status_code
     browser = rig.browser()
     assert 303 == (await browser.sign_in("Red")).status_code
     words = Markup((await browser.get("/jobs")).text).words

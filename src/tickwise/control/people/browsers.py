@@ -34,7 +34,7 @@ from tickwise.ports.identity.browser_sessions import (
     BrowserSessionStore,
     NewBrowserSession,
     NewSessionLink,
-    Subject,
+    SessionSubject,
 )
 from tickwise.ports.identity.users import UserStore
 from tickwise.ports.signals import Topic
@@ -47,7 +47,7 @@ logger = structlog.get_logger("tickwise.people")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserLimits:
-    """When sessions end."""
+    """The ends of sessions."""
 
     idle_seconds: float = 12 * 3_600.0
     """Unused so long: a night at home ends a session, a lunch does not."""
@@ -113,7 +113,7 @@ class BrowserService:
         `Busy`."""
         row = await self._check.person(username, password, origin)
         await self._users.signed_in(row.user_id)
-        subject = Subject(row.user_id, None, row.generation)
+        subject = SessionSubject(row.user_id, None, row.generation)
         source = Source(CallerKind.PERSON, row.user_id, row.name, *origin)
         return await self._begin(subject, source, origin, earlier=earlier)
 
@@ -122,14 +122,13 @@ class BrowserService:
         """A link that opens one session of the caller. Raises `Forbidden` for a caller on another machine, and for a
         token: what made it can ask itself."""
         _check_local(who.origin)
-        if who.by_token:
-            raise Forbidden("a token opens no session: sign in at /login, or ask with a key")
-        if who.user_id is None and who.key_id is None:
-            raise Forbidden("a link is for a caller with a key")
+        if who.key_id is None or who.by_token:
+            raise Forbidden("a link is made for a key, and not for a token: sign in at /login, or ask with a key")
         secret = new_secret(self._context.clock, SecretKind.LINK)
-        subject = Subject(None, who.key_id, who.secret)
+        subject = SessionSubject(None, who.key_id, who.secret)
         link = NewSessionLink(_digest(secret), subject, LINK_SECONDS)
-        await self._context.surely(lambda: self._sessions.add_link(link))
+        audit = AuditEntry(who.namespace, AuditAction.TOKEN_MADE, Source.of(who), "key", target=str(who.key_id))
+        await self._context.surely(lambda: self._sessions.add_link(link, audit=audit))
         return SessionLink(secret, LINK_SECONDS)
 
     @requires_none("it is the way in: the link is the credential")
@@ -169,7 +168,7 @@ class BrowserService:
 
     async def _begin(
         self,
-        subject: Subject,
+        subject: SessionSubject,
         source: Source,
         origin: Origin,
         *,
@@ -195,10 +194,10 @@ class BrowserService:
         )
         if not begun:
             raise Unauthenticated("this link was used by another browser; ask for another one: tickwise open")
-        logger.info("signed_in", name=source.name, kind=kind, address=origin.address, browser=True)
+        logger.info("browser_signed_in", name=source.name, kind=kind, address=origin.address)
         return OpenedSession(cookie, self._limits.most_seconds)
 
-    async def _caller(self, subject: Subject) -> Caller | None:
+    async def _caller(self, subject: SessionSubject) -> Caller | None:
         """The person or the key, if it is as it was when the session began."""
         if subject.key_id is not None:
             found = await self._callers.of_key(subject.key_id, subject.generation)

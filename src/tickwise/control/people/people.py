@@ -27,15 +27,16 @@ class People:
         context: ControlContext,
         keys: Keys,
         directory: NamespaceDirectory,
-        registration: SelfRegistration,
+        registration: SelfRegistration | None,
         forms: SecretForms,
         denials: Denials,
-        browser_limits: BrowserLimits,
+        browser_limits: BrowserLimits | None,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
-        self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration)
+        joining = registration or SelfRegistration()
+        self.users = UserService(context, store.users, store.roles, self._passwords, directory, joining)
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
@@ -50,7 +51,7 @@ class People:
             pace=pace,
             forms=forms,
             denials=denials,
-            limits=browser_limits,
+            limits=browser_limits or BrowserLimits(),
         )
         self.auth = AuthService(
             context,

@@ -24,7 +24,7 @@ USE_NOTED_SECONDS: Final = 60.0
 """The use of a session is written so often at most: a page costs no write."""
 
 
-class Subject(NamedTuple):
+class SessionSubject(NamedTuple):
     """The person or the key that a session stands for: one of the two."""
 
     user_id: UUID | None
@@ -40,7 +40,7 @@ class NewBrowserSession:
     session_id: UUID
     digest: bytes
     """The SHA-256 of its cookie."""
-    subject: Subject
+    subject: SessionSubject
     address: str
     idle_seconds: float
     """It ends when it was not used for this time …"""
@@ -52,7 +52,7 @@ class BrowserSession(NamedTuple):
     """A session that is good."""
 
     session_id: UUID
-    subject: Subject
+    subject: SessionSubject
     seconds_left: float
     """Until it ends if it is not used, by the store's clock."""
 
@@ -62,7 +62,7 @@ class NewSessionLink(NamedTuple):
 
     digest: bytes
     """The SHA-256 of its secret."""
-    subject: Subject
+    subject: SessionSubject
     seconds: float
     """It works for so long."""
 
@@ -94,10 +94,10 @@ class BrowserSessionStore(Protocol):
         """End the session with this digest, or all of a person: which these were. They are the targets of `audit`."""
         ...
 
-    async def add_link(self, link: NewSessionLink) -> None:
+    async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
         """Keep a link. The same again changes nothing."""
         ...
 
-    async def link(self, digest: bytes) -> Subject | None:
+    async def link(self, digest: bytes) -> SessionSubject | None:
         """The subject of a link that has not expired and was not used."""
         ...

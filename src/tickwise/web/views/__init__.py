@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.letters import LETTERS
@@ -14,7 +14,7 @@ from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
 from tickwise.web.views.sign_in import SIGN_IN
 
-PAGES: Final[tuple[Page, ...]] = (
+PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
     *OVERVIEW,
     *JOBS,

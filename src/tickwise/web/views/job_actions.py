@@ -1,4 +1,4 @@
-"""What people do with a job: pause, resume, run now, skip the next occurrence, snooze it, cancel it.
+"""The actions on a job: pause, resume, run now, skip the next occurrence, snooze it, cancel it.
 
 A form that is refused comes back with what was typed, and the fault at its field.
 """
@@ -19,7 +19,7 @@ from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, VersionConflict
 from tickwise.ports.store import JobRow, Replay
 from tickwise.web import forms
-from tickwise.web.page import Handler, Page
+from tickwise.web.page import Handler, WebPage
 from tickwise.web.views.jobs import show_job
 from tickwise.web.visit import Visit
 
@@ -110,9 +110,11 @@ def _version(visit: Visit) -> int | None:
     return forms.whole(visit.form.get("version"), "version", 1, VERSION_MOST)
 
 
-def _action(name: str, handler: Callable[[Visit, UUID], Awaitable[Response]], control: Callable[..., object]) -> Page:
+def _action(
+    name: str, handler: Callable[[Visit, UUID], Awaitable[Response]], control: Callable[..., object]
+) -> WebPage:
     path = f"/jobs/{{job_id}}/{name}"
-    return Page(method="POST", path=path, name=f"job_{name}", handler=kept(handler), control=(control,))
+    return WebPage(method="POST", path=path, name=f"job_{name}", handler=kept(handler), control=(control,))
 
 
 JOB_ACTIONS: Final = (

@@ -18,15 +18,17 @@ from tickwise.domain.masking import masked
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, RunQuery
 from tickwise.web import charts, forms
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
 FIRES: Final = 12
-RUNS: Final = 25
+RUNS: Final = 12
 CHARTED: Final = 60
 TEXT_MAX: Final = 200
+SOURCE: Final = "source"
+"""The field of a task with the text of its script, which is shown as lines."""
 FILTERS: Final = ("name", "key", "label", "status", "schedule_type", "task_kind", "owner")
 """Parameters of the address, named as those of the API."""
 
@@ -106,11 +108,13 @@ async def show_job(
         _runs(visit, job_id),
     )
     line = job_line(row, runs or ())
+    task = dict(_task(line.definition.task))
     values = {
         "line": line,
         "row": row,
         "definition": line.definition,
-        "task": _pretty(_task(line.definition.task)),
+        "script": task.pop(SOURCE, None),
+        "task": _pretty(task),
         "payload": _pretty(line.definition.payload),
         "warnings": warnings,
         "preview": preview,
@@ -136,7 +140,7 @@ DONE: Final = {
     "snoozed": "The next occurrence comes later.",
     "cancelled": "The job is cancelled.",
 }
-"""What was done, after a form."""
+"""The sentence about a form that was carried out."""
 
 
 async def _preview(visit: Visit, row: JobRow) -> Any:
@@ -161,7 +165,7 @@ async def _runs(visit: Visit, job_id: UUID) -> Any:
     return await visit.control.runs.search(visit.who, query)
 
 
-def _task(task: msgspec.Raw) -> Any:
+def _task(task: msgspec.Raw) -> Mapping[str, Any]:
     """A task without its secrets."""
     return masked(msgspec.json.decode(bytes(task)))
 
@@ -173,6 +177,6 @@ def _pretty(value: Any) -> str:
 
 
 JOBS: Final = (
-    Page(method="GET", path="/jobs", name="jobs", handler=jobs_page, control=(JobService.search,)),
-    Page(method="GET", path="/jobs/{job_id}", name="job", handler=job_page, control=(JobService.get,)),
+    WebPage(method="GET", path="/jobs", name="jobs", handler=jobs_page, control=(JobService.search,)),
+    WebPage(method="GET", path="/jobs/{job_id}", name="job", handler=job_page, control=(JobService.get,)),
 )

@@ -12,7 +12,7 @@ from tickwise.control.filters import LettersFilter
 from tickwise.control.runs.letters import LetterService
 from tickwise.ports.store import LetterResolution, LetterStatus
 from tickwise.web import forms
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
 from tickwise.web.visit import Visit
 
@@ -66,7 +66,7 @@ async def discard(visit: Visit) -> Response:
 
 
 async def decide(visit: Visit) -> Response:
-    """What was true of an unknown outcome."""
+    """Record the truth about an unknown outcome."""
     outcome = forms.choice(LetterResolution, visit.form.get("outcome", ""), "outcome")
     await visit.control.letters.decide(
         visit.who,
@@ -80,13 +80,13 @@ def _back(visit: Visit) -> Response:
     return RedirectResponse(visit.url("/dead-letters"), SEE_OTHER)
 
 
-def _action(name: str, handler: Callable[[Visit], Awaitable[Response]], control: Callable[..., object]) -> Page:
+def _action(name: str, handler: Callable[[Visit], Awaitable[Response]], control: Callable[..., object]) -> WebPage:
     path = f"/dead-letters/{{run_id}}/{name}"
-    return Page(method="POST", path=path, name=f"letter_{name}", handler=handler, control=(control,))
+    return WebPage(method="POST", path=path, name=f"letter_{name}", handler=handler, control=(control,))
 
 
-LETTERS: Final[tuple[Page, ...]] = (
-    Page(
+LETTERS: Final[tuple[WebPage, ...]] = (
+    WebPage(
         method="GET",
         path="/dead-letters",
         name="letters",

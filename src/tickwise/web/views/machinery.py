@@ -12,7 +12,7 @@ from tickwise.control.cluster import ClusterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.domain.errors import Invalid, Refused, Unavailable
 from tickwise.web import forms
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.visit import Visit
 
 SEE_OTHER: Final = 303
@@ -70,12 +70,12 @@ async def _queues(
 
 
 MACHINERY: Final = (
-    Page(
+    WebPage(
         method="GET", path="/executors", name="executors", handler=executors_page, control=(ClusterService.executors,)
     ),
-    Page(method="GET", path="/queues", name="queues", handler=queues_page, control=(QueueService.overview,)),
-    Page(method="POST", path="/queues/{queue}/hold", name="queue_hold", handler=hold, control=(QueueService.hold,)),
-    Page(
+    WebPage(method="GET", path="/queues", name="queues", handler=queues_page, control=(QueueService.overview,)),
+    WebPage(method="POST", path="/queues/{queue}/hold", name="queue_hold", handler=hold, control=(QueueService.hold,)),
+    WebPage(
         method="POST",
         path="/queues/{queue}/resume",
         name="queue_resume",

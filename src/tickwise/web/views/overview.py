@@ -13,7 +13,7 @@ from tickwise.domain.errors import Forbidden, Invalid
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.ports.store import JobQuery, JobRow, QueueRow, RunQuery, RunRow, StoreStats, Tally
 from tickwise.web import charts
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.views.rows import JobLine, job_line, job_names, lateness_of
 from tickwise.web.visit import Visit
 
@@ -165,4 +165,4 @@ async def _shown(visit: Visit, method: Any, ask: Any) -> Any:
         return None
 
 
-OVERVIEW: Final = (Page(method="GET", path="/", name="overview", handler=overview),)
+OVERVIEW: Final = (WebPage(method="GET", path="/", name="overview", handler=overview),)

@@ -16,7 +16,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.permissions import Permission
 from tickwise.ports.audit import AuditPlace, AuditQuery
 from tickwise.web import forms
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
 from tickwise.web.visit import NAMESPACE, Visit
 
@@ -96,7 +96,7 @@ def _facts(text: str | None) -> str:
 
 
 RECORDS: Final = (
-    Page(method="GET", path="/audit", name="audit", handler=audit_page, control=(AuditService.search,)),
-    Page(method="GET", path="/users", name="users", handler=users_page, control=(UserService.page,)),
-    Page(method="GET", path="/keys", name="keys", handler=keys_page, control=(KeyService.page,)),
+    WebPage(method="GET", path="/audit", name="audit", handler=audit_page, control=(AuditService.search,)),
+    WebPage(method="GET", path="/users", name="users", handler=users_page, control=(UserService.page,)),
+    WebPage(method="GET", path="/keys", name="keys", handler=keys_page, control=(KeyService.page,)),
 )

@@ -52,8 +52,9 @@ class JobLine:
 
 
 def lateness_of(run: RunRow) -> float | None:
-    """The seconds from its due time to its start; None: it has not begun. Of several attempts, to the last one's."""
-    return None if run.started_at is None else max(0.0, run.started_at - run.due_at)
+    """The seconds from its due time to the start of its first attempt; None: it has not begun, or a list does not know,
+    because a later attempt is the one that it knows of."""
+    return None if run.started_at is None or run.attempt > 1 else max(0.0, run.started_at - run.due_at)
 
 
 def took(run: RunRow) -> float | None:

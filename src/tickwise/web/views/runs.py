@@ -17,8 +17,8 @@ from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
 from tickwise.web import charts, forms
-from tickwise.web.ansi import Line, lines_of
-from tickwise.web.page import Page
+from tickwise.web.ansi import OutputLine, lines_of
+from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
 from tickwise.web.views.rows import job_names, lateness_of, took
 from tickwise.web.visit import Visit
@@ -46,7 +46,7 @@ class Output(NamedTuple):
     """A part of what an attempt wrote."""
 
     attempt: int
-    lines: list[Line]
+    lines: list[OutputLine]
     begin: int
     end: int
     size: int
@@ -204,10 +204,12 @@ def _pretty(text: bytes) -> str:
         return text.decode(errors="replace")
 
 
-RUNS: Final[tuple[Page, ...]] = (
-    Page(method="GET", path="/runs", name="runs", handler=runs_page, control=(RunService.search,)),
-    Page(method="GET", path="/runs/{run_id}", name="run", handler=run_page, control=(RunService.get,)),
-    Page(method="GET", path="/runs/{run_id}/log", name="run_log", handler=log_file, control=(RunService.log,)),
-    Page(method="POST", path="/runs/{run_id}/cancel", name="run_cancel", handler=cancel, control=(RunService.cancel,)),
-    Page(method="POST", path="/runs/{run_id}/retry", name="run_retry", handler=retry, control=(RunService.retry,)),
+RUNS: Final[tuple[WebPage, ...]] = (
+    WebPage(method="GET", path="/runs", name="runs", handler=runs_page, control=(RunService.search,)),
+    WebPage(method="GET", path="/runs/{run_id}", name="run", handler=run_page, control=(RunService.get,)),
+    WebPage(method="GET", path="/runs/{run_id}/log", name="run_log", handler=log_file, control=(RunService.log,)),
+    WebPage(
+        method="POST", path="/runs/{run_id}/cancel", name="run_cancel", handler=cancel, control=(RunService.cancel,)
+    ),
+    WebPage(method="POST", path="/runs/{run_id}/retry", name="run_retry", handler=retry, control=(RunService.retry,)),
 )

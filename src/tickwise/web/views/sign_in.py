@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
-from tickwise.web.page import Page
+from tickwise.web.page import WebPage
 from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE
 from tickwise.web.visit import Visit
 
@@ -130,8 +130,8 @@ def _sentence(error: TickwiseError) -> str:
 
 
 SIGN_IN: Final = (
-    Page(method="GET", path="/login", name="login", handler=login_page, is_open=True),
-    Page(method="POST", path="/login", name="sign_in", handler=login, is_open=True),
-    Page(method="GET", path="/open/{link}", name="open_link", handler=open_link, is_open=True),
-    Page(method="POST", path="/logout", name="sign_out", handler=logout, is_open=True),
+    WebPage(method="GET", path="/login", name="login", handler=login_page, is_open=True),
+    WebPage(method="POST", path="/login", name="sign_in", handler=login, is_open=True),
+    WebPage(method="GET", path="/open/{link}", name="open_link", handler=open_link, is_open=True),
+    WebPage(method="POST", path="/logout", name="sign_out", handler=logout, is_open=True),
 )

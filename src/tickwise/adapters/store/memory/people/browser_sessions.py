@@ -14,7 +14,7 @@ from tickwise.ports.identity.browser_sessions import (
     BrowserSession,
     NewBrowserSession,
     NewSessionLink,
-    Subject,
+    SessionSubject,
 )
 
 
@@ -75,11 +75,13 @@ class BrowserSessions(Duty):
             self._state.audit.write(audit._replace(targets=identifiers))
         return identifiers
 
-    async def add_link(self, link: NewSessionLink) -> None:
-        record = BrowserLinkRecord(link=link, expires_at=self._state.now() + link.seconds)
-        self._state.session_links.setdefault(link.digest, record)
+    async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
+        if link.digest not in self._state.session_links:
+            expires_at = self._state.now() + link.seconds
+            self._state.session_links[link.digest] = BrowserLinkRecord(link=link, expires_at=expires_at)
+            self._state.audit.write(audit)
 
-    async def link(self, digest: bytes) -> Subject | None:
+    async def link(self, digest: bytes) -> SessionSubject | None:
         found = self._state.session_links.get(digest)
         if found is None or found.opened is not None or found.expires_at <= self._state.now():
             return None
@@ -93,5 +95,5 @@ class BrowserSessions(Duty):
             self._state.browser_sessions.pop(each.session.session_id, None)
 
 
-def _is_same(one: Subject, other: Subject) -> bool:
+def _is_same(one: SessionSubject, other: SessionSubject) -> bool:
     return (one.user_id, one.key_id) == (other.user_id, other.key_id)

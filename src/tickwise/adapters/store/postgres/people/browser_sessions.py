@@ -16,7 +16,7 @@ from tickwise.ports.identity.browser_sessions import (
     BrowserSession,
     NewBrowserSession,
     NewSessionLink,
-    Subject,
+    SessionSubject,
 )
 
 
@@ -71,19 +71,21 @@ class BrowserSessions(Part):
                 await write_audit(connection, audit._replace(targets=ended))
         return ended
 
-    async def add_link(self, link: NewSessionLink) -> None:
+    async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("browser_link_add"), link.digest, *link.subject, link.seconds)
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            added = await connection.execute(statement("browser_link_add"), link.digest, *link.subject, link.seconds)
+            if is_effective(added):
+                await write_audit(connection, audit)
 
-    async def link(self, digest: bytes) -> Subject | None:
+    async def link(self, digest: bytes) -> SessionSubject | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("browser_link_find"), digest)
-        return None if row is None else Subject(*row)
+        return None if row is None else SessionSubject(*row)
 
 
 def _session(row: Mapping[str, Any]) -> BrowserSession:
     return BrowserSession(
-        row["session_id"], Subject(row["user_id"], row["key_id"], row["generation"]), row["seconds_left"]
+        row["session_id"], SessionSubject(row["user_id"], row["key_id"], row["generation"]), row["seconds_left"]
     )

@@ -26,7 +26,7 @@ SELECT session_id, user_id, key_id, generation, date_part('epoch', least(expires
 FROM tickwise.browser_sessions WHERE digest = $1 AND least(expires, ends) > tickwise.now()
 
 -- name: browser_session_use
--- The same, and its idle time begins anew. No row: it is not good, or was used within the last $2 seconds.
+-- Begin the idle time of the session with the digest $1 anew. No row: it is not good, or was used within the last $2 seconds.
 UPDATE tickwise.browser_sessions SET used = tickwise.now(), expires = tickwise.now() + (expires - used)
 WHERE digest = $1 AND least(expires, ends) > tickwise.now() AND used < tickwise.now() - $2::float8 * interval '1 second'
 RETURNING session_id, user_id, key_id, generation, date_part('epoch', least(expires, ends) - tickwise.now()) AS seconds_left

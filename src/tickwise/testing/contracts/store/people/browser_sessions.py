@@ -15,7 +15,7 @@ from tickwise.ports.identity.browser_sessions import (
     MAX_BROWSER_SESSIONS,
     NewBrowserSession,
     NewSessionLink,
-    Subject,
+    SessionSubject,
 )
 from tickwise.ports.store import Store
 from tickwise.testing.contracts.base import StoreContract
@@ -30,7 +30,7 @@ def digest(number: int) -> bytes:
     return sha256(b"browser %d" % number).digest()
 
 
-def new_session(make: Factory, subject: Subject, number: int = 1, **fields: Any) -> NewBrowserSession:
+def new_session(make: Factory, subject: SessionSubject, number: int = 1, **fields: Any) -> NewBrowserSession:
     """A session as control begins it."""
     whole: dict[str, Any] = {
         "session_id": make.identifier(), "digest": digest(number), "subject": subject, "address": "192.0.2.1",
@@ -47,12 +47,12 @@ def entry(action: AuditAction) -> AuditEntry:
 class BrowserSessionsContract(StoreContract):
     """`BrowserSessionStore`."""
 
-    async def person(self, store: Store, make: Factory) -> Subject:
+    async def person(self, store: Store, make: Factory) -> SessionSubject:
         """A person."""
         user = await store.users.add(new_user(make, f"user{make.identifier().hex[-6:]}"))
-        return Subject(user.user_id, None, user.generation)
+        return SessionSubject(user.user_id, None, user.generation)
 
-    async def key(self, store: Store, make: Factory) -> Subject:
+    async def key(self, store: Store, make: Factory) -> SessionSubject:
         """A key."""
         key_id: UUID = make.identifier()
         await store.keys.add(
@@ -60,7 +60,7 @@ class BrowserSessionsContract(StoreContract):
                 key_id=key_id, digest=sha256(key_id.bytes).digest(), principal=Principal("k", "default", frozenset())
             )
         )
-        return Subject(None, key_id, 0)
+        return SessionSubject(None, key_id, 0)
 
     async def test_a_session_is_found_by_its_digest(self, store: Store, make: Factory) -> None:
         """Of a person and of a key, also when it is begun twice."""
@@ -123,11 +123,13 @@ class BrowserSessionsContract(StoreContract):
         assert await store.browser_sessions.find(digest(2), used=False) is not None
 
     async def test_a_link_opens_one_session(self, store: Store, make: Factory) -> None:
-        """The same session again is a repeat; another one is refused."""
+        """A repeat with the session is taken; another session is refused."""
         subject = await self.key(store, make)
         link = NewSessionLink(digest(7), subject, DAY)
         for _ in range(2):
-            await store.browser_sessions.add_link(link)
+            await store.browser_sessions.add_link(link, audit=entry(AuditAction.TOKEN_MADE))
+        rows = await store.audit.find(AuditQuery(namespace=INSTALLATION, action=AuditAction.TOKEN_MADE, limit=10))
+        assert len(rows) == 1
         assert await store.browser_sessions.link(digest(7)) == subject
         session = new_session(make, subject, 1)
         assert await store.browser_sessions.begin(session, link=digest(7))
