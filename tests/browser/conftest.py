@@ -53,7 +53,7 @@ class World:
 
     def link(self) -> str:
         """A link that signs in once."""
-        return self.url + str(self.client.session_link()["path"])
+        return self.url + str(self.client.session_link()["link"])
 
     def run_of(self, name: str) -> str:
         """A run of a job that has ended."""

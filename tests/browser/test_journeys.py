@@ -58,6 +58,17 @@ def test_a_link_signs_in_and_the_address_does_not_keep_it(here: World, opened: O
     assert page.evaluate("document.cookie") == ""
 
 
+def test_the_command_line_prints_a_link(here: World, opened: Open) -> None:
+    """`tickwise open` would open it."""
+    printed = here.up.tickwise("open", "--print")
+    assert printed.code == 0, printed.err
+    page = opened("/", link=False, expects="401")
+    page.goto(printed.out.strip())
+    expect(page.get_by_text("Everything runs.")).to_be_visible()
+    page.goto(printed.out.strip())
+    expect(page.get_by_role("alert")).to_contain_text("This link was used")
+
+
 def test_a_search_answers_while_one_types(opened: Open) -> None:
     """The address follows, the field keeps the focus, and the address shows the same again."""
     page = opened("/jobs")

@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+EMPHASES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
+PLAINER: Final = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}}
+"""The codes that end an emphasis."""
 _ESCAPE: Final = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # CSI: parameters, the command
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC, DCS, …: up to their end
@@ -45,18 +48,14 @@ class _Style:
 
     foreground: str = ""
     background: str = ""
-    bold: bool = False
-    dim: bool = False
-    italic: bool = False
-    underline: bool = False
+    emphasis: frozenset[str] = frozenset()
 
     @property
     def classes(self) -> str:
         names = [f"a-{self.foreground}"] if self.foreground else []
         if self.background:
             names.append(f"a-on-{self.background}")
-        names += [f"a-{name}" for name in ("bold", "dim", "italic", "underline") if getattr(self, name)]
-        return " ".join(names)
+        return " ".join([*names, *(f"a-{name}" for name in sorted(self.emphasis))])
 
 
 _PLAIN: Final = _Style()
@@ -65,11 +64,12 @@ _PLAIN: Final = _Style()
 def lines_of(content: bytes, offset: int) -> list[OutputLine]:
     """The lines of a part of a log that begins at a byte. Bytes that are no UTF-8 are replaced."""
     found, style = [], _PLAIN
-    for raw in content.splitlines(keepends=True) if content else ():
-        text = raw.decode(errors="replace").rstrip("\n").rstrip("\r")
+    # Not `splitlines`, which divides at carriage returns too.
+    for raw in content.removesuffix(b"\n").split(b"\n") if content else ():
+        text = raw.decode(errors="replace").rstrip("\r")
         pieces, style = _pieces(text.rpartition("\r")[2] if "\r" in text else text, style)
         found.append(OutputLine(offset, pieces))
-        offset += len(raw)
+        offset += len(raw) + 1
     return found
 
 
@@ -111,11 +111,10 @@ def _with(style: _Style, code: int) -> _Style:
     """The style after one code of SGR (ECMA-48, 8.3.117)."""
     if code == 0:
         return _PLAIN
-    flags = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 23: "italic", 24: "underline"}
-    if code in flags:
-        return replace(style, **{flags[code]: code < 10})  # type: ignore[arg-type]  # each of these fields is a bool
-    if code == 22:
-        return replace(style, bold=False, dim=False)
+    if code in EMPHASES:
+        return replace(style, emphasis=style.emphasis | {EMPHASES[code]})
+    if code in PLAINER:
+        return replace(style, emphasis=style.emphasis - PLAINER[code])
     if 30 <= code <= 37 or 90 <= code <= 97:
         return replace(style, foreground=_named(code % 10, bright=code >= 90))
     if 40 <= code <= 47 or 100 <= code <= 107:

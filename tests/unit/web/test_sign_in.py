@@ -36,7 +36,7 @@ async def rig(clock: VirtualClock) -> AsyncIterator[Rig]:
 async def _link(rig: Rig, key: str = ADMIN_KEY) -> str:
     made = await ask(rig.here, key, "POST", "/auth/links")
     assert 201 == made.status_code, made.text
-    return str(made.json()["path"])
+    return str(made.json()["link"])
 
 
 async def test_a_password_begins_a_session_in_a_cookie_of_this_host_alone(rig: Rig) -> None:

@@ -71,8 +71,8 @@ class CallerView(msgspec.Struct, kw_only=True):
 class SessionLinkView(msgspec.Struct, kw_only=True):
     """A link that opens the pages, signed in, once."""
 
-    path: Secret
-    """Of the address to open in a browser of this machine."""
+    link: Secret
+    """The path of the address to open in a browser of this machine."""
     expires_in: int
     """Seconds."""
 
@@ -131,7 +131,7 @@ async def caller_get(call: Call) -> Reply:
 async def session_link(call: Call) -> Reply:
     """A link that signs a browser of this machine in."""
     link = await call.control.browsers.make_link(call.principal)
-    view = SessionLinkView(path=f"/open/{link.secret}", expires_in=int(link.seconds))
+    view = SessionLinkView(link=f"/open/{link.secret}", expires_in=int(link.seconds))
     return answer(201, view, headers=[(b"cache-control", b"no-store")])
 
 

@@ -266,7 +266,7 @@ def open_pages(session: Session, print_only: bool) -> None:
     The link works once, for some minutes, on the machine of the server. Elsewhere sign in at /login.
     """
     link: dict[str, Any] = session.client.session_link()
-    url = session.client.url + link["path"]
+    url = session.client.url + link["link"]
     if session.as_json:
         session.show_json({"url": url, "expires_in": link["expires_in"]})
         return
