@@ -510,8 +510,8 @@ class Client:
     # ------------------------------------------------------------------------------------------ pages
 
     def session_link(self) -> Json:
-        """A link that opens the pages in a browser of the server's machine, signed in as this key, once: its path as `link`,
-        and for how many seconds it works."""
+        """A link that opens the pages in a browser of the server's machine, once, signed in as this key: its path as
+        `link`, and for how many seconds it works."""
         answer: Json = self.request("POST", "/auth/links").body
         return answer
 

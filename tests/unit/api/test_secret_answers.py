@@ -58,6 +58,7 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
         ("AddedUserView", "link"),
         ("LinkView", "link"),
         ("MadeKeyView", "key"),
+        ("SessionLinkView", "link"),
         ("TokenView", "access_token"),
         ("TokenView", "refresh_token"),
     }

@@ -261,9 +261,10 @@ def _stopped(session: Session, data_dir: Path, text: str, pid: int | None) -> No
 @view_options
 @click.pass_obj
 def open_pages(session: Session, print_only: bool) -> None:
-    """Open the pages in a browser of this machine, signed in with the key of the command line.
+    """Open the pages in a browser of this machine, signed in.
 
-    The link works once, for some minutes, on the machine of the server. Elsewhere sign in at /login.
+    Signed in with the key of the command line. The link works once, for some minutes, on the machine of the server.
+    Elsewhere sign in at /login.
     """
     link: dict[str, Any] = session.client.session_link()
     url = session.client.url + link["link"]
