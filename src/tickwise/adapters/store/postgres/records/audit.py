@@ -77,9 +77,8 @@ class Audit(Part):
             settled: float = await connection.fetchval(statement("now"))
             # What arrived before this instant is seen by its locks after it, or is over.
             await self._clock.sleep(ARRIVAL_SECONDS)
-            now = await connection.fetchval(statement("now"))
             writers = await connection.fetch(statement("audit_writers"))
-            unknown = {row["name"] for row in writers if row["age"] is None}
+            unknown = {row["name"] for row in writers if row["begun"] is None}
             deadline = self._clock.monotonic() + WRITERS_SECONDS_MAX
             while unknown:
                 if self._clock.monotonic() > deadline:
@@ -89,8 +88,7 @@ class Audit(Part):
                     )
                 await self._clock.sleep(LOOK_SECONDS)
                 unknown &= {row["name"] for row in await connection.fetch(statement("audit_writers"))}
-        begins: list[float] = [now - row["age"] for row in writers if row["age"] is not None]
-        return min(settled, *begins) if begins else settled
+        return min([settled, *(row["begun"] for row in writers if row["begun"] is not None)])
 
     async def seal(self, limit: int) -> int:
         """See the port."""

@@ -44,9 +44,9 @@ WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_t
 ORDER BY at, entry LIMIT $9
 
 -- name: audit_writers
--- The transactions that write to this database, or wait for a lock to do so, and for how many seconds they have run; NULL where the server
--- does not show it, because they are of another role, or prepared.
-SELECT l.virtualtransaction AS name, max(date_part('epoch', clock_timestamp() - a.xact_start)) AS age
+-- The transactions that write to this database, or wait for a lock to do so, and when they began; NULL where the server does not show it,
+-- because they are of another role, or prepared.
+SELECT l.virtualtransaction AS name, date_part('epoch', tickwise.now() - (statement_timestamp() - min(a.xact_start))) AS begun
 FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 GROUP BY l.virtualtransaction

@@ -290,6 +290,27 @@ class AuditSearchContract(StoreContract):
             targets = [row.target for row in found]
             assert targets == (list("01234") if ascending else list("43210"))
 
+    async def test_contents_are_cut_as_the_list_is(self, store: Store, make: Factory) -> None:
+        """Before the entry with which they hold more, and one at least; a page says so."""
+        ids = [make.identifier() for _ in range(100)]
+        await store.audit.add([entry(detail="x" * 900), entry(targets=ids), entry(before="ü" * 50, after="y")])
+        rows = await log(store)
+        assert [row.text_bytes for row in rows] == [900, 39 * 100, 101]
+        now = await store.now()
+        for most, expected in ((0, 1), (899, 1), (4_799, 1), (4_800, 2), (4_901, 3), (None, 3)):
+            page = await store.audit.contents(AuditSpan("default", now - 60, now + 60, bytes_most=most))
+            assert [each.entry for each in page] == [row.entry for row in rows[:expected]], most
+            assert page.cut is (expected < 3)
+
+    async def test_a_log_that_nobody_writes_to_is_settled_at_once(self, store: Store) -> None:
+        """Up to the time of the call: each entry of before is there, and each later one is not before it."""
+        await store.audit.add([entry(target="before")])
+        await self.shift(store, 1.0)
+        settled = await store.audit.settled()
+        await store.audit.add([entry(target="after")])
+        assert [row.target for row in await log(store, until=settled)] == ["before"]
+        assert [row.target for row in await log(store, since=settled)] == ["after"]
+
 
 class AuditSealsContract(StoreContract):
     """Seals: each entry in one, each seal after another."""
