@@ -88,7 +88,8 @@ class Audit(Part):
                     )
                 await self._clock.sleep(LOOK_SECONDS)
                 unknown &= {row["name"] for row in await connection.fetch(statement("audit_writers"))}
-        return min([settled, *(row["begun"] for row in writers if row["begun"] is not None)])
+        begins: list[float] = [row["begun"] for row in writers if row["begun"] is not None]
+        return min(settled, *begins) if begins else settled
 
     async def seal(self, limit: int) -> int:
         """See the port."""

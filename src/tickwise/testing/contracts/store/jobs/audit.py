@@ -21,6 +21,7 @@ from tickwise.domain.audit import (
 )
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow, AuditSpan
+from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.identity.namespaces import NamespaceState, NewNamespace
 from tickwise.ports.store import (
     Added,
@@ -226,6 +227,31 @@ class AuditedThingsContract(StoreContract):
         ) == [1, 0, 1, 0, 1, 0, 1, 0]
         [used] = await log(store, action=AuditAction.KEY_USED_FIRST)
         assert (used.source, used.target) == (Source(CallerKind.KEY, key.key_id, "ada"), str(key.key_id))
+
+    async def test_keys_of_the_program_leave_entries(self, store: Store, make: Factory) -> None:
+        """The first key, that of the setting, and the one that it replaces: made and revoked by the program itself."""
+        first = new_key(make, b"first", origin=KeyOrigin.FIRST)
+        old, new = (new_key(make, secret, origin=KeyOrigin.SETTING) for secret in (b"old", b"new"))
+        assert await written(
+            store,
+            lambda _: store.keys.first(first),
+            lambda _: store.keys.first(first),
+            lambda _: store.keys.of_setting(old),
+            lambda _: store.keys.of_setting(old),
+            lambda _: store.keys.of_setting(new),
+            lambda _: store.keys.of_setting(old),
+        ) == [1, 0, 1, 0, 2, 0]
+        rows = await log(store)
+        assert {row.source for row in rows} == {Source(CallerKind.PROGRAM, None, "tickwise")}
+        assert {row.namespace for row in rows} == {"default"}
+        assert [(row.action, row.target) for row in rows[:2]] == [
+            ("key.made", str(first.key_id)),
+            ("key.made", str(old.key_id)),
+        ]
+        assert {(row.action, row.target) for row in rows[2:]} == {
+            ("key.made", str(new.key_id)),
+            ("key.revoked", str(old.key_id)),
+        }
 
     async def test_namespaces_leave_entries(self, store: Store) -> None:
         """Added, closed, and their removal asked for: each once."""

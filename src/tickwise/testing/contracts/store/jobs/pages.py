@@ -139,7 +139,8 @@ async def _audit(_on: StoreContract, store: Store, make: Factory) -> None:
         if place % 4 == 3:
             entry = entry._replace(targets=[make.identifier() for _ in range(700 * place)])
         else:
-            entry = entry._replace(**{("before", "after", "detail")[place % 4]: text})
+            before, after, detail = (text if place % 4 == field else None for field in range(3))
+            entry = entry._replace(before=before, after=after, detail=detail)
         await store.audit.add([entry])
 
 
