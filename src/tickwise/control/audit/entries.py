@@ -63,7 +63,7 @@ def job_changed(who: Principal, row: JobRow, change: JobChange) -> AuditEntry:
     return made._replace(before=shown(before), after=shown(after))
 
 
-def fields_of(text: str) -> dict[str, Any]:
+def fields_of(text: str | bytes) -> dict[str, Any]:
     """The fields of a JSON object as an entry shows them: read as far as `READ_BYTES_MAX` allows."""
     return _Reading().fields(_members(text))
 
