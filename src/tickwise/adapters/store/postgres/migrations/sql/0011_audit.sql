@@ -7,9 +7,6 @@ CREATE FUNCTION tickwise.audit_content(e tickwise.audit) RETURNS bytea LANGUAGE 
     e.caller, e.address, e.request_id, e.target_kind, e.target, e.targets, e.before, e.after, e.detail)::text, 'UTF8')
 $$;
 
--- Finds the namespaces that have seals of days that go. Made without a lock that writers of entries meet: sealing alone waits for it.
-CREATE INDEX audit_seals_until ON tickwise.audit_seals (namespace, until);
-
 -- Drop the entries of days before this one, the oldest eight days at a time, and note where the chains begin then; `audit_trim` removes
 -- the rest of what goes. Not within 30 days, for any caller: a role that may call this is not to remove what it has just done. Entries that
 -- are not sealed keep all. Answers the partitions that were dropped.
