@@ -110,8 +110,8 @@ async def test_a_further_page_reads_what_it_shows(
 async def test_a_search_of_a_day_reads_that_day_alone(
     store: PostgresStore, owner: asyncpg.Connection, filters: dict[str, Any]
 ) -> None:
-    """For a rare caller, action or thing, which no index has: an export goes by days, so each of its searches ends. (The
-    planner looks at some entries, too.)"""
+    """For a rare caller, action or thing, which no index has: an export goes by days, so each of its searches ends.
+    (The planner looks at some entries, too.)"""
     begin = await midnight(store, 5)
     query = AuditQuery(namespace=NAMESPACE, since=begin, until=begin + DAY_SECONDS, ascending=True, **filters)
     for _ in range(7):

@@ -14,7 +14,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, gi
 from tickwise.api.problems import BadParameter
 from tickwise.api.resources.runs import Cursor, Limit, Time
 from tickwise.api.wire import API, Instant, encode, time_of
-from tickwise.control.audit.service import AuditService
+from tickwise.control.audit.service import AuditService, usual_namespace
 from tickwise.domain.audit import AuditAction, CallerKind
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
 
@@ -113,7 +113,7 @@ def _raw(text: str | None) -> msgspec.Raw | None:
 
 def _query(call: Call, said: AuditFilter) -> AuditQuery:
     is_named = b"tickwise-namespace" in call.headers
-    usual = call.control.audit.usual_namespace(call.principal, is_named=is_named)
+    usual = usual_namespace(call.principal, is_named=is_named)
     return AuditQuery(
         namespace=usual if said.namespace is UNSET else said.namespace,
         since=given_instant(said.since),

@@ -46,12 +46,6 @@ class AuditService:
         return await self._audit.find(replace(await self._seen(who, query), bytes_most=PAGE_BYTES))
 
     @requires(Permission.AUDIT_READ)
-    def usual_namespace(self, who: Principal, *, is_named: bool) -> str | None:
-        """The namespace of a query that names none: that of the caller; None (each) for a caller that sees all, unless
-        the request itself was made in a namespace (`is_named`)."""
-        return None if holds_everywhere(who, Permission.AUDIT_READ) and not is_named else who.namespace
-
-    @requires(Permission.AUDIT_READ)
     async def export(self, who: Principal, query: AuditQuery) -> AuditExport:
         """All entries that match, the oldest first, up to the present one; page by page as they are read. It ends
         before entries whose transactions have not ended, so an export from its end on has all others. The export itself
@@ -99,3 +93,9 @@ class AuditService:
         row = await self._context.store.namespaces.get(who.namespace)
         begun = 0.0 if row is None else row.created_at
         return query if query.since is not None and query.since >= begun else replace(query, since=begun)
+
+
+def usual_namespace(who: Principal, *, is_named: bool) -> str | None:
+    """The namespace of a query that names none: that of the caller; None (each) for a caller that sees all, unless the
+    request itself was made in a namespace (`is_named`)."""
+    return None if holds_everywhere(who, Permission.AUDIT_READ) and not is_named else who.namespace
