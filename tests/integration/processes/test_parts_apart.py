@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 import httpx2
+import jwt
 import pytest
 
 from tests.integration.processes.fleet import KEY, Fleet, Role
@@ -22,20 +23,24 @@ PARTS: Final = {"jobs": "jobs", "search": "search", "identity": "users,auth"}
 class Apart:
     """One process of each part. `identity` alone is given the key that signs tokens, `jobs` alone the admin key."""
 
-    def __init__(self, fleet: Fleet, token_key: Path) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._token_key = token_key
         self.roles: dict[str, Role] = {}
         self.urls: dict[str, str] = {}
 
     async def start(self, *parts: str) -> None:
-        own = {"jobs": {"TICKWISE_BOOTSTRAP_KEY": KEY}, "identity": {"TICKWISE_TOKEN_KEY_FILE": str(self._token_key)}}
-        for part in parts:
-            folder = {"TICKWISE_DATA_DIR": str(self._fleet.folder / part)}
-            words = ("api", "--serve", PARTS[part], "--port", "0")
-            self.roles[part] = self._fleet.start(*words, **own.get(part, {}), **folder)
-        for part in parts:
-            self.urls[part] = str(await self.roles[part].ready())
+        """All at once. `identity-2` and the like are further processes of a part; such a process of `identity` has a
+        key of its own for tokens."""
+        for name in parts:
+            part = name.partition("-")[0]
+            own = {"TICKWISE_DATA_DIR": str(self._fleet.folder / name)}
+            if part == "jobs":
+                own["TICKWISE_BOOTSTRAP_KEY"] = KEY
+            elif part == "identity":
+                own["TICKWISE_TOKEN_KEY_FILE"] = str(made_token_key(self._fleet.folder / f"{name}.key"))
+            self.roles[name] = self._fleet.start("api", "--serve", PARTS[part], "--port", "0", **own)
+        for name in parts:
+            self.urls[name] = str(await self.roles[name].ready())
 
     async def ask(self, part: str, method: str, path: str, credential: str, body: Any = None) -> httpx2.Response:
         """A request to one part."""
@@ -43,22 +48,32 @@ class Apart:
         async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=20) as client:
             return await client.request(method, f"{self.urls[part]}/api/v1{path}", json=body, headers=headers)
 
-    async def tokens(self, **grant: str) -> dict[str, Any]:
-        """What `identity` answers to a grant."""
-        answer = await self.ask("identity", "POST", "/auth/token", "", grant)
+    async def get(self, url: str) -> httpx2.Response:
+        """An answer to nobody in particular."""
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+            return await client.get(url)
+
+    async def tokens(self, part: str = "identity", **grant: str) -> dict[str, Any]:
+        """What this process of `identity` answers to a grant."""
+        answer = await self.ask(part, "POST", "/auth/token", "", grant)
         assert 200 == answer.status_code, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
 
+def made_token_key(file: Path) -> Path:
+    """The key that signs tokens, as operators make it; the same again if it is there."""
+    if not file.exists():
+        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(file)], check=True)
+        file.chmod(0o600)
+    return file
+
+
 @pytest.fixture
 def apart(empty_url: str, tmp_path: Path) -> Iterator[Apart]:
-    token_key = tmp_path / "token.key"
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(token_key)], check=True)
-    token_key.chmod(0o600)
     fleet = Fleet(empty_url, tmp_path)
     fleet.untell("TICKWISE_BOOTSTRAP_KEY")
-    yield Apart(fleet, token_key)
+    yield Apart(fleet)
     fleet.stop()
 
 
@@ -88,6 +103,35 @@ async def test_tokens_work_for_jobs_while_no_process_serves_people_and_tokens(ap
     renewed = await apart.tokens(grant_type="refresh_token", refresh_token=tokens["refresh_token"])
     assert renewed["access_token"] != tokens["access_token"]
     assert 201 == (await apart.ask("jobs", "POST", "/jobs", renewed["access_token"], JOB)).status_code
+
+
+async def test_two_processes_that_change_the_key_of_tokens_at_once_break_no_session(
+    apart: Apart, empty_url: str
+) -> None:
+    """Two processes of `identity` start at the same time, each with another new key, beside one with the key of before:
+    a token of each works at every part, and every part shows all three keys. A process that signed goes away, and its
+    tokens work until they end."""
+    await upgrade(empty_url)
+    await apart.start("jobs", "search", "identity")
+    person = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "developer", "namespace": "default"}]}
+    assert 201 == (await apart.ask("identity", "POST", "/users", KEY, person)).status_code
+    await apart.start("identity-2", "identity-3")
+    signed_by = ("identity", "identity-2", "identity-3")
+    tokens = [
+        (await apart.tokens(each, grant_type="password", username="ada", password=PASSWORD))["access_token"]
+        for each in signed_by
+    ]
+    keys = {jwt.get_unverified_header(token)["kid"] for token in tokens}
+    assert 3 == len(keys)
+    for each in signed_by:
+        published = (await apart.get(f"{apart.urls[each]}/.well-known/jwks.json")).json()["keys"]
+        assert keys == {key["kid"] for key in published}, each
+    apart.roles["identity-2"].kill()
+    for token in tokens:
+        for part in ("identity", "identity-3"):
+            assert 200 == (await apart.ask(part, "GET", "/auth/me", token)).status_code
+        assert 201 == (await apart.ask("jobs", "POST", "/jobs", token, JOB)).status_code
+        assert 200 == (await apart.ask("search", "GET", "/jobs", token)).status_code
 
 
 async def test_the_parts_that_change_no_job_make_no_first_key(apart: Apart, empty_url: str) -> None:
