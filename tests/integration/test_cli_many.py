@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,6 +226,23 @@ def test_a_move_that_is_refused_changes_nothing(local: Local) -> None:
         ran = local.tickwise("jobs", "move", "staying", *options)
         assert (code, True) == (ran.code, text in ran.err), ran
     assert job_id == local.tickwise("jobs", "show", "staying", "--json").json["job_id"]
+
+
+# ------------------------------------------------------------------------------------------ executors
+
+
+def test_executors_are_listed_with_the_namespaces_that_they_take(local: Local, tmp_path: Path) -> None:
+    """One that takes all, and one that is bound to two."""
+    (all_of_them,) = local.tickwise("executors", "list", "--json").json
+    listed = local.tickwise("executors", "list")
+    (line,) = [line for line in listed.out.splitlines() if all_of_them["executor_id"] in line]
+    assert (0, True) == (listed.code, re.search(r"\bactive +default +all\b", line) is not None), listed
+    with local_up(tmp_path, "--database", "memory://", TICKWISE_EXECUTOR_NAMESPACES="team-a,default") as bound:
+        (row,) = bound.tickwise("executors", "list", "--json").json
+        assert {"team-a", "default"} == set(row["namespaces"])
+        assert re.search(
+            r"\bactive +default +(team-a default|default team-a)\b", bound.tickwise("executors", "list").out
+        )
 
 
 # ------------------------------------------------------------------------------------------ limits and sequences
