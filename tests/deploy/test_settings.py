@@ -177,6 +177,17 @@ def test_nothing_of_the_compose_file_reaches_what_it_has_no_business_with() -> N
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_the_parts_of_the_compose_file_believe_nginx_alone_about_the_address_of_a_client(
+    secrets: Path, tmp_path: Path
+) -> None:
+    """By the network that it has with them; all clients would be one otherwise."""
+    (network,) = load(COMPOSE)["networks"]["front"]["ipam"]["config"]
+    for name in PARTS:
+        assert (network["subnet"],) == stack(name, secrets, tmp_path).trusted_proxies
+    for file in (COMPOSE.with_name("nginx.conf"), UNITS / "apart" / "nginx.conf"):
+        assert "proxy_set_header X-Forwarded-For" in file.read_text(), file
+
+
 def test_the_compose_file_lets_executors_drain(secrets: Path, tmp_path: Path) -> None:
     """Docker kills no executor that still may let its tasks end."""
     grace = seconds(load(COMPOSE)["services"]["executor"]["stop_grace_period"])

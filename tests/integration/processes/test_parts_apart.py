@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx2
@@ -13,10 +16,14 @@ import jwt
 import pytest
 
 from tests.integration.processes.fleet import KEY, Fleet, Role
+from tests.services.nginx import Nginx
+from tests.support.certificates import Pair, make, trust
+from tests.support.local_up import ROOT
 from tickwise.adapters.store.postgres import upgrade
 
 PASSWORD: Final = "four quiet herons wade"
 JOB: Final = {"name": "a job", "every": "1h", "task": {"kind": "shell", "command": "true"}}
+EXAMPLE: Final = ROOT / "examples" / "services_apart_tls"
 PARTS: Final = {"jobs": "jobs", "search": "search", "identity": "users,auth"}
 
 
@@ -24,7 +31,7 @@ class Apart:
     """One process of each part. `identity` alone is given the key that signs tokens, `jobs` alone the admin key."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         self.roles: dict[str, Role] = {}
         self.urls: dict[str, str] = {}
 
@@ -33,12 +40,12 @@ class Apart:
         key of its own for tokens."""
         for name in parts:
             part = name.partition("-")[0]
-            own = {"TICKWISE_DATA_DIR": str(self._fleet.folder / name)}
+            own = {"TICKWISE_DATA_DIR": str(self.fleet.folder / name)}
             if part == "jobs":
                 own["TICKWISE_BOOTSTRAP_KEY"] = KEY
             elif part == "identity":
-                own["TICKWISE_TOKEN_KEY_FILE"] = str(made_token_key(self._fleet.folder / f"{name}.key"))
-            self.roles[name] = self._fleet.start("api", "--serve", PARTS[part], "--port", "0", **own)
+                own["TICKWISE_TOKEN_KEY_FILE"] = str(made_token_key(self.fleet.folder / f"{name}.key"))
+            self.roles[name] = self.fleet.start("api", "--serve", PARTS[part], "--port", "0", **own)
         for name in parts:
             self.urls[name] = str(await self.roles[name].ready())
 
@@ -145,3 +152,61 @@ async def test_the_parts_that_change_no_job_make_no_first_key(apart: Apart, empt
     await connection.close()
     assert 200 == (await apart.ask("search", "GET", "/jobs", KEY)).status_code
     assert 200 == (await apart.ask("identity", "GET", "/users", KEY)).status_code
+
+
+async def test_the_gateway_of_the_example_speaks_tls_with_clients_and_with_the_parts(
+    apart: Apart, empty_url: str, tmp_path: Path
+) -> None:
+    """Each part has a certificate of the operator's own authority. Requests reach the part that serves them, a client
+    cannot choose its address, and a part with a certificate of somebody else gets none."""
+    await upgrade(empty_url)
+    inside, outside = make(tmp_path / "inside", name="tickwise.internal"), make(tmp_path / "outside")
+    stranger = make(tmp_path / "stranger", name="tickwise.internal")
+    settings = tomllib.loads((EXAMPLE / "service.toml").read_text()) | {
+        "host": "127.0.0.1", "tls_cert_file": str(inside.certificate), "tls_key_file": str(inside.key),
+        "trusted_proxies": ["127.0.0.1"],
+    }  # fmt: skip
+    apart.fleet.tell(**_variables(settings))
+    await apart.start("jobs", "search", "identity")
+    assert {"https"} == {urlsplit(url).scheme for url in apart.urls.values()}
+    client = httpx2.AsyncClient(trust_env=False, verify=trust(outside.certificate), timeout=20)
+    async with client, Nginx(gateway(apart.urls, inside, outside)) as nginx:
+        url = f"https://{nginx.address}/api/v1"
+        admin = {"Authorization": f"Bearer {KEY}", "X-Forwarded-For": "203.0.113.7"}
+        person = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "developer", "namespace": "default"}]}
+        assert 201 == (await client.post(f"{url}/users", json=person, headers=admin)).status_code
+        grant = {"grant_type": "password", "username": "ada", "password": PASSWORD}
+        token = (await client.post(f"{url}/auth/token", json=grant)).json()["access_token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        made = await client.post(f"{url}/jobs", json=JOB, headers=bearer)
+        assert 201 == made.status_code, made.text
+        found = await client.get(f"{url}/jobs/{made.json()['job_id']}", headers=bearer)
+        assert (200, "a job") == (found.status_code, found.json()["name"])
+        (entry,) = (await client.get(f"{url}/audit?action=user.added", headers=admin)).json()
+        assert "127.0.0.1" == entry["caller"]["address"]
+        async with Nginx(gateway(apart.urls, stranger, outside)) as other:
+            answer = await client.get(f"https://{other.address}/api/v1/jobs", headers=bearer)
+            assert 502 == answer.status_code
+
+
+def _variables(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        f"TICKWISE_{name.upper()}": ",".join(value) if isinstance(value, list) else value
+        for name, value in settings.items()
+    }
+
+
+def gateway(urls: Mapping[str, str], inside: Pair, outside: Pair) -> str:
+    """The example's configuration, with the addresses of these parts; `inside`: what it trusts, `outside`: its own."""
+    text = (EXAMPLE / "nginx.conf").read_text()
+    for part, url in urls.items():
+        server = f"upstream tickwise-{part} {{ server {urlsplit(url).netloc}; }}"
+        text, count = re.subn(rf"^upstream tickwise-{part} .*$", server, text, flags=re.MULTILINE)
+        assert 1 == count, part
+    for place, file in (
+        ("tickwise.crt", outside.certificate), ("tickwise.key", outside.key), ("tickwise-ca.pem", inside.certificate),
+    ):  # fmt: skip
+        assert f"/etc/nginx/{place};" in text
+        text = text.replace(f"/etc/nginx/{place};", f"{file};")
+    text = text.replace("listen 443 ssl;", "listen 127.0.0.1:{port} ssl;")
+    return (ROOT / "deploy" / "gateway" / "routes.conf").read_text() + text
