@@ -133,7 +133,7 @@ def of_the_migrations() -> list[str]:
     """The arguments of the chart's migrations, with every option that a value may bring."""
     text = (CHART / "templates" / "migrations.yaml").read_text(encoding="utf-8")
     (words,) = re.findall(r"\$command := list (.*) }}", text)
-    (form,) = re.findall(r'printf "(.*?)" ', text)
+    (form,) = re.findall(r'printf "(--.*?)" ', text)
     assert '"executor" | ternary "executor" "service"' in text
     return [*shlex.split(words), *(form % (kind, f"tickwise_{kind}") for kind in ("executor", "service"))]
 
