@@ -679,6 +679,16 @@ MUTANTS: Final = (
         ("tests/unit/api/test_job_policies.py::test_a_circle_is_refused_and_shown",),
     ),
     Mutant(
+        "a successor is looked up in the namespace of its end",
+        "src/tickwise/roles/scheduler/sequences.py",
+        "if known is not None and known.namespace == namespace:",
+        "if known is not None:",
+        (
+            "tests/unit/roles/test_sequences.py::"
+            "test_a_successor_that_moved_away_is_started_where_it_is_and_hides_nothing",
+        ),
+    ),
+    Mutant(
         "a history in which nothing happened is no valid one",
         "src/tickwise/domain/history/checker.py",
         "Status.VALID if _something_happened(history) else Status.UNKNOWN",
