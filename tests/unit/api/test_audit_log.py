@@ -50,6 +50,21 @@ async def test_an_entry_says_who_did_what_from_where(here: World) -> None:
     assert entry["caller"]["address"]
 
 
+async def test_a_job_that_moves_is_in_the_log_of_both_namespaces(here: World) -> None:
+    """Each side sees an entry of its own, with the other side's name."""
+    mine, theirs = await key_in(here, "team-a"), await key_in(here, "team-b")
+    job_id = (await ask(here, mine["key"], "POST", "/jobs", json=JOB)).json()["job_id"]
+    body = {"namespace": "team-b"}
+    for _ in range(2):
+        moved = await ask(here, ADMIN_KEY, "POST", f"/jobs/{job_id}/move", json=body, namespace="team-a")
+        assert 200 == moved.status_code
+    [left] = await entries(here, "?action=job.moved", mine["key"])
+    [arrived] = await entries(here, "?action=job.moved", theirs["key"])
+    assert (job_id, {"to": "team-b"}) == (left["target"], left["detail"])
+    assert (job_id, {"from": "team-a"}) == (arrived["target"], arrived["detail"])
+    assert left["caller"] == arrived["caller"]
+
+
 async def test_filters_narrow_the_list_and_pages_hold_each_entry_once(here: World) -> None:
     """The newest first; the export has the same entries, the oldest first."""
     key = await key_in(here, "team-a")

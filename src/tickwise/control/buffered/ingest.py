@@ -7,8 +7,8 @@
 Invariants: a request that is answered with 202 is with the broker, durably, under an id that the answer names. A
 request that can be refused at once is refused at once; one that cannot be applied later ends as a failed operation
 (`application`). A repeat of a request, under its `job_id` or Idempotency-Key, has the same ids in every process. Its
-answer comes from memory only for the namespace that is there: recorders refuse what was accepted for a former one of the
-same name, so the same request is sent anew for a later one."""
+answer comes from memory only for the namespace that is there: recorders refuse what was accepted for a former one of
+the same name, so the same request is sent anew for a later one."""
 
 from __future__ import annotations
 
@@ -190,7 +190,8 @@ class BufferedIngest:
         request = _request(
             who, kind="create", operation_id=operation, job_id=job.job_id, accepted=scene.now, job=NewJobPart.of(job)
         )
-        pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings, scene.now)
+        warnings = composed.warnings
+        pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, warnings, scene.now)
         return pending, self._message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
@@ -324,7 +325,7 @@ class BufferedIngest:
         be pending."""
         told = await self.pending_of_job(who.namespace, job_id, "create")
         if told is None and await self.is_past(job_id):
-            raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}")
+            raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}", job_id=job_id)
 
     async def is_past(self, identifier: UUID) -> bool:
         """Check whether all requests that were accepted up to the making of this id, if it is one of ours, are applied.

@@ -5,8 +5,8 @@ announced.
                                           read of something absent ──► memory, shared state, else the time inside its id
 
 Invariant: nothing is decided by it but words: whether a reader is told "pending" or "not there". What is forgotten here
-is applied all the same. It remembers by the name of a namespace, which another namespace may have by now: `BufferedIngest`
-compares the time of each request with the end of the former one.
+is applied all the same. It remembers by the name of a namespace, which another namespace may have by now:
+`BufferedIngest` compares the time of each request with the end of the former one.
 """
 
 from __future__ import annotations
