@@ -1,8 +1,8 @@
 """The fields of a thing as the audit log shows them: secrets masked, commands as digests, the whole bounded.
 
 Values under names that hold secrets (`env`, `headers`, `payload`, …) are `***`, whole. A script or a command is its
-SHA-256, because no pattern finds each secret in a command line. Addresses are masked as the API masks them. A value that
-is masked on both sides still shows that it was changed.
+SHA-256, because no pattern finds each secret in a command line. Addresses are masked as the API masks them. A value
+that is masked on both sides still shows that it was changed.
 """
 
 from __future__ import annotations

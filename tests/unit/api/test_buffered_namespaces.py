@@ -24,7 +24,6 @@ from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.selectors import RestrictedGrant
 from tickwise.ports.identity.namespaces import SETTLE_SECONDS
-from tickwise.ports.store import JobAction, JobMove, JobQuery
 
 SHELL = {"kind": "shell", "command": "date"}
 OLD_ID = "00000000-0000-8000-8000-000000000001"
@@ -194,10 +193,6 @@ async def renew_team(here: Buffered) -> None:
     while await store.removals.drop("team-a", 100):
         pass
     await here.clock.advance(SETTLE_SECONDS)
-    for job in await store.searches.jobs(JobQuery(namespace="team-a", limit=500)):
-        await store.jobs.move(JobMove("team-a", job.job_id, JobAction.CANCEL))
-    while await store.removals.drop("team-a", 100):
-        pass
     assert await store.removals.end("team-a")
     await here.clock.advance(1.0)
     await send(here, "POST", "/namespaces", 201, json={"name": "team-a"})

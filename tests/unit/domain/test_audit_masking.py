@@ -70,7 +70,7 @@ def test_fields_that_hold_secrets_are_masked_by_their_names() -> None:
     fields = {
         "env": {"TOKEN": "T0pS3cretX"},
         "payload": {"pin": "T0pS3cretX"},
-        "task": {"kind": "http", "url": "https://ada:T0pS3cretX@example.com/?sig=T0pS3cretX", "headers": {"Accept": "T0pS3cretX"}},
+        "task": {"kind": "http", "url": "https://a:T0pS3cretX@b/?sig=T0pS3cretX", "headers": {"Key": "T0pS3cretX"}},
         "settings": [{"api_key": "T0pS3cretX", "host": "db"}],
         "queue": "default",
         "timeout_seconds": 3,
