@@ -30,6 +30,8 @@ from tickwise.domain.audit import (
 from tickwise.ports.audit import AuditCheckpoint, AuditContent, AuditHead, AuditQuery, AuditRow, AuditSpan
 
 DAY_SECONDS: Final = 86_400
+FIRST_DAY: Final = -1_000_000
+"""In days since 1970: before any entry, also one that was put in by hand."""
 _SOURCE: Final = frozenset({"caller_kind", "caller_id", "caller", "address", "request_id"})
 
 
@@ -80,7 +82,7 @@ class Audit(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("audit_seals"), namespace, after, limit)
-        return [AuditSeal(**dict(row)) for row in rows]
+        return [AuditSeal(*row) for row in rows]
 
     async def contents(self, span: AuditSpan) -> Sequence[AuditContent]:
         """See the port."""
@@ -93,9 +95,18 @@ class Audit(Part):
 
     async def unsealed(self, older_seconds: float, limit: int) -> Sequence[AuditRow]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("audit_never_sealed"), older_seconds, limit)
-        return [_row(row) for row in rows]
+        found: list[AuditRow] = []
+        day = FIRST_DAY
+        # Day by day: a statement over the whole log would outlast its deadline.
+        while len(found) < limit:
+            async with self._links.pooled(writes=False) as connection:
+                day = await connection.fetchval(statement("audit_next_day"), older_seconds, day)
+                if day is None:
+                    break
+                rows = await connection.fetch(statement("audit_never_sealed"), older_seconds, limit - len(found), day)
+            found += [_row(row) for row in rows]
+            day += 1
+        return found
 
     async def checkpoints(self) -> Sequence[AuditCheckpoint]:
         """See the port."""

@@ -101,13 +101,23 @@ WHERE namespace = $1 AND at >= to_timestamp(greatest($2::float8, $4::float8)) AN
   AND ($4::float8 IS NULL OR (at, entry) > (to_timestamp($4), $5::bigint))
 ORDER BY at, entry LIMIT $6
 
+-- name: audit_next_day
+-- The day (UTC) of the earliest entry that is older than $1 seconds, from the day $2 on, in days since 1970; NULL: none.
+SELECT floor(date_part('epoch', at) / 86400)::int FROM tickwise.audit
+WHERE at >= to_timestamp($2::float8 * 86400) AND at < tickwise.now() - $1::float8 * interval '1 second'
+ORDER BY at LIMIT 1
+
 -- name: audit_never_sealed
--- Entries that no seal names and that are older than $1 seconds, the oldest first; at most $2. Reads the whole log.
+-- Entries of the day $3 (UTC) that no seal names and that are older than $1 seconds, the oldest first; at most $2. The entries of a seal are
+-- of one day.
 SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
        targets, before, after, detail
 FROM tickwise.audit a
-WHERE at < tickwise.now() - $1::float8 * interval '1 second' AND NOT EXISTS (
-  SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry) WHERE s.namespace = a.namespace AND e.entry = a.entry)
+WHERE at >= to_timestamp($3::float8 * 86400) AND at < least(to_timestamp(($3::float8 + 1) * 86400), tickwise.now() - $1::float8 * interval '1 second')
+  AND NOT EXISTS (
+    SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry)
+    WHERE s.until >= to_timestamp($3::float8 * 86400) AND s.until < to_timestamp(($3::float8 + 1) * 86400)
+      AND s.namespace = a.namespace AND e.entry = a.entry)
 ORDER BY at, entry LIMIT $2
 
 -- name: audit_checkpoints
