@@ -159,8 +159,10 @@ class AuthService:
             first=self._pace.is_known(account, address),
         )
         if found is None or not good:
-            logger.info("sign_in_failed", account=account[:100], address=address)
-            self._denials.sign_in_failed(account, origin)
+            # People type passwords into the field of the name: only the name of a person who is there is kept.
+            name = "" if found is None else found.row.name
+            logger.info("sign_in_failed", account=name, address=address)
+            self._denials.sign_in_failed(name, origin)
             self._pace.failed(account, address)
             raise Unauthenticated(_WRONG)
         self._pace.succeeded(account, address)

@@ -37,7 +37,7 @@ from tickwise.adapters.store.memory.records import (
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import JobNotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
@@ -181,7 +181,7 @@ class State:
         """One job. Raises `NotFound`, also for a job of another namespace."""
         job = self.jobs.get(job_id)
         if job is None or job.namespace != namespace:
-            raise NotFound(f"there is no job {job_id}")
+            raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
         return job
 
     def job_of(self, run: RunRow) -> JobRecord | None:
