@@ -34,6 +34,7 @@ from tickwise.testing.contracts.store.dispatch.random_walks import WalksContract
 from tickwise.testing.contracts.store.dispatch.rates import RatesContract
 from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
+from tickwise.testing.contracts.store.dispatch.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
@@ -371,6 +372,10 @@ class TestUnknown(Backend, UnknownContract):
 
 
 class TestLimits(Backend, LimitsContract):
+    pass
+
+
+class TestRunQuotas(Backend, RunQuotasContract):
     pass
 
 
