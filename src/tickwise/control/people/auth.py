@@ -151,12 +151,14 @@ class AuthService:
         account = email_key(username) if "@" in username else likeness(username)
         address = origin.address
         self._pace.begin(account, address)
+        known = self._pace.is_known(account, address)
+        self._passwords.check_room(first=known)  # a flood costs no queries, which others wait for
         found = await self._users.sign_in(account)
         usable = found is not None and found.row.active
         good = await self._passwords.verify(
             found.password if found is not None and usable else None,
             password,
-            first=self._pace.is_known(account, address),
+            first=known,
         )
         if found is None or not good:
             logger.info("sign_in_failed", account=account[:100], address=address)
