@@ -34,7 +34,6 @@ from tickwise.testing.contracts.store.dispatch.random_walks import WalksContract
 from tickwise.testing.contracts.store.dispatch.rates import RatesContract
 from tickwise.testing.contracts.store.dispatch.request_tables import RequestTableContract
 from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
-from tickwise.testing.contracts.store.dispatch.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
@@ -76,6 +75,7 @@ from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.quotas import QuotasContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
+from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract

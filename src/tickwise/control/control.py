@@ -75,11 +75,9 @@ class Control:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
-        scripts; None: nothing does. `registration`: how people register; None: they do not.
-        `limits` counts sign-ins together with other processes.
-        `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings."""
-        self.context = context
-        self.clock = context.clock
+        scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
+        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings."""
+        self.context, self.clock = context, context.clock
         self._kinds = kinds
         self._scripts = scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
@@ -104,8 +102,8 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration or SelfRegistration(), forms, self.denials, limits)
-        self._people = people
+        register = registration or SelfRegistration()
+        self._people = people = People(context, keys, self.directory, register, forms, self.denials, limits)
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)

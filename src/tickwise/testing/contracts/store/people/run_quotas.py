@@ -25,7 +25,7 @@ class RunQuotasContract(CrowdContract):
     """`Quotas.concurrent_runs`."""
 
     async def allow(self, store: Store, most: int | None) -> None:
-        """So many runs of the team may go on at once; None: any number."""
+        """Let so many runs of the team go on at once; None: any number."""
         await store.namespaces.add(NewNamespace(name=TEAM, display_name=TEAM, created_by="ada"))
         row = await store.namespaces.get(TEAM)
         assert row is not None
