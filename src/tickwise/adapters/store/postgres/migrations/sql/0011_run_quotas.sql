@@ -32,13 +32,14 @@ $$;
 CREATE OR REPLACE FUNCTION tickwise.limits_wake(namespaces text[], keys text[], sweeping boolean, apart boolean)
 RETURNS TABLE (run_id uuid, ready float8, lane int) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE
-  quotas text[] := ARRAY(SELECT l.namespace FROM tickwise.limits l WHERE l.limit_key = 'quota' AND l.namespace = ANY(namespaces));
 BEGIN
 -- As `limits_lock.sql`.
 INSERT INTO tickwise.limits AS l (namespace, limit_key)
 SELECT n.namespace, n.limit_key
-FROM (SELECT * FROM unnest(namespaces, keys) UNION SELECT q.namespace, 'quota' FROM unnest(quotas) AS q(namespace)) AS n(namespace, limit_key)
+FROM (
+  SELECT * FROM unnest(namespaces, keys)
+  -- Runs have waited for the quota of these.
+  UNION SELECT q.namespace, 'quota' FROM tickwise.limits q WHERE q.limit_key = 'quota' AND q.namespace = ANY(namespaces)) AS n(namespace, limit_key)
 ORDER BY n.namespace, n.limit_key
 ON CONFLICT (namespace, limit_key) DO UPDATE SET limit_key = excluded.limit_key WHERE false;
 RETURN QUERY
@@ -47,7 +48,9 @@ held AS MATERIALIZED (SELECT array_agg(lane) AS lanes FROM tickwise.lanes_held),
 s AS MATERIALIZED (
   SELECT n.namespace, n.limit_key, n.limit_key = 'quota' AS is_quota, CASE WHEN sweeping THEN t.stale ELSE 0 END AS stale,
          t.soon + CASE WHEN n.limit_key = 'quota' THEN tickwise.runs_going(n.namespace) ELSE t.going END AS taken
-  FROM (SELECT * FROM unnest(namespaces, keys) UNION SELECT q.namespace, 'quota' FROM unnest(quotas) AS q(namespace)) AS n(namespace, limit_key)
+  FROM (
+    SELECT * FROM unnest(namespaces, keys)
+    UNION SELECT q.namespace, 'quota' FROM tickwise.limits q WHERE q.limit_key = 'quota' AND q.namespace = ANY(namespaces)) AS n(namespace, limit_key)
   CROSS JOIN LATERAL (
     SELECT (count(*) FILTER (WHERE r.state = 3))::int AS going,
            (count(*) FILTER (WHERE r.goes AND (
