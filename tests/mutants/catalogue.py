@@ -610,9 +610,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the SQL of waking leaves a run that has no room, as the rule does",
-        SCHEMA + "0003_wakes.sql",
-        "PARTITION BY namespace, limit_key ORDER BY place, run_id ROWS",
-        "PARTITION BY namespace, limit_key, most ORDER BY place, run_id ROWS",
+        SCHEMA + "0011_run_quotas.sql",
+        "PARTITION BY namespace, limit_key ORDER BY rank, place, run_id ROWS",
+        "PARTITION BY namespace, limit_key, most ORDER BY rank, place, run_id ROWS",
         (POSTGRES + SLOT_TABLE,),
     ),
     Mutant(
