@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -179,3 +180,56 @@ def test_a_wrong_command_says_what_to_do(local: Local, words: tuple[str, ...], h
     ran = local.tickwise(*words)
     assert ran.code in {2, 4, 5}
     assert hint in ran.err, ran.err
+
+
+def test_quotas_of_a_namespace_are_shown_set_and_taken_away(local: Local) -> None:
+    """Those that are not named stay; what it uses stands beside them."""
+    assert 0 == local.tickwise("namespaces", "add", "team-q").code
+    path = ("namespaces", "quota", "team-q")
+    ran = local.tickwise(*path, "--jobs", "1_000", "--concurrent-runs", "3", "--requests-per-second", "0.5")
+    assert (0, "") == (ran.code, ran.err)
+    shown = {row[0]: row[1:] for row in table(ran.out)}
+    assert ["0", "1,000"] == shown["jobs"]
+    assert ["0", "3"] == shown["concurrent runs"]
+    assert ["-", "0.5"] == shown["requests per second"]
+    assert ["-", "none"] == shown["runs per day"]
+    assert 0 == local.tickwise(*path, "--jobs", "none", "--lanes", "2").code
+    found = local.tickwise(*path, "--json").json
+    assert (None, 2, 3, 0.5) == tuple(
+        found["quotas"][name] for name in ("jobs", "lanes", "concurrent_runs", "requests_per_second")
+    )
+    assert 0 == found["concurrent_runs"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [(("--jobs", "many"), 2, "write a number, or none, not 'many'"), (("--jobs", "-1"), 4, "--jobs -1"),
+     (("--windows", "201"), 4, "--windows 201")],
+    ids=str,
+)  # fmt: skip
+def test_a_quota_that_means_nothing_names_its_option(
+    local: Local, words: tuple[str, ...], code: int, told: str
+) -> None:
+    """As text that is no number, and as a number that no quota can be."""
+    ran = local.tickwise("namespaces", "quota", "default", *words)
+    assert (code, True) == (ran.code, told in ran.err), ran.err
+
+
+def test_a_list_of_keys_warns_of_those_that_expire_soon(local: Local) -> None:
+    """By name, apart from the table; of one that lasts, was revoked or has expired, nothing is said."""
+    for name, until in (("soon", "10d"), ("late", "90d"), ("revoked", "9d")):
+        made = local.tickwise("keys", "create", name, "--role", "viewer", "--expires", until)
+        assert 0 == made.code, made.err
+    listed = {key["name"]: key["key_id"] for key in local.tickwise("keys", "list", "--json").json}
+    assert 0 == local.tickwise("keys", "revoke", listed["revoked"]).code
+    ran = local.tickwise("keys", "list")
+    warned = [line for line in ran.err.splitlines() if "expires" in line]
+    assert 1 == len(warned), ran.err
+    assert f"Key {listed['soon']} (soon) expires" in warned[0]
+    assert "make another one" in warned[0]
+    assert "" == local.tickwise("keys", "list", "--json").err
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of each row."""
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]

@@ -21,8 +21,13 @@ from tickwise.control.audit.verification import Anchor, AuditFindingKind, AuditR
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source, entry_digest, seal_hash
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.audit import AuditQuery, AuditSpan
+from tickwise.ports.store import Retention
 from tickwise.wiring.audit import AnchorFile, read_anchors
 
+DAY_SECONDS: Final = 86_400.0
+RETENTION: Final = Retention(
+    runs_seconds=40 * DAY_SECONDS, failed_seconds=40 * DAY_SECONDS, audit_seconds=40 * DAY_SECONDS
+)
 SOURCE: Final = Source(CallerKind.KEY, None, "ada", "192.0.2.1", "r1")
 LATE: Final = """
     WITH a AS (
@@ -67,7 +72,33 @@ async def sealed(store: PostgresStore, *sizes: int) -> list[Anchor]:
     for size in sizes:
         await store.audit.add(entries(size))
         assert await store.audit.seal(10_000) == size
-        anchors += [Anchor(head.namespace, head.seq, head.hash) for head in await store.audit.heads(None, 10)]
+        anchors += [Anchor(*head) for head in await store.audit.heads(None, 10)]
+    return anchors
+
+
+async def aged(store: PostgresStore, owner: asyncpg.Connection, *days: int) -> list[Anchor]:
+    """For each of these numbers two entries of so many days ago, sealed then; the anchors of all heads."""
+    anchors = []
+    for age in days:
+        await owner.execute(f"""
+            WITH a AS (
+              INSERT INTO tickwise.audit (at, namespace, action, caller_kind, caller, address, request_id, target_kind)
+              SELECT tickwise.now() - interval '{age} days', 'default', 'job.changed', 'key', 'ada', '', '', 'job'
+              FROM generate_series(1, 2)
+              RETURNING at, entry, namespace)
+            INSERT INTO tickwise.audit_unsealed SELECT at, entry, namespace FROM a""")
+        assert await store.audit.seal(10_000) == 2
+        newest = "(SELECT max(seq) FROM tickwise.audit_seals)"
+        await harmed(owner, f"UPDATE tickwise.audit_seals SET at = at - interval '{age} days' WHERE seq = {newest}")
+        anchors += [Anchor(*head) for head in await store.audit.heads(None, 10)]
+    return anchors
+
+
+async def dropped(store: PostgresStore, owner: asyncpg.Connection) -> list[Anchor]:
+    """A log of which retention has dropped the seals 1 and 2, and left 3 to 5; its anchors."""
+    anchors = await aged(store, owner, 50, 45, 38, 35, 1)
+    await store.upkeep.maintain(RETENTION)
+    assert [seal.seq for seal in await store.audit.seals("default", 0, 10)] == [3, 4, 5]
     return anchors
 
 
@@ -368,6 +399,62 @@ async def test_entries_of_the_last_30_days_are_not_dropped_on_request(
     assert len(await store.audit.find(AuditQuery(namespace=None))) == 1
 
 
+async def test_a_log_of_which_retention_dropped_days_is_good(store: PostgresStore, owner: asyncpg.Connection) -> None:
+    """Its chain begins at the checkpoint; anchors of dropped seals are as good as the others."""
+    anchors = await dropped(store, owner)
+    report = await verify(store.audit, anchors, kept_seconds=RETENTION.audit_seconds)
+    assert found(report) == []
+    assert (report.seals, report.entries, report.anchors) == (3, 6, 4)
+    assert [(begin.namespace, begin.seq) for begin in report.dropped] == [("default", 2)]
+
+
+FIRST_KEPT: Final = "(SELECT entries[1] FROM tickwise.audit_seals WHERE seq = 3)"
+SECOND_DROP: Final = (
+    "UPDATE tickwise.audit_checkpoints SET seq = 4, hash = (SELECT hash FROM tickwise.audit_seals WHERE seq = 4)",
+    "DELETE FROM tickwise.audit WHERE entry IN (SELECT unnest(entries) FROM tickwise.audit_seals WHERE seq IN (3, 4))",
+    "DELETE FROM tickwise.audit_seals WHERE seq IN (3, 4)",
+)
+"""Seals that retention keeps, removed, and the checkpoint moved on to where the chain begins then."""
+LATER: Final = "UPDATE tickwise.audit_checkpoints SET dropped_before = tickwise.now() - interval '34 days'"
+"""And as if retention had come so far."""
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ((f"UPDATE tickwise.audit SET caller = 'eve' WHERE entry = {FIRST_KEPT}",), (AuditFindingKind.EDITED, 3)),
+        ((f"DELETE FROM tickwise.audit WHERE entry = {FIRST_KEPT}",), (AuditFindingKind.DELETED, 3)),
+        (("DELETE FROM tickwise.audit_seals WHERE seq = 3",), (AuditFindingKind.SEAL_MISSING, 3)),
+        (("UPDATE tickwise.audit_checkpoints SET hash = sha256('')",), (AuditFindingKind.SEAL_ALTERED, 3)),
+        (("DELETE FROM tickwise.audit_checkpoints",), (AuditFindingKind.SEAL_MISSING, 1)),
+        (SECOND_DROP, (AuditFindingKind.DROPPED_EARLY, 3)),
+        ((*SECOND_DROP, LATER), (AuditFindingKind.DROPPED_EARLY, 4)),
+    ],
+)  # fmt: skip
+async def test_harm_right_behind_what_retention_dropped_is_found(
+    store: PostgresStore, owner: asyncpg.Connection, statements: tuple[str, ...], expected: tuple[AuditFindingKind, int]
+) -> None:
+    """The first entry and the first seal that are left, the checkpoint itself, and a checkpoint that was moved on."""
+    anchors = await dropped(store, owner)
+    await harmed(owner, *statements)
+    report = await verify(store.audit, anchors, kept_seconds=RETENTION.audit_seconds)
+    assert expected in [(kind, seq) for kind, seq, _ in found(report)]
+
+
+async def test_an_old_entry_that_was_put_in_is_found(store: PostgresStore, owner: asyncpg.Connection) -> None:
+    """On a day with sealed entries, and on a day of its own; also of a time that retention has dropped."""
+    await dropped(store, owner)
+    put = [
+        await owner.fetchval(f"""
+            INSERT INTO tickwise.audit (at, namespace, action, caller_kind, caller, address, request_id, target_kind)
+            VALUES (tickwise.now() - interval '{age} days', 'default', 'job.changed', 'key', 'ada', '', '', 'job')
+            RETURNING entry""")
+        for age in (60, 38, 20)
+    ]
+    assert found(await verify(store.audit)) == [(AuditFindingKind.UNSEALED, None, number) for number in put]
+    assert [row.entry for row in await store.audit.unsealed(60.0, 2)] == put[:2]
+
+
 async def test_anchors_are_read_from_their_file_and_from_a_log(store: PostgresStore, tmp_path: Path) -> None:
     """Lines of other events and a line that was cut off are passed over; the file is its owner's alone."""
     anchors = await sealed(store, 1, 1)
@@ -378,6 +465,6 @@ async def test_anchors_are_read_from_their_file_and_from_a_log(store: PostgresSt
         file.write('{"event": "up"}\n{"event": "audit_anchored", "namespace": "default", "seq": 1, "hash": "')
         file.write(anchors[0].hash.hex() + '"}\n{"namespace": "default", "seq": 3, "hash": "ab')
     read = list(read_anchors(path))
-    assert read == [anchors[1], anchors[1], anchors[0]]
+    assert read == [anchors[1], anchors[1], anchors[0]._replace(sealed_at=None)]
     assert path.stat().st_mode & 0o077 == 0
     assert (await verify(store.audit, read)).anchors == 2

@@ -108,6 +108,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "start", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
         "roles": CommandEntry("roles", "roles", "Look at the active roles."),
+        "executors": CommandEntry("roles", "executors", "Look at the executors."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },

@@ -16,8 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -138,8 +138,7 @@ class AuditEntry(NamedTuple):
     """JSON text: further facts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSeal:
+class AuditSeal(NamedTuple):
     """Entries of one namespace and one day (UTC), sealed together."""
 
     namespace: str
@@ -173,7 +172,8 @@ def entry_digest(content: bytes) -> bytes:
 
 def seal_hash(previous: bytes, namespace: str, seq: int, entries: Sequence[int], digests: bytes) -> bytes:
     """The hash of a seal. Each part has a length, so no two seals are spelled alike."""
-    head = json.dumps([namespace, seq, list(entries)]).encode()
+    # `json.dumps` of the three, which takes several times as long for a seal of few entries.
+    head = f"[{encode_basestring_ascii(namespace)}, {seq}, {list(entries)}]".encode()
     return hashlib.sha256(b"tickwise audit 1\0" + previous + len(head).to_bytes(8, "big") + head + digests).digest()
 
 

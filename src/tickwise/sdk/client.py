@@ -507,6 +507,12 @@ class Client:
         answer: list[Json] = self.request("GET", "/roles").body
         return answer
 
+    def executors_list(self) -> list[Json]:
+        """Active executors, and those gone within the last hour; of a key for one namespace, those that may claim its
+        runs."""
+        answer: list[Json] = self.request("GET", "/executors").body
+        return answer
+
     # ------------------------------------------------------------------------------------------ queues
 
     def queues_list(self) -> list[Json]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -51,6 +53,21 @@ async def test_an_entry_says_who_did_what_from_where(here: World) -> None:
     assert ("key", key["key_id"], "ci-team-a") == tuple(entry["caller"][name] for name in ("kind", "id", "name"))
     assert answer.headers["x-request-id"] == entry["caller"]["request_id"]
     assert entry["caller"]["address"]
+
+
+async def test_a_job_that_moves_is_in_the_log_of_both_namespaces(here: World) -> None:
+    """Each side sees an entry of its own, with the other side's name."""
+    mine, theirs = await key_in(here, "team-a"), await key_in(here, "team-b")
+    job_id = (await ask(here, mine["key"], "POST", "/jobs", json=JOB)).json()["job_id"]
+    body = {"namespace": "team-b"}
+    for _ in range(2):
+        moved = await ask(here, ADMIN_KEY, "POST", f"/jobs/{job_id}/move", json=body, namespace="team-a")
+        assert 200 == moved.status_code
+    [left] = await entries(here, "?action=job.moved", mine["key"])
+    [arrived] = await entries(here, "?action=job.moved", theirs["key"])
+    assert (job_id, {"to": "team-b"}) == (left["target"], left["detail"])
+    assert (job_id, {"from": "team-a"}) == (arrived["target"], arrived["detail"])
+    assert left["caller"] == arrived["caller"]
 
 
 async def test_filters_narrow_the_list_and_pages_hold_each_entry_once(here: World) -> None:
@@ -155,15 +172,51 @@ async def test_sign_ins_and_refusals_are_entries(here: World) -> None:
     assert {"auth.signed_in", "auth.sign_in_failed", "user.added"} <= actions
 
 
+async def test_a_failed_sign_in_names_a_person_and_never_what_was_typed(here: World, capsys: Any) -> None:
+    """People type passwords into the field of the name: only the name of a person who is there is kept, in the log of
+    the process as well."""
+    await person(here, "Ada", ("viewer", "team-a"))
+    tried = ["ada", "correct horse battery staple", "no.one@example.com", "correct horse"]
+    for username in tried:
+        body = {"grant_type": "password", "username": username, "password": "wrong password"}
+        assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
+
+    async def failed() -> list[dict[str, Any]] | None:
+        found = await entries(here, "?action=auth.sign_in_failed&limit=500")
+        return found if len(tried) <= sum(each["detail"]["count"] for each in found) else None
+
+    await here.control.denials.write(last=True)
+    found = await eventually(failed, what="all of them are written")
+    assert {"": 3, "Ada": 1} == Counter(
+        each["caller"]["name"] for each in found for _ in range(each["detail"]["count"])
+    )
+    text = json.dumps(await entries(here, "?limit=500")) + capsys.readouterr().out
+    assert [] == [username for username in tried[1:] if username in text]
+
+
+async def test_the_id_of_a_request_is_of_a_safe_alphabet(here: World) -> None:
+    """A client may choose it, within bounds; another one is replaced."""
+    for chosen, kept in (("a-B.c_1", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("<b>", False)):
+        headers = {"Authorization": f"Bearer {ADMIN_KEY}", "X-Request-Id": chosen}
+        made = await here.client.post("/api/v1/jobs", json=JOB, headers=headers)
+        assert 201 == made.status_code
+        [entry] = await entries(here, f"?target={made.json()['job_id']}")
+        assert kept is (chosen == entry["caller"]["request_id"])
+        assert re.fullmatch("[A-Za-z0-9._-]{1,128}", entry["caller"]["request_id"])
+
+
 async def test_no_secret_is_in_an_entry(here: World) -> None:
     """Neither passwords, nor secrets of keys and links, nor payloads of jobs."""
     key = await key_in(here, "team-a")
     await person(here, "Ada", ("viewer", "team-a"))
     invited = await ask(here, ADMIN_KEY, "POST", "/users", json={"name": "Bob", "roles": []})
     made = await ask(here, key["key"], "POST", "/jobs", json=JOB)
-    await ask(here, key["key"], "PUT", f"/jobs/{made.json()['job_id']}", json={"payload": {"pin": "4712"}})
+    task = {"kind": "shell", "command": "mysql -p4713 < dump.sql"}
+    change = {"payload": {"pin": "4712"}, "task": task}
+    await ask(here, key["key"], "PUT", f"/jobs/{made.json()['job_id']}", json=change)
+    await ask(here, key["key"], "POST", "/tasks", json={"task_id": "t", "name": "t", "task": task})
     rotated = await ask(here, ADMIN_KEY, "POST", f"/keys/{key['key_id']}/rotate", json={})
     text = json.dumps(await entries(here, "?limit=500"))
-    secrets = [PASSWORD, key["key"], rotated.json()["key"], invited.json()["link"], "4711", "4712"]
+    secrets = [PASSWORD, key["key"], rotated.json()["key"], invited.json()["link"], "4711", "4712", "4713"]
     assert [] == [secret for secret in secrets if secret in text]
-    assert "key.rotated" in text
+    assert [] == [action for action in ("key.rotated", "job.changed", "task.stored") if action not in text]

@@ -1,82 +1,106 @@
-"""Refusals in the audit log: a flood of them makes a bounded number of entries, and hides nobody else's."""
+"""Refusals for the audit log under a flood: bounded entries, bounded memory, and each refusal in a count."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID
 
+import pytest
 import pytest_asyncio
 
-from tests.support.app import World, world
-from tickwise.control.audit.denials import STRANGERS_MAX, STRANGERS_OF_NETWORK_MAX
-from tickwise.domain.audit import AuditAction
-from tickwise.domain.model import Origin
+from tests.support.app import Bell
+from tests.support.buffered import Severed
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.control.audit.denials import GATHER_SECONDS, NOTES_MAX, STRANGERS_MAX, Denials
+from tickwise.control.context import ControlContext
+from tickwise.domain.model import Origin, Principal
 from tickwise.ports.audit import AuditQuery, AuditRow
-from tickwise.testing.clock import ShiftedClock
+
+OTHERS = 10
+"""Shared entries of what exceeds the bounds: one for each action and status."""
+
+
+@dataclass
+class Flooded:
+    """Refusals in front of a store that can be away."""
+
+    denials: Denials
+    store: Severed
+    clock: VirtualClock
+
+    async def log(self) -> list[AuditRow]:
+        return list(await self.store.audit.find(AuditQuery(namespace=None, ascending=True, limit=100_000)))
+
+    async def told(self) -> int:
+        """The refusals that the log tells of."""
+        return sum(json.loads(row.detail or "{}")["count"] for row in await self.log())
 
 
 @pytest_asyncio.fixture
-async def here() -> AsyncIterator[World]:
-    async with world(clock=ShiftedClock()) as made:
-        yield made
+async def here() -> AsyncIterator[Flooded]:
+    clock = VirtualClock(1_800_000_000.0)
+    store = Severed(MemoryStore(clock))
+    await store.open()
+    context = ControlContext(store=store, blobs=open_blobs("memory://"), signals=Bell(), clock=clock)
+    yield Flooded(Denials(context), store, clock)
 
 
-async def entries(here: World, action: AuditAction) -> list[AuditRow]:
-    """The entries of refusals, once all that is gathered is written."""
-    await here.control.denials.write(last=True)
-    return list(await here.store.audit.find(AuditQuery(namespace=None, action=action, ascending=True, limit=1_000)))
+def key(number: int) -> Principal:
+    """One of many keys."""
+    who = Principal(f"key {number}", f"team-{number}", frozenset(), key_id=UUID(int=number))
+    return who.seen_from(f"192.0.2.{number % 250}", f"r{number}")
 
 
-def counted(rows: list[AuditRow]) -> int:
-    """The refusals that these entries are about."""
-    return sum(json.loads(row.detail or "{}")["count"] for row in rows)
+async def test_each_refusal_of_a_flood_is_counted_and_few_are_entries(here: Flooded) -> None:
+    """20,000 strangers from as many addresses, 20,000 failed sign-ins, 20,000 requests of 4,000 keys; then a minute."""
+    for number in range(20_000):
+        here.denials.stranger(Origin(f"10.0.{number // 250}.{number % 250}", f"r{number}"), 401)
+        here.denials.sign_in_failed("", Origin(f"10.1.{number // 250}.{number % 250}", f"r{number}"))
+        here.denials.denied(key(number % 4_000), "/api/v1/jobs", 403)
+        assert len(here.denials._gathered) <= NOTES_MAX + OTHERS
+        if number == 10_000:
+            await here.denials.write()
+    await here.denials.write()
+    first = await here.log()
+    assert len(first) <= NOTES_MAX + OTHERS
+    await here.clock.advance(GATHER_SECONDS)
+    await here.denials.write()
+    assert await here.told() == 60_000
+    assert len(await here.log()) <= 2 * (NOTES_MAX + OTHERS)
+    assert here.denials._gathered == {}
+    strangers = [row for row in first if row.action == "auth.denied" and row.source.address.startswith("10.0.")]
+    assert 0 < len(strangers) <= STRANGERS_MAX
 
 
-async def test_one_customer_of_ipv6_is_one_stranger(here: World) -> None:
-    """Whatever address of its network it uses; the entry of several names the network."""
-    for number in range(200):
-        here.control.denials.stranger(Origin(f"2001:db8::{number:x}", f"r{number}"), 401)
-    rows = await entries(here, AuditAction.DENIED)
-    assert [(row.source.address, row.source.request_id) for row in rows] == [("2001:db8::/64", "")]
-    assert 200 == counted(rows)
+async def test_a_flood_of_strangers_leaves_room_for_callers_that_are_known(here: Flooded) -> None:
+    """A refusal of a key is an entry with its name, address and request, however many strangers there are."""
+    for number in range(5_000):
+        here.denials.stranger(Origin(f"10.0.{number // 250}.{number % 250}", ""), 401)
+    here.denials.denied(key(7), "/api/v1/jobs", 403)
+    await here.denials.write()
+    [row] = [row for row in await here.log() if row.namespace == "team-7"]
+    assert ("key 7", "192.0.2.7", "r7") == (row.source.name, row.source.address, row.source.request_id)
+    assert {"status": 403, "count": 1, "route": "/api/v1/jobs"} == json.loads(row.detail or "")
 
 
-async def test_a_stranger_leaves_room_for_the_sign_ins_of_others(here: World) -> None:
-    """One network has a few entries of an action, and one for all others of it; everything is counted."""
-    denials = here.control.denials
-    for number in range(300):
-        denials.sign_in_failed(f"name {number}", Origin(f"2001:db8::{number:x}", ""))
-    denials.sign_in_failed("Ada", Origin("192.0.2.7", "r"))
-    rows = await entries(here, AuditAction.SIGN_IN_FAILED)
-    assert ("Ada", "192.0.2.7") in {(row.source.name, row.source.address) for row in rows}
-    assert STRANGERS_OF_NETWORK_MAX + 2 == len(rows)
-    assert 301 == counted(rows)
-    [others] = [row for row in rows if json.loads(row.detail or "{}").get("route") == "others"]
-    assert "2001:db8::/64" == others.source.address
-
-
-async def test_unknown_keys_leave_room_for_failed_sign_ins(here: World) -> None:
-    """Of however many networks they come; those beyond the bound share one entry with their count."""
-    denials = here.control.denials
-    for number in range(500):
-        denials.stranger(Origin(f"2001:db8:{number:x}::1", ""), 401)
-    denials.sign_in_failed("Ada", Origin("192.0.2.7", "r"))
-    [failed] = await entries(here, AuditAction.SIGN_IN_FAILED)
-    assert ("Ada", "192.0.2.7") == (failed.source.name, failed.source.address)
-    rows = await entries(here, AuditAction.DENIED)
-    assert (STRANGERS_MAX + 1, 500) == (len(rows), counted(rows))
-
-
-async def test_a_minute_that_is_over_gives_its_room_back(here: World) -> None:
-    """The next flood has entries of its own."""
-    denials = here.control.denials
-    for _ in range(2):
-        for number in range(100):
-            denials.stranger(Origin(f"198.51.100.{number}", ""), 401)
-        await denials.write()
-        assert isinstance(here.clock, ShiftedClock)
-        here.clock.shift(61.0)
-        await denials.write()
-    rows = await entries(here, AuditAction.DENIED)
-    named = [row for row in rows if row.source.address]
-    assert (2 * STRANGERS_MAX, 200) == (len(named), counted(rows))
+@pytest.mark.parametrize("last", [False, True], ids=["later", "at the end"])
+async def test_what_could_not_be_written_is_written_once_the_store_is_back(here: Flooded, last: bool) -> None:
+    """Minutes of an outage cost no memory beyond the bounds, and no count."""
+    here.store.away = True
+    for minute in range(5):
+        for number in range(3_000):
+            here.denials.denied(key(number), f"/route/{minute}", 403)
+            assert len(here.denials._gathered) <= NOTES_MAX + OTHERS
+        await here.denials.write()
+        await here.clock.advance(GATHER_SECONDS)
+    here.store.away = False
+    assert await here.told() == 0
+    await here.denials.write(last=last)
+    assert await here.told() == 15_000
+    await here.denials.write(last=last)
+    assert await here.told() == 15_000
+    assert here.denials._gathered == {}

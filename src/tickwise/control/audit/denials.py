@@ -32,7 +32,6 @@ NOTES_MAX: Final = 1_000
 """Different refusals that are gathered in one minute; further ones share one entry."""
 STRANGERS_MAX: Final = 20
 """Different refusals of strangers among them, for each action. A flood makes so many entries a minute, and no more."""
-ACCOUNT_CHARACTERS_MAX: Final = 100
 
 STRANGERS_OF_NETWORK_MAX: Final = 3
 """Of them, those of one network."""
@@ -92,9 +91,9 @@ class Denials:
         refusal = _Refusal(INSTALLATION, AuditAction.DENIED, CallerKind.STRANGER, "", origin.address, "", status)
         self._note(refusal, Source(CallerKind.STRANGER, None, "", *origin))
 
-    def sign_in_failed(self, account: str, origin: Origin) -> None:
-        """Note a wrong password or key."""
-        name = account[:ACCOUNT_CHARACTERS_MAX]
+    def sign_in_failed(self, name: str, origin: Origin) -> None:
+        """Note a wrong password or key. `name`: of the person; empty for one who is not there, because a name that was
+        typed may be a password."""
         refusal = _Refusal(INSTALLATION, AuditAction.SIGN_IN_FAILED, CallerKind.STRANGER, name, origin.address, "", 401)
         self._note(refusal, Source(CallerKind.STRANGER, None, name, *origin))
 

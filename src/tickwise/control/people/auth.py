@@ -119,7 +119,7 @@ class AuthService:
         if body.grant_type == "password":
             return await self._by_password(body, origin)
         # Each costs a query, and every client may cause one.
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         if body.grant_type == "refresh_token":
             return await self._by_refresh(body, origin)
         return await self._by_key(body, origin)
@@ -150,18 +150,22 @@ class AuthService:
         scope, namespace = _scope(body), _namespace(body)
         account = email_key(username) if "@" in username else likeness(username)
         address = origin.address
-        self._pace.begin(account, address)
+        known = self._pace.is_known(account, address)
+        self._passwords.check_room(first=known)  # a flood costs no queries, which others wait for
+        await self._pace.begin(account, address)
         found = await self._users.sign_in(account)
         usable = found is not None and found.row.active
         good = await self._passwords.verify(
             found.password if found is not None and usable else None,
             password,
-            first=self._pace.is_known(account, address),
+            first=known,
         )
         if found is None or not good:
-            logger.info("sign_in_failed", account=account[:100], address=address)
-            self._denials.sign_in_failed(account, origin)
-            self._pace.failed(account, address)
+            # People type passwords into the field of the name: only the name of a person who is there is kept.
+            name = "" if found is None else found.row.name
+            logger.info("sign_in_failed", account=name, address=address)
+            self._denials.sign_in_failed(name, origin)
+            await self._pace.failed(account, address)
             raise Unauthenticated(_WRONG)
         self._pace.succeeded(account, address)
         await self._check_namespace(await self._callers.of_person(found.row), namespace)

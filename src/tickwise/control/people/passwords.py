@@ -103,6 +103,11 @@ class Passwords:
             return False
         return await self._run(lambda: self._verified(encoded, text), first=first)
 
+    def check_room(self, *, first: bool = False) -> None:
+        """Raise `Busy` if a `verify` of now would find no place to wait, so that what leads to it need not be done."""
+        if self._under_way >= self._at_once and len(self._known if first else self._others) >= self._max_waiting:
+            raise _busy()
+
     def close(self) -> None:
         """End the threads; what is under way is waited for."""
         self._threads.shutdown()
@@ -127,7 +132,7 @@ class Passwords:
     async def _turn(self, turn: asyncio.Future[None], waiting: deque[asyncio.Future[None]]) -> None:
         """Wait for the place of one that has ended."""
         if len(waiting) >= self._max_waiting:
-            raise Busy("too many people sign in at once; try again in a few seconds")
+            raise _busy()
         waiting.append(turn)
         try:
             await turn
@@ -152,3 +157,7 @@ class Passwords:
                     turn.set_result(None)
                     return
         self._under_way -= 1
+
+
+def _busy() -> Busy:
+    return Busy("too many people sign in at once; try again in a few seconds")

@@ -126,6 +126,7 @@ class UserService:
         passwords: Passwords,
         directory: NamespaceDirectory,
         registration: SelfRegistration,
+        pace: SignInPace,
     ) -> None:
         self._context = context
         self._users = users
@@ -134,7 +135,7 @@ class UserService:
         self._directory = directory
         self._registration = registration
         self._forms = SecretForms()
-        self._pace = SignInPace(context.clock)
+        self._pace = pace
 
     @requires(Permission.USERS_ADMIN)
     async def add(self, who: Principal, body: UserBody) -> AddedUser:
@@ -163,7 +164,7 @@ class UserService:
         `Conflict`, `SignInPaced`."""
         if not self._registration.is_open:
             raise Forbidden("people do not register themselves here: ask an administrator for an invitation")
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         name = clean_name(body.name, "/name")
         email = None if body.email is None else clean_email(body.email, "/email")
         check_password(body.password, "/password", _about(name, email))
@@ -246,7 +247,7 @@ class UserService:
     async def use_link(self, body: LinkUseBody, origin: Origin) -> UserRow:
         """Choose a password by a link. Raises `Unauthenticated` for a link that works no more, `Invalid`,
         `SignInPaced`."""
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         fault = self._forms.fault(body.secret, SecretKind.LINK)
         if fault is not None:
             raise Unauthenticated(fault)
@@ -275,10 +276,10 @@ class UserService:
         # Not the address: a token that was stolen guesses no password from many. One for each person: nobody keeps
         # others waiting.
         place = f"own password of {row.user_id}"
-        self._pace.begin(account, place)
+        await self._pace.begin(account, place)
         known = await self._users.sign_in(account)
         if known is None or not await self._passwords.verify(known.password, body.current):
-            self._pace.failed(account, place)
+            await self._pace.failed(account, place)
             raise Invalid("this is not your present password", pointer="/current", code="password_wrong")
         check_password(body.password, "/password", _about(row.name, row.email))
         change = UserChange(

@@ -77,6 +77,7 @@ def change(session: Session, name: str, display_name: str) -> None:
 @click.option("--lanes", metavar="N", help="Combinations of queue, priority and required labels.")
 @click.option("--calendars", metavar="N", help="Calendars.")
 @click.option("--windows", metavar="N", help="Maintenance windows.")
+@click.option("--concurrent-runs", metavar="N", help="Runs at once; more wait for their start.")
 @click.option("--requests-per-second", metavar="R", help="Requests a second, in place of the setting for all.")
 @view_options
 @click.pass_obj

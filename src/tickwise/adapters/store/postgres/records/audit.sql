@@ -116,14 +116,25 @@ WHERE namespace = $1 AND at >= to_timestamp(greatest($2::float8, $4::float8)) AN
   AND ($4::float8 IS NULL OR (at, entry) > (to_timestamp($4), $5::bigint))
 ORDER BY at, entry LIMIT $6
 
+-- name: audit_slice_end
+-- The time of the last of the next $3 entries after the time $1 that are older than $2 seconds; NULL: there are none.
+SELECT date_part('epoch', max(at)) FROM (
+  SELECT at FROM tickwise.audit
+  WHERE at > to_timestamp($1::float8) AND at < tickwise.now() - $2::float8 * interval '1 second'
+  ORDER BY at LIMIT $3
+) s
+
 -- name: audit_never_sealed
--- Entries that no seal names and that are older than $1 seconds, the oldest first; at most $2. Reads the whole log.
+-- Entries after the time $1 and up to $2 that no seal names, the oldest first; at most $3. A seal is of one day, so one that ends more than
+-- a day after $2 names none of them.
 SELECT at, entry, date_part('epoch', at) AS seconds, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind,
        target, targets, before, after, detail
 FROM tickwise.audit a
-WHERE at < tickwise.now() - $1::float8 * interval '1 second' AND NOT EXISTS (
-  SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry) WHERE s.namespace = a.namespace AND e.entry = a.entry)
-ORDER BY at, entry LIMIT $2
+WHERE at > to_timestamp($1::float8) AND at <= to_timestamp($2::float8) AND NOT EXISTS (
+  SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry)
+  WHERE s.until > to_timestamp($1) AND s.until < to_timestamp($2) + interval '1 day' AND s.since <= to_timestamp($2)
+    AND s.namespace = a.namespace AND e.entry = a.entry)
+ORDER BY at, entry LIMIT $3
 
 -- name: audit_checkpoints
 -- The newest checkpoint of each namespace.

@@ -35,7 +35,7 @@ from tickwise.ports.store import (
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
-from tickwise.testing.contracts.store.jobs.transfers import to_team
+from tickwise.testing.contracts.store.jobs.transfers import TEAM, to_team
 from tickwise.testing.contracts.store.people.key_rotation import rotation
 from tickwise.testing.contracts.store.people.keys import new_key
 from tickwise.testing.factories import Factory
@@ -132,19 +132,31 @@ class AuditedJobsContract(StoreContract):
             await store.jobs.move(pause, audit=entry())
         assert len(await log(store)) == 1
 
-    async def test_a_job_that_goes_to_another_namespace_leaves_one_entry(self, store: Store, make: Factory) -> None:
-        """The repeat of the move leaves none, nor does one that is refused."""
+    async def test_a_job_that_goes_to_another_namespace_leaves_an_entry_in_each(
+        self, store: Store, make: Factory
+    ) -> None:
+        """Each in the chain of its namespace. The repeat of the move leaves none, nor does one that is refused."""
         job = make.recurring(make.now + 60)
         await self.add(store, job)
-        transfer = to_team(await self.job_row(store, job.job_id))
+        arrival = entry(AuditAction.JOB_MOVED, TEAM, target=str(job.job_id), detail='{"from":"default"}')
+        transfer = replace(to_team(await self.job_row(store, job.job_id)), arrival=arrival)
         assert await written(
             store,
             lambda said: store.jobs.move(transfer, audit=said),
             lambda said: store.jobs.move(transfer, audit=said),
-        ) == [1, 0]
+        ) == [2, 0]
         with pytest.raises(VersionConflict):
-            await store.jobs.move(replace(transfer, namespace=transfer.to, to="default"), audit=entry())
-        assert len(await log(store)) == 1
+            await store.jobs.move(replace(transfer, namespace=TEAM, to="default"), audit=entry())
+        [left], [arrived] = await log(store, namespace="default"), await log(store, namespace=TEAM)
+        assert (arrived.action, arrived.source, arrived.target) == ("job.moved", ADA, str(job.job_id))
+        assert arrived.detail == arrival.detail
+        await store.audit.seal(1_000)
+        for namespace, row in (("default", left), (TEAM, arrived)):
+            [seal] = await chain(store, namespace)
+            assert seal.entries == [row.entry]
+            assert seal.hash == seal.expected_hash()
+            [content] = await store.audit.contents(AuditSpan(namespace, seal.since, seal.until))
+            assert seal.digests == entry_digest(content.content)
 
     async def test_requests_for_runs_leave_entries(self, store: Store, make: Factory) -> None:
         """Made once, ended once: what has ended is not ended again."""
