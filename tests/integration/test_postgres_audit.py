@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.databases import with_role
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.records import audit
 from tickwise.control.audit.verification import Anchor, AuditFindingKind, AuditReport, verify
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source, entry_digest, seal_hash
-from tickwise.ports.audit import AuditQuery
+from tickwise.domain.errors import StoreUnavailable
+from tickwise.ports.audit import AuditQuery, AuditSpan
 from tickwise.ports.store import Retention
 from tickwise.wiring.audit import AnchorFile, read_anchors
 
@@ -24,6 +29,13 @@ RETENTION: Final = Retention(
     runs_seconds=40 * DAY_SECONDS, failed_seconds=40 * DAY_SECONDS, audit_seconds=40 * DAY_SECONDS
 )
 SOURCE: Final = Source(CallerKind.KEY, None, "ada", "192.0.2.1", "r1")
+LATE: Final = """
+    WITH a AS (
+      INSERT INTO tickwise.audit (at, namespace, action, caller_kind, caller, address, request_id, target_kind)
+      VALUES (tickwise.now(), 'default', 'job.changed', 'key', 'late', '', '', 'job')
+      RETURNING at, entry, namespace)
+    INSERT INTO tickwise.audit_unsealed SELECT at, entry, namespace FROM a"""
+"""An entry of a transaction that commits late."""
 TABLES: Final = ("audit", "audit_unsealed", "audit_seals", "audit_checkpoints")
 
 
@@ -112,6 +124,24 @@ def found(report: AuditReport) -> list[tuple[AuditFindingKind, int | None, int |
     """The findings: what, in which seal, which entry."""
     assert report.found == len(report.findings)
     return [(each.kind, each.seq, each.entry) for each in report.findings]
+
+
+@asynccontextmanager
+async def another_role(owner: asyncpg.Connection, database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection of a role whose sessions the owner does not see into."""
+    name = f"writer_{uuid4().hex[:12]}"
+    await owner.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'writes'")
+    connection = None
+    try:
+        await owner.execute(f"SELECT tickwise.grant_service('{name}')")
+        connection = await asyncpg.connect(with_role(database_url, name, "writes"))
+        yield connection
+    finally:
+        if connection is not None:
+            await connection.close()
+        for what in ("ALL TABLES IN SCHEMA", "ALL SEQUENCES IN SCHEMA", "ALL FUNCTIONS IN SCHEMA", "SCHEMA"):
+            await owner.execute(f"REVOKE ALL ON {what} tickwise FROM {name}")
+        await owner.execute(f"DROP ROLE {name}")
 
 
 async def rewritten(owner: asyncpg.Connection) -> None:
@@ -275,18 +305,71 @@ async def test_a_transaction_that_commits_late_is_sealed_later(store: PostgresSt
     """Though entries with greater numbers were sealed before it was seen."""
     transaction = owner.transaction()
     await transaction.start()
-    await owner.execute("""
-        WITH a AS (
-          INSERT INTO tickwise.audit (at, namespace, action, caller_kind, caller, address, request_id, target_kind)
-          VALUES (tickwise.now(), 'default', 'job.changed', 'key', 'late', '', '', 'job')
-          RETURNING at, entry, namespace)
-        INSERT INTO tickwise.audit_unsealed SELECT at, entry, namespace FROM a""")
+    await owner.execute(LATE)
     await sealed(store, 2)
     await transaction.commit()
     assert await store.audit.seal(10_000) == 1
     first, second = await store.audit.seals("default", 0, 10)
     assert second.entries[0] < first.entries[0]
     assert found(await verify(store.audit)) == []
+
+
+async def test_two_exports_have_the_entry_of_a_transaction_that_is_open(
+    store: PostgresStore, owner: asyncpg.Connection
+) -> None:
+    """It has the time of its statement, and is seen only later: the first export ends before it, the next has it."""
+    await store.audit.add(entries(1))
+    transaction = owner.transaction()
+    await transaction.start()
+    await owner.execute(LATE)
+    await store.audit.add(entries(2))
+    first = await store.audit.settled()
+    seen = await store.audit.find(AuditQuery(namespace="default", until=first))
+    assert len(seen) == 1
+    await transaction.commit()
+    second = await store.audit.settled()
+    later = await store.audit.find(AuditQuery(namespace="default", since=first, until=second))
+    assert sorted(row.source.name for row in later) == ["ada", "ada", "late"]
+
+
+async def test_an_export_waits_for_a_writer_whose_begin_it_cannot_see(
+    store: PostgresStore, owner: asyncpg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A role without rights sees of the sessions of others that they write, and not since when. What does not end is
+    named, and the export is refused: it could lose an entry."""
+    monkeypatch.setattr(audit, "WRITERS_SECONDS_MAX", 1.0)
+    async with another_role(owner, database_url) as writer:
+        transaction = writer.transaction()
+        await transaction.start()
+        await writer.execute(LATE)
+        with pytest.raises(StoreUnavailable, match="has been writing for more than 1 s"):
+            await store.audit.settled()
+        monkeypatch.setattr(audit, "WRITERS_SECONDS_MAX", 60.0)
+        settling = asyncio.create_task(store.audit.settled())
+        await asyncio.wait([settling], timeout=1.0)
+        assert not settling.done()
+        await transaction.commit()
+        settled = await settling
+    [late] = await store.audit.find(AuditQuery(namespace="default", until=settled))
+    assert late.source.name == "late"
+
+
+async def test_the_spelling_of_an_entry_is_as_ever(store: PostgresStore, owner: asyncpg.Connection) -> None:
+    """Seals of before hold digests of it: this text never changes."""
+    source = Source(CallerKind.PERSON, UUID(int=7), 'A"da ü', "192.0.2.1", "r1")
+    ids = [UUID(int=1), UUID(int=2)]
+    said = AuditEntry("default", AuditAction.JOB_CREATED, source, "job", targets=ids, after='{"a": 1}')
+    await store.audit.add([said])
+    number, at = await owner.fetchrow("SELECT entry, (date_part('epoch', at) * 1000000)::bigint FROM tickwise.audit")
+    now = await store.now()
+    [content] = await store.audit.contents(AuditSpan("default", now - 60, now + 60))
+    assert content.content.decode() == (
+        f'[{number}, {at}, "default", "job.created", "person", "00000000-0000-0000-0000-000000000007", "A\\"da ü", '
+        f'"192.0.2.1", "r1", "job", null, ["{ids[0]}","{ids[1]}"], null, "{{\\"a\\": 1}}", null]'
+    )
+    await store.audit.seal(10)
+    [seal] = await store.audit.seals("default", 0, 10)
+    assert seal.digests == entry_digest(content.content)
 
 
 @pytest.mark.parametrize("table", ["audit", "audit_seals"])

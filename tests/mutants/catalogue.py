@@ -285,7 +285,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a page that was cut is not the last one",
-        "src/tickwise/ports/store/paging.py",
+        "src/tickwise/ports/paging.py",
         "self.cut or len(self) >= limit",
         "len(self) >= limit",
         ("tests/unit/api/test_large_pages.py::test_pages_of_large_jobs",),

@@ -26,6 +26,8 @@ from tickwise.domain.model import Principal
 DIGEST_BYTES: Final = 32
 FIRST_HASH: Final = bytes(DIGEST_BYTES)
 """The hash before the first seal of a namespace."""
+PROGRAM: Final = "tickwise"
+"""The name of a caller that is the program itself."""
 ENTRIES_OF_SEAL: Final = 1_000
 """The most entries of one seal."""
 
@@ -225,6 +227,13 @@ def key_used_first(key_id: UUID, name: str, namespace: str) -> AuditEntry:
     """The entry of a key that was used for the first time."""
     source = Source(CallerKind.KEY, key_id, name)
     return AuditEntry(namespace, AuditAction.KEY_USED_FIRST, source, "key", target=str(key_id))
+
+
+def key_by_program(action: AuditAction, key_id: UUID, name: str, namespace: str, why: str) -> AuditEntry:
+    """The entry of a key that the program itself has made or revoked, and for which reason."""
+    source = Source(CallerKind.PROGRAM, None, PROGRAM)
+    detail = document({"name": name, "why": why})
+    return AuditEntry(namespace, action, source, "key", target=str(key_id), detail=detail)
 
 
 def document(fields: Mapping[str, Any]) -> str:

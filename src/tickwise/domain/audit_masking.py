@@ -53,7 +53,7 @@ def shown(fields: Mapping[str, Any] | None) -> str | None:
 
 
 def _shown(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or (isinstance(value, bool | int | float) and name not in HIDDEN and not is_secret_name(name)):
         return value
     if name in SCRIPTS:
         return _digest(value if isinstance(value, str) else document({"": value}))

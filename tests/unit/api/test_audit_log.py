@@ -6,13 +6,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest_asyncio
 
 from tests.support.app import ADMIN_KEY, World, world
 from tests.support.people import PASSWORD, ask, person, signed_in, signing_key
 from tests.support.waiting import eventually
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 
 JOB = {"name": "nightly", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}, "payload": {"pin": "4711"}}
 
@@ -86,6 +89,42 @@ async def test_filters_narrow_the_list_and_pages_hold_each_entry_once(here: Worl
     assert 1 == len(await entries(here, "?action=audit.exported"))
     assert [] == await entries(here, "?since=2999-01-01T00:00:00Z")
     assert 422 == (await ask(here, ADMIN_KEY, "GET", "/audit?cursor=bm90aGluZw")).status_code
+
+
+async def test_an_export_says_where_it_ends_and_the_next_one_goes_on_there(here: World) -> None:
+    """Also over several days, of which some have no entry; together they have each entry once."""
+    key = await key_in(here, "team-a")
+    for number in range(3):
+        await ask(here, key["key"], "POST", "/jobs", json={**JOB, "name": f"job {number}"})
+    rows = here.store.state.audit.rows
+    for place, row in enumerate(rows[:-1]):
+        rows[place] = replace(row, at=row.at - 86_400.0 * (9 - place // 2 * 3))
+    rows.sort(key=lambda row: row.at)
+    first = await ask(here, ADMIN_KEY, "GET", "/audit/export?namespace=team-a")
+    until = first.headers["tickwise-until"]
+    await ask(here, key["key"], "POST", "/jobs", json=JOB)
+    second = await ask(here, ADMIN_KEY, "GET", "/audit/export", params={"namespace": "team-a", "since": until})
+    got = [json.loads(line) for answer in (first, second) for line in answer.text.splitlines()]
+    every = [each for each in await entries(here, "?namespace=team-a&limit=500") if each["action"] != "audit.exported"]
+    assert [each["entry"] for each in reversed(every)] == [
+        each["entry"] for each in got if each["action"] != "audit.exported"
+    ]
+    assert all(each["at"] < until for each in got[: len(first.text.splitlines())])
+    exported = await entries(here, "?action=audit.exported&namespace=team-a")
+    assert {"until"} <= exported[-1]["detail"].keys()
+
+
+async def test_a_page_of_large_entries_is_cut_and_goes_on(here: World) -> None:
+    """An entry of a batch has thousands of ids: 500 of them were an answer of 195 MB."""
+    source = Source(CallerKind.KEY, None, "ci-team-a")
+    ids = [uuid4() for _ in range(10_000)]
+    batch = AuditEntry("team-a", AuditAction.JOB_CREATED, source, "job", targets=ids)
+    await here.store.audit.add([batch] * 30)
+    page = await ask(here, ADMIN_KEY, "GET", "/audit?actor=ci-team-a&limit=500")
+    assert 10 == len(page.json())
+    assert "next" in page.links
+    exported = await ask(here, ADMIN_KEY, "GET", "/audit/export?actor=ci-team-a")
+    assert 30 == len(exported.text.splitlines())
 
 
 async def test_a_namespace_sees_its_own_entries(here: World) -> None:

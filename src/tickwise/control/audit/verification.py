@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from tickwise.domain.audit import FIRST_HASH, AuditSeal, entry_digest
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.audit import AuditCheckpoint, AuditHead, AuditPlace, AuditSpan, AuditStore
+from tickwise.ports.paging import PAGE_BYTES
 
 SEALS_OF_PAGE: Final = 200
 """Of the first page. A seal has up to 1,000 entries, which are 40 kB."""
@@ -27,6 +28,8 @@ SEALS_OF_PAGE_MAX: Final = 5_000
 """Of further pages, where seals are small: a quiet namespace has one entry in each."""
 ENTRIES_OF_PORTION: Final = 10_000
 ENTRIES_OF_PAGE: Final = 10_000
+CONTENT_BYTES: Final = 4 * PAGE_BYTES
+"""Of a page: 10,000 usual entries are within it."""
 PORTIONS_AT_ONCE: Final = 2
 CHAINS_AT_ONCE: Final = 2
 HEADS_OF_PAGE: Final = 1_000
@@ -295,9 +298,10 @@ class _ChainCheck:
         found: dict[int, bytes] = {}
         after: AuditPlace | None = None
         while True:
-            page = await self._audit.contents(AuditSpan(self._namespace, since, until, after, ENTRIES_OF_PAGE))
+            span = AuditSpan(self._namespace, since, until, after, ENTRIES_OF_PAGE, CONTENT_BYTES)
+            page = await self._audit.contents(span)
             found.update((entry, entry_digest(content)) for entry, _, content in page if entry in wanted)
-            if len(page) < ENTRIES_OF_PAGE:
+            if not page.is_full(ENTRIES_OF_PAGE):
                 return found
             after = AuditPlace(page[-1].at, page[-1].entry)
 

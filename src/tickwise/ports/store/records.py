@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store.paging import utf8_bytes
+from tickwise.ports.paging import utf8_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
