@@ -37,7 +37,7 @@ from tickwise.domain.model import Origin, Principal, time_id
 from tickwise.domain.names import email_key, likeness
 from tickwise.domain.permissions import EVERYTHING, Permission
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
-from tickwise.ports.identity.users import UserRow, UserStore
+from tickwise.ports.identity.users import SignIn, UserRow, UserStore
 from tickwise.ports.signals import Topic
 
 REFRESH_SECONDS: Final = 7 * 86_400.0
@@ -161,9 +161,11 @@ class AuthService:
         if found is None or not good:
             logger.info("sign_in_failed", account=account[:100], address=address)
             self._denials.sign_in_failed(account, origin)
-            self._pace.failed(account, address)
+            for each in _accounts(account, found):
+                self._pace.failed(each, address)
             raise Unauthenticated(_WRONG)
-        self._pace.succeeded(account, address)
+        for each in _accounts(account, found):
+            self._pace.succeeded(each, address)
         await self._check_namespace(await self._callers.of_person(found.row), namespace)
         await self._users.signed_in(found.row.user_id)
         return await self._begin(found.row, scope, namespace, origin)
@@ -189,7 +191,11 @@ class AuthService:
         return self._tokens_of(session, refresh, row)
 
     async def _by_refresh(self, body: TokenBody, origin: Origin) -> Tokens:
-        shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        try:
+            shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        except Unauthenticated:
+            self._denials.sign_in_failed("", origin)
+            raise
         refresh = new_secret(self._context.clock, SecretKind.REFRESH)
         audit = _entry(AuditAction.TOKEN_REUSED, _stranger(origin), "user")
         rotated = await self._context.surely(
@@ -200,6 +206,8 @@ class AuthService:
             self._context.signals.send(Topic.KEYS, (session.family,))
             logger.warning("refresh_token_reused", user_id=str(session.user_id), address=session.address)
         if rotated.rotation is not Rotation.ROTATED or session is None:
+            if rotated.rotation is Rotation.UNKNOWN:  # one that was used before has an entry of its own
+                self._denials.sign_in_failed("", origin)
             raise Unauthenticated(
                 "this refresh token does not work: it was used or revoked, or is too old; sign in again"
             )
@@ -264,6 +272,14 @@ class AuthService:
             namespace=session.namespace,
         )
         return Tokens(access, refresh, int(ACCESS_SECONDS), row)
+
+
+def _accounts(account: str, found: SignIn | None) -> set[str]:
+    """The names by which a person signs in, the name and the e-mail: what is counted for one counts for both."""
+    if found is None:
+        return {account}
+    email = found.row.email
+    return {account, likeness(found.row.name), *(() if email is None else (email_key(email),))}
 
 
 def _entry(action: AuditAction, source: Source, kind: str, target: str | None = None) -> AuditEntry:

@@ -32,7 +32,7 @@ class People:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
-        self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration)
+        self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration, denials)
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)

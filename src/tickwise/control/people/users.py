@@ -20,6 +20,7 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import holds_everywhere, requires, requires_none
+from tickwise.control.audit.denials import Denials
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
@@ -31,7 +32,7 @@ from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.passwords import MAX_CHARACTERS, Passwords, check_password
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
-from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unauthenticated, VersionConflict
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, SignInPaced, Unauthenticated, VersionConflict
 from tickwise.domain.model import DEFAULT_NAMESPACE, Origin, Principal, time_id
 from tickwise.domain.names import NAME_CHARACTERS_MAX, clean_email, clean_name, email_key, likeness
 from tickwise.domain.permissions import Permission, Role
@@ -41,6 +42,8 @@ from tickwise.ports.signals import Topic
 INVITATION_SECONDS: Final = 7 * 86_400.0
 RESET_SECONDS: Final = 86_400.0
 ROLES_MAX: Final = 100
+_OWN_PASSWORD: Final = "POST /api/v1/users/password"
+"""The route of a refusal in the audit log."""
 
 logger = structlog.get_logger("tickwise.people")
 
@@ -126,13 +129,16 @@ class UserService:
         passwords: Passwords,
         directory: NamespaceDirectory,
         registration: SelfRegistration,
+        denials: Denials,
     ) -> None:
+        """`denials` counts refusals for the audit log."""
         self._context = context
         self._users = users
         self._custom = roles
         self._passwords = passwords
         self._directory = directory
         self._registration = registration
+        self._denials = denials
         self._forms = SecretForms()
         self._pace = SignInPace(context.clock)
 
@@ -150,8 +156,9 @@ class UserService:
             hashed = await self._passwords.hash(body.password)
         user = self._new(name, email, hashed, roles, by=who.name)
         audit = entry(
-            who, AuditAction.USER_ADDED, "user", user.user_id, namespace=_place(who), after=_shown(name, email, roles)
-        )
+            who, AuditAction.USER_ADDED, "user", user.user_id, namespace=_place(who),
+            after=_shown(_place(who), name, email, roles),
+        )  # fmt: skip
         row = await self._context.surely(lambda: self._users.add(user, audit=audit))
         secret = None if hashed is not None else await self._link(who, row, LinkKind.INVITATION, INVITATION_SECONDS)
         logger.info("user_added", user_id=str(row.user_id), name=row.name, by=who.name)
@@ -162,6 +169,7 @@ class UserService:
         """A new person, with the role that the settings give. Raises `Forbidden` where registration is off, `Invalid`,
         `Conflict`, `SignInPaced`."""
         if not self._registration.is_open:
+            self._denials.stranger(origin, 403)
             raise Forbidden("people do not register themselves here: ask an administrator for an invitation")
         self._pace.begin("", origin.address)
         name = clean_name(body.name, "/name")
@@ -224,8 +232,8 @@ class UserService:
             "user",
             user_id,
             namespace=_place(who),
-            before=_shown(row.name, row.email, row.roles, active=row.active),
-            after=_shown(name, email, roles, active=change.row.active),
+            before=_shown(_place(who), row.name, row.email, row.roles, active=row.active),
+            after=_shown(_place(who), name, email, roles, active=change.row.active),
         )
         changed = await self._context.surely(lambda: self._users.change(change, audit=audit))
         self._context.signals.send(Topic.KEYS, (user_id,))
@@ -249,6 +257,7 @@ class UserService:
         self._pace.begin("", origin.address)
         fault = self._forms.fault(body.secret, SecretKind.LINK)
         if fault is not None:
+            self._denials.stranger(origin, 401)
             raise Unauthenticated(fault)
         check_password(body.password, "/password")
         hashed = await self._passwords.hash(body.password)
@@ -256,6 +265,7 @@ class UserService:
         audit = AuditEntry(INSTALLATION, AuditAction.LINK_USED, source, "user")
         row = await self._users.use_link(secret_digest(body.secret.encode()), hashed, audit=audit)
         if row is None:
+            self._denials.stranger(origin, 401)
             raise Unauthenticated(
                 "this link does not work: it was used or is too old, another was made, or your roles or e-mail changed "
                 "since; ask for a new one"
@@ -275,10 +285,15 @@ class UserService:
         # Not the address: a token that was stolen guesses no password from many. One for each person: nobody keeps
         # others waiting.
         place = f"own password of {row.user_id}"
-        self._pace.begin(account, place)
+        try:
+            self._pace.begin(account, place)
+        except SignInPaced:
+            self._denials.denied(who, _OWN_PASSWORD, 429)
+            raise
         known = await self._users.sign_in(account)
         if known is None or not await self._passwords.verify(known.password, body.current):
             self._pace.failed(account, place)
+            self._denials.denied(who, _OWN_PASSWORD, 422)
             raise Invalid("this is not your present password", pointer="/current", code="password_wrong")
         check_password(body.password, "/password", _about(row.name, row.email))
         change = UserChange(
@@ -378,10 +393,17 @@ def _about(name: str, email: str | None) -> list[str]:
     return [name] if email is None else [name, email]
 
 
-def _shown(name: str, email: str | None, roles: Sequence[Member], *, active: bool = True) -> Mapping[str, object]:
-    """The fields of a person in the audit log."""
-    given = sorted(f"{each.role} in {each.namespace}" for each in roles)
+def _shown(
+    place: str, name: str, email: str | None, roles: Sequence[Member], *, active: bool = True
+) -> Mapping[str, object]:
+    """The fields of a person in the audit log of a namespace, which names no roles elsewhere."""
+    given = sorted(_role_text(each) for each in roles if place in (INSTALLATION, each.namespace))
     return {"name": name, "email": email, "roles": given, "active": active}
+
+
+def _role_text(member: Member) -> str:
+    labels = ", ".join(f"{name}={value}" for name, value in sorted(member.labels))
+    return f"{member.role} in {member.namespace}{f' for jobs with {labels}' if labels else ''}"
 
 
 def _place(who: Principal) -> str:
