@@ -28,13 +28,14 @@ from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.password_limits import is_beyond
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION, Caller
-from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, PasswordLimited, TokensUnavailable, Unauthenticated
 from tickwise.domain.model import Origin, Principal, time_id
-from tickwise.domain.names import email_key, likeness
+from tickwise.domain.names import email_key, name_key
 from tickwise.domain.permissions import EVERYTHING, Permission
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
 from tickwise.ports.identity.users import SignIn, UserRow, UserStore
@@ -148,7 +149,7 @@ class AuthService:
         username = _field(body.username, "username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
-        account = email_key(username) if "@" in username else likeness(username)
+        account = email_key(username) if "@" in username else name_key(username)
         address = origin.address
         self._pace.begin(account, address)
         found = await self._users.sign_in(account)
@@ -166,7 +167,14 @@ class AuthService:
             raise Unauthenticated(_WRONG)
         for each in _accounts(account, found):
             self._pace.succeeded(each, address)
-        await self._check_namespace(await self._callers.of_person(found.row), namespace)
+        caller = await self._callers.of_person(found.row)
+        if is_beyond(found.row.password_limit, caller.grants):
+            self._denials.sign_in_failed(account, origin)
+            raise PasswordLimited(
+                "this password was chosen, or could be, by an administrator who holds less than you do by now: ask an "
+                "administrator of all your namespaces for a link, and choose another one by it"
+            )
+        await self._check_namespace(caller, namespace)
         await self._users.signed_in(found.row.user_id)
         return await self._begin(found.row, scope, namespace, origin)
 
@@ -279,7 +287,7 @@ def _accounts(account: str, found: SignIn | None) -> set[str]:
     if found is None:
         return {account}
     email = found.row.email
-    return {account, likeness(found.row.name), *(() if email is None else (email_key(email),))}
+    return {account, name_key(found.row.name), *(() if email is None else (email_key(email),))}
 
 
 def _entry(action: AuditAction, source: Source, kind: str, target: str | None = None) -> AuditEntry:

@@ -79,7 +79,7 @@ class RoleService:
     @requires(Permission.USERS_ADMIN)
     async def put(self, who: Principal, namespace: str, name: str, body: RolePermissionsBody) -> KnownRole:
         """Make a role, or replace its permissions: the tokens of the people who have it end. Raises `Invalid`,
-        `Forbidden`."""
+        `Forbidden`, and `VersionConflict` if the role was changed meanwhile."""
         await self._check_place(who, namespace)
         _check_name(name)
         permissions, labels = frozenset(body.permissions), granted_labels(body.labels, "/labels")
@@ -95,21 +95,22 @@ class RoleService:
             _check_given(who, hidden._replace(namespace=namespace), None)
         was = None if before is None else _shown(before)
         audit = entry(who, AuditAction.ROLE_PUT, "role", name, namespace=namespace, before=was, after=_shown(row))
-        people = await self._context.surely(lambda: self._roles.put(row, audit=audit))
+        people = await self._context.surely(lambda: self._roles.put(row, judged=_rows(hidden, before), audit=audit))
         self._context.signals.send(Topic.KEYS, tuple(people))
         logger.info("role_put", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, permissions, is_built_in=False, labels=labels, is_new=before is None)
 
     @requires(Permission.USERS_ADMIN)
     async def drop(self, who: Principal, namespace: str, name: str) -> KnownRole:
-        """Remove a role. Raises `NotFound`, `Forbidden`, and `Conflict`, code `role_in_use`, if a person has it."""
+        """Remove a role. Raises `NotFound`, `Forbidden`, and `Conflict`, code `role_in_use`, if a person has it;
+        `VersionConflict` if it was changed meanwhile."""
         await self._check_place(who, namespace)
-        _, before = await self._find(namespace, name)
+        hidden, before = await self._find(namespace, name)
         if before is None:
             raise NotFound(f"there is no custom role {name[:100]!r} in the namespace {namespace}")
         _check_given(who, before, None)
         audit = entry(who, AuditAction.ROLE_DROPPED, "role", name, namespace=namespace, before=_shown(before))
-        await self._context.surely(lambda: self._roles.drop(namespace, name, audit=audit))
+        await self._context.surely(lambda: self._roles.drop(namespace, name, judged=_rows(hidden, before), audit=audit))
         logger.info("role_dropped", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, before.permissions, is_built_in=False, labels=before.labels)
 
@@ -126,6 +127,10 @@ class RoleService:
         """The roles of this name: that of the installation, and the one of the namespace itself."""
         found = {role.namespace: role for role in await self._roles.all(namespace) if role.name == name}
         return found.get(INSTALLATION), found.get(namespace)
+
+
+def _rows(*found: RoleRow | None) -> frozenset[RoleRow]:
+    return frozenset(row for row in found if row is not None)
 
 
 def _shown(role: RoleRow) -> Mapping[str, Any]:
