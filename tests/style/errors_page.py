@@ -103,8 +103,6 @@ MEANINGS = {
     "namespace_exists": "There is a namespace of this name with other settings. Change it, or take another name.",
     "namespace_needed": "The namespace `default` is always there.",
     "namespace_not_closing": "The namespace is not closing. Close it, then remove it.",
-    "password_limited": "The password was chosen, or could be, by an administrator who holds less than the person does by now. "
-    "An administrator of all their namespaces makes a link.",
     "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
     "password_wrong": "The present password is wrong.",
     "quota_bytes": "Definitions and stored tasks of the namespace would have more bytes than its quota `bytes`.",

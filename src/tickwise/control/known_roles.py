@@ -40,7 +40,7 @@ class KnownRoles:
         return frozenset(row for row in found if row is not None)
 
     def grants(self, members: Iterable[Member]) -> tuple[Grant, ...]:
-        """What members may do."""
+        """The grants of members."""
         found = (self.grant(each) for each in members)
         return tuple(grant for grant in found if grant is not None)
 

@@ -35,7 +35,7 @@ _TOGETHER: Final = (
 """Scripts of one language (TR 39, section 5.2)."""
 _OF_ANY: Final = frozenset({"COMMON", "INHERITED", None})
 _SEEN: Final = ("PVALID", "CONTEXTO")
-"""What PRECIS allows in identifiers, joiners left out."""
+"""Properties of the characters that PRECIS allows in identifiers, joiners left out."""
 
 
 def clean_name(text: str, pointer: str) -> str:
@@ -153,9 +153,10 @@ def _check_characters(text: str, what: str, pointer: str) -> None:
                 f"the {what} mixes directions of writing so that its parts change places: write it in one",
                 pointer=pointer,
             ) from error
+        character = f"U+{ord(text[max(error.start, 0)]):04X}"
         raise Invalid(
-            f"the character U+{ord(text[max(error.start, 0)]):04X} is none of a {what}: it cannot be seen, is a symbol, "
-            "or looks like others; leave it out",
+            f"the character {character} is none of a {what}: it cannot be seen, is a symbol, or stands for others; "
+            "leave it out",
             pointer=pointer,
         ) from error
 

@@ -87,7 +87,7 @@ async def test_no_password_opens_more_than_its_setter_could(here: World) -> None
     """In one namespace, too; and when the role itself becomes stronger."""
     put = "/namespaces/team-a/roles/"
     for name, permissions in (("staff", ["users:admin", "jobs:read"]), ("helper", ["jobs:read"])):
-        body = {"permissions": permissions}
+        body: dict[str, Any] = {"permissions": permissions}
         assert 201 == (await ask(here, ADMIN_KEY, "PUT", f"{put}{name}", json=body)).status_code
     await person(here, "Sue", ("staff", "team-a"))
     sue = (await signed_in(here, "Sue"))["access_token"]

@@ -251,9 +251,9 @@ class UserStore(Protocol):
         ...
 
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
-        """Use a link: the person has this hash from now on, its generation grows, and its other links work no more; one
-        transaction. The limit of the password is that of the link. None: there is no link with this digest that works. The same call again, after its commit, is
-        None. The person is caller and target of `audit`."""
+        """Use a link: the person has this hash from now on, with the limit of the link, its generation grows, and its
+        other links work no more; one transaction. None: there is no link with this digest that works. The same call
+        again, after its commit, is None. The person is caller and target of `audit`."""
         ...
 
     async def without_looks(self, limit: int) -> Sequence[tuple[UUID, str]]:

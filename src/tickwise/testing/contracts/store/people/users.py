@@ -122,11 +122,11 @@ class UsersContract(StoreContract):
         everywhere = weak._replace(namespace="*", name="deputy")
         await store.roles.put(everywhere)
         await store.roles.put(everywhere._replace(namespace="default", permissions=frozenset({"*"})))
+        deputy = new_user(make, "bob", Member("default", "deputy"), known_roles=frozenset({everywhere}))
         with pytest.raises(VersionConflict):
-            deputy = new_user(make, "bob", Member("default", "deputy"), known_roles=frozenset({everywhere}))
             await store.users.add(deputy)
 
-    async def test_a_role_is_changed_as_it_was_judged(self, store: Store, make: Factory) -> None:
+    async def test_a_role_is_changed_as_it_was_judged(self, store: Store) -> None:
         """A stronger one that came meanwhile stays; the same put again is one."""
         weak = RoleRow("default", "chief", frozenset({"jobs:read"}), ())
         strong = weak._replace(permissions=frozenset({"*"}))

@@ -4,8 +4,6 @@
 ALTER TABLE tickwise.users
   ADD COLUMN looks text[],              -- skeletons of the name; two people with one in common have names that look alike
   ADD COLUMN password_limit jsonb;      -- {"namespace", "permissions"} of who chose the password, or could have; NULL: no bound
-CREATE INDEX users_looks ON tickwise.users USING gin (looks);
-CREATE INDEX users_without_looks ON tickwise.users (user_id) WHERE looks IS NULL;
 
 ALTER TABLE tickwise.user_links
   ADD COLUMN password_limit jsonb;      -- of its maker, who is told the secret
