@@ -66,11 +66,11 @@ async def test_no_answer_outlives_the_permissions_that_it_was_given_to(here: Wor
     assert 201 == (await once(here, token, "/jobs", JOB)).status_code
     bounded = (await signed_in(here, "Ada", scope="jobs:write"))["access_token"]
     refused = await once(here, bounded, "/jobs", JOB)
-    assert (409, "idempotency_key_reused") == (refused.status_code, refused.json()["code"])
+    assert (422, "idempotency_key_reused") == (refused.status_code, refused.json()["code"])
     roles = {"roles": [{"role": "developer", "namespace": "team-a"}]}
     assert 200 == (await ask(here, ADMIN_KEY, "PATCH", f"/users/{ada['user_id']}", json=roles)).status_code
     token = (await signed_in(here, "Ada"))["access_token"]
-    assert 409 == (await once(here, token, "/jobs", JOB)).status_code
+    assert 422 == (await once(here, token, "/jobs", JOB)).status_code
     jobs = (await ask(here, ADMIN_KEY, "GET", "/jobs", namespace="team-a")).json()
     assert 1 == len(jobs)
 
