@@ -67,6 +67,18 @@ def test_a_person_signs_in_works_with_the_role_and_signs_out(local: Local, home:
     assert (5, True) == (again.code, "not signed in" in again.err)
 
 
+def test_the_one_that_gives_a_role_is_told_that_a_link_is_needed(local: Local, home: dict[str, str]) -> None:
+    """The administrator of one namespace chose the password, and could not give the role."""
+    person(local, "Alice", "admin@default")
+    sign_in(local, home, "alice")
+    added = ("users", "add", "Paul", "--role", "viewer", "--password-stdin")
+    assert 0 == local.tickwise(*added, stdin=PASSWORD, env=home).code
+    given = local.tickwise("users", "change", "Paul", "--role", "operator@*")
+    assert (0, True) == (given.code, "tickwise users reset 'Paul'" in given.err)
+    refused = local.tickwise("login", "Paul", "--password-stdin", stdin=PASSWORD + "\n", env=home)
+    assert (False, True) == (refused.code == 0, "ask an administrator" in refused.err)
+
+
 def test_an_invited_person_chooses_a_password_with_the_link(local: Local, home: dict[str, str]) -> None:
     """The link is printed alone on stdout, works once, and the password is never shown."""
     made = local.tickwise("users", "add", "Grace", "--email", "grace@example.org", "--role", "operator")

@@ -17,6 +17,8 @@ CODE_FOLDERS = ("src", "tests", "bench", "examples")
 # Where the name of the package differs from the name that is imported.
 IMPORT_NAMES = {
     "argon2-cffi": "argon2",
+    "confusable-homoglyphs": "confusable_homoglyphs",
+    "precis-i18n": "precis_i18n",
     "confluent-kafka": "confluent_kafka",
     "prometheus-client": "prometheus_client",
     "pyjwt": "jwt",

@@ -90,6 +90,12 @@ class Unauthenticated(Refused):
     code = "unauthenticated"
 
 
+class PasswordLimited(Unauthenticated):
+    """A password that somebody chose who holds less than the person does by now."""
+
+    code = "password_limited"
+
+
 class Forbidden(Refused):
     """The key is known, and may not do this."""
 
@@ -132,7 +138,7 @@ class Conflict(Refused):
 
 
 class KeyReused(Conflict):
-    """An Idempotency-Key that was used with another body before."""
+    """An Idempotency-Key that was used with another body, or with other permissions, before."""
 
     code = "idempotency_key_reused"
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import pytest_asyncio
 
 from tests.support.app import ADMIN_KEY, World, world
@@ -220,3 +221,64 @@ async def test_no_secret_is_in_an_entry(here: World) -> None:
     secrets = [PASSWORD, key["key"], rotated.json()["key"], invited.json()["link"], "4711", "4712", "4713"]
     assert [] == [secret for secret in secrets if secret in text]
     assert [] == [action for action in ("key.rotated", "job.changed", "task.stored") if action not in text]
+
+
+async def test_a_namespace_reads_of_its_own_roles_alone(here: World) -> None:
+    """An entry in it names no role that the person has elsewhere."""
+    eve = await person(here, "Eve", ("viewer", "team-a"), ("admin", "team-b"))
+    boss = await key_in(here, "team-a")
+    change = {"roles": [{"role": "operator", "namespace": "team-a"}]}
+    assert 200 == (await ask(here, boss["key"], "PATCH", f"/users/{eve['user_id']}", json=change)).status_code
+    [entry] = await entries(here, "?action=user.changed", boss["key"])
+    assert (["viewer in team-a"], ["operator in team-a"]) == (entry["before"]["roles"], entry["after"]["roles"])
+    change = {"roles": [{"role": "viewer", "namespace": "team-b"}]}
+    assert 200 == (await ask(here, ADMIN_KEY, "PATCH", f"/users/{eve['user_id']}", json=change)).status_code
+    entry = (await entries(here, "?action=user.changed"))[0]
+    assert ["admin in team-b", "operator in team-a"] == entry["before"]["roles"]
+
+
+async def test_a_change_of_the_labels_of_a_role_is_on_record(here: World) -> None:
+    """A role for all jobs and one for some are two."""
+    role = {"role": "developer", "namespace": "team-a"}
+    eve = await person(here, "Eve", ("developer", "team-a"))
+    change = {"roles": [{**role, "labels": {"team": "billing", "env": "prod"}}]}
+    assert 200 == (await ask(here, ADMIN_KEY, "PATCH", f"/users/{eve['user_id']}", json=change)).status_code
+    [entry] = await entries(here, "?action=user.changed")
+    after = "developer in team-a for jobs with env=prod, team=billing"
+    assert (["developer in team-a"], [after]) == (entry["before"]["roles"], entry["after"]["roles"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/users/register", {"name": "Eve", "password": PASSWORD}, 403),
+        ("/users/links", {"secret": "twl_wrong", "password": PASSWORD}, 401),
+        ("/auth/token", {"grant_type": "refresh_token", "refresh_token": "wrong"}, 401),
+    ],
+)
+async def test_a_refusal_without_a_caller_is_an_entry(here: World, path: str, body: Any, status: int) -> None:
+    """On the routes that need no key, too."""
+    for _ in range(2):
+        assert status == (await ask(here, None, "POST", path, json=body)).status_code
+    await here.control.denials.write(last=True)
+    refusals = [each for each in await entries(here) if each["caller"]["kind"] == "stranger"]
+    assert {status} == {each["detail"]["status"] for each in refusals}
+    assert 2 == sum(each["detail"]["count"] for each in refusals)
+
+
+async def test_guesses_of_the_present_password_are_entries(here: World) -> None:
+    """By the person whose token was shown: wrong ones, and those that had to wait."""
+    eve = await person(here, "Eve", ("viewer", "team-a"))
+    token = (await signed_in(here, "Eve"))["access_token"]
+    guess = {"current": "a guess", "password": PASSWORD}
+    for status in [422] * 5 + [429] * 2:
+        assert status == (await ask(here, token, "POST", "/users/password", json=guess)).status_code
+    await here.control.denials.write(last=True)
+    found = await entries(here, "?action=auth.denied")
+    assert {(eve["user_id"], "POST /api/v1/users/password")} == {
+        (each["caller"]["id"], each["detail"]["route"]) for each in found
+    }
+    counted = Counter[int]()
+    for each in found:
+        counted[each["detail"]["status"]] += each["detail"]["count"]
+    assert {422: 5, 429: 2} == counted

@@ -112,6 +112,36 @@ async def test_an_operation_of_others_shows_a_writer_its_progress_alone(here: Wo
         assert (other in seen) == (SECRET in shown.text)
 
 
+async def test_a_namesake_sees_no_request_of_an_operation(here: World) -> None:
+    """Names of keys are not unique: the one that asked is known by its id."""
+    body = {"filter": {"all": True}, "payload": {"text": SECRET}}
+    operation = (await write(here, WRITER, "POST", "/runs:retry", body)).json()["operation_id"]
+    namesake = "a-namesakes-key-for-tests-of-32-characters-or-more"
+    await here.key(namesake, "runs:write", name="writer")
+    shown = await write(here, namesake, "GET", f"/operations/{operation}", None)
+    assert (200, False) == (shown.status_code, SECRET in shown.text)
+    assert SECRET in (await write(here, WRITER, "GET", f"/operations/{operation}", None)).text
+
+
+async def test_a_precondition_tells_a_writer_nothing_of_what_others_wrote(here: World) -> None:
+    """The tag is a digest of the whole job: with a guess of it, each guess of the job would be answered."""
+    job_id = await job(here)
+    tag = (await here.client.get(f"{API}/jobs/{job_id}")).headers["etag"]
+    for method, path, key in (
+        ("PUT", f"/jobs/{job_id}", WRITER), ("PATCH", f"/jobs/{job_id}", WRITER), ("DELETE", f"/jobs/{job_id}", WRITER),
+        ("PUT", "/jobs/by-key/k", WRITER), ("POST", f"/jobs/{job_id}/pause", OPERATOR),
+        ("POST", f"/jobs/{job_id}/resume", OPERATOR),
+    ):  # fmt: skip
+        body = None if method == "DELETE" else {} if "/pause" in path or "/resume" in path else {"queue": "mine"}
+        for headers in ({"If-Match": tag}, {"If-Match": '"wrong"'}, {"If-None-Match": tag}):
+            answer = await write(here, key, method, path, body, **headers)
+            assert (403, True) == (answer.status_code, "if_version" in answer.json()["detail"]), (method, path)
+            assert tag.strip('"') not in answer.text
+    assert 412 == (await write(here, WRITER, "PUT", "/jobs/by-key/k", OTHERS, **{"If-None-Match": "*"})).status_code
+    assert 200 == (await write(here, WRITER, "PUT", f"/jobs/{job_id}", {"queue": "x"}, **{"If-Match": "*"})).status_code
+    assert 200 == (await write(here, WRITER, "PUT", f"/jobs/{job_id}?if_version=2", {"queue": "y"})).status_code
+
+
 async def write(here: World, key: str, method: str, path: str, body: Any, **headers: str) -> httpx2.Response:
     """A request with this key. MERGE: a merge patch."""
     media = "application/merge-patch+json" if method == "MERGE" else "application/json"

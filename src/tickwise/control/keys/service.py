@@ -25,6 +25,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.forms import new_secret
 from tickwise.control.keys.secrets import ADMIN, SHOWN_CHARACTERS, key_of, secret_digest
+from tickwise.control.names import check_not_reserved
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
@@ -32,7 +33,6 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
-from tickwise.domain.names import likeness
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.domain.selectors import Labels, in_words
 from tickwise.ports.identity import KeyOrigin, KeyRotation, KeyRow, Keys
@@ -55,7 +55,7 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A key to make."""
 
-    name: Annotated[Name, Meta(description="The name for people. Keys of one name share answers and rate limits.")]
+    name: Annotated[Name, Meta(description="The name for people. Keys of one name share rate limits.")]
     role: (
         Annotated[
             str,
@@ -125,10 +125,7 @@ class KeyService:
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
-        if likeness(name) == likeness(ADMIN):
-            raise Invalid(
-                f"the name {ADMIN}, and what looks like it, is the installation's own; choose another", pointer="/name"
-            )
+        check_not_reserved(name, "/name", (ADMIN,))
         namespaces = _namespaces(who, body)
         permissions, labels = _permissions(body), granted_labels(body.labels, "/labels")
         for place in namespaces:

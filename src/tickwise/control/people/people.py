@@ -35,7 +35,9 @@ class People:
         self._passwords = Passwords()
         pace = SignInPace(clock, limits)
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
-        self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration, pace)
+        self.users = UserService(
+            context, store.users, store.roles, self._passwords, directory, registration, pace, denials
+        )
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)

@@ -211,6 +211,11 @@ def _show(session: Session, user: Json) -> None:
             "signed in": session.time(user["signed_in_at"]),
         },
     )
+    if user.get("needs_link"):  # a server of before does not say so
+        session.note(
+            f"The password of {user['name']} was chosen, or could be, by an administrator who holds less, and opens "
+            f"nothing now. Make a link, and hand it to the person: tickwise users reset {user['name']!r}"
+        )
 
 
 def _show_link(session: Session, user: Json, fact: str, link: str | None) -> None:
