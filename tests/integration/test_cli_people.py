@@ -179,3 +179,18 @@ def test_a_wrong_command_says_what_to_do(local: Local, words: tuple[str, ...], h
     ran = local.tickwise(*words)
     assert ran.code in {2, 4, 5}
     assert hint in ran.err, ran.err
+
+
+def test_a_job_is_moved_from_the_named_namespace_to_another(local: Local) -> None:
+    """`--namespace` says where the job is, `--to` where it goes, in either order. From elsewhere it is not found."""
+    for name in ("move-a", "move-b"):
+        assert 0 == local.tickwise("namespaces", "add", name).code
+    made = local.tickwise("run", "--shell", "true", "--every", "1d", "--namespace", "move-a", "--json")
+    job_id = made.json["job_id"]
+    for words in (("--to", "move-b", "--namespace", "move-a"), ("--namespace", "move-b", "--to", "move-a")):
+        ran = local.tickwise("jobs", "move", job_id, *words)
+        goal = words[words.index("--to") + 1]
+        assert (0, True) == (ran.code, f"is in {goal} now" in ran.out), ran
+        assert 0 == local.tickwise("jobs", "show", job_id, "--namespace", goal).code
+    missing = local.tickwise("jobs", "move", job_id, "--to", "move-b")
+    assert (5, True) == (missing.code, "default" in missing.err), missing

@@ -374,13 +374,13 @@ def resume(session: Session, /, job: str | None, **said: Any) -> int:
 
 @jobs.command()
 @click.argument("job")
-@click.option("--to", "namespace", required=True, metavar="NAMESPACE", help="The namespace that it goes to.")
+@click.option("--to", required=True, metavar="NAMESPACE", help="The namespace that it goes to.")
 @view_options
 @click.pass_obj
-def move(session: Session, job: str, namespace: str) -> int:
+def move(session: Session, job: str, to: str) -> int:
     """Move a job to another namespace. Its ended runs stay where they ran."""
-    work.blame(session, "/namespace", "--to", namespace)
-    return _moved(session, session.client.job_move(resolve(session, job), namespace), f"is in {namespace} now")
+    work.blame(session, "/namespace", "--to", to)
+    return _moved(session, session.client.job_move(resolve(session, job), to), f"is in {to} now")
 
 
 @jobs.command()
