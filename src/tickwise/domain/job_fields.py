@@ -119,6 +119,23 @@ JOB_FIELDS: Final = (
             name="--fuse", metavar="N", help="More runs than this in a minute pause the job.", default="120"
         ),
     ),
+    JobField(
+        name="start_deadline_seconds",
+        kind=float,
+        default=None,
+        after="timeout_seconds",
+        description="A run by schedule that no executor could start within this time after it was due is skipped "
+        "(reason `expired`). Without it, such a run waits for an executor however long.",
+        above=0,
+        at_most=366 * 86_400,
+        option=FieldOption(
+            name="--start-deadline",
+            metavar="DURATION",
+            help="Skip a run by schedule that waited longer than this for an executor: 60s.",
+            help_of_edit="Skip a run by schedule that waited longer than this for an executor; 0 for never.",
+            default="none",
+        ),
+    ),
 )
 SCHEDULE_FIELDS: Final = tuple(field for field in JOB_FIELDS if field.is_schedule_policy)
 OTHER_FIELDS: Final = tuple(field for field in JOB_FIELDS if not field.is_schedule_policy)

@@ -63,7 +63,8 @@ MAX_ENVIRONMENT_CHARACTERS: Final = 8_000
 MAX_SOURCE_CHARACTERS: Final = 150
 """Of the source's name in a key; a key has 200."""
 GRACE_SECONDS: Final = 60
-"""cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts."""
+"""cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts. So the
+grace of the schedulers is this, and so is the deadline for executors that were away."""
 
 FOR_CRON: Final = frozenset(
     {"CRON_TZ", "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "RANDOM_DELAY", "CRON_WITHIN"}
@@ -204,6 +205,7 @@ def _translate(file: _File, line: _Line) -> Translation:
         "max_retries": 0,
         "overlap": times.words.get("overlap", "skip" if flags and "s" in flags.group(1) else "allow"),
         "misfire": {"grace_seconds": GRACE_SECONDS, "mode": "skip"},
+        "start_deadline_seconds": GRACE_SECONDS,
         "jitter_seconds": _delay_seconds(file, changes),
     }
     if user and user != file.user:
