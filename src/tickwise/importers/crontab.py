@@ -73,6 +73,7 @@ FOR_CRON: Final = frozenset(
 _SIXTH_FIELD: Final = re.compile(r"(?!/)[-*/,?~0-9]*[*?0-9][-*/,?~0-9]*")
 _FLAGS: Final = re.compile(r"-([nqs]{1,3})[ \t]+")
 
+_NO_MAIL: Final = "MAILTO: cron mails the output, here no mail is sent; the output is kept with each run"
 _NO_ZONE: Final = (
     "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
     "--timezone Europe/Berlin"
@@ -210,10 +211,9 @@ def _translate(file: _File, line: _Line) -> Translation:
     }
     if user and user != file.user:
         changes.append(f"cron runs it as the user {user}, here it runs as the user of the executor that takes it")
-    if file.environment.get("MAILTO"):
-        changes.append("MAILTO: cron mails the output, here no mail is sent; the output is kept with each run")
     changes += line.quirks
-    return Translation({name: value for name, value in job.items() if value or value == 0}, changes)
+    notes = (_NO_MAIL,) if file.environment.get("MAILTO") else ()
+    return Translation({name: value for name, value in job.items() if value or value == 0}, changes, notes)
 
 
 # -------------------------------------------------------------------------------------------- parts of an entry
