@@ -167,6 +167,9 @@ def test_a_namespace_is_removed_with_all_that_it_holds(local: Local) -> None:
     ("words", "hint"),
     [
         (("keys", "create", "ci"), "--role or --permission"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "30"), "such as 30d"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "2027"), "'2027-01-31 10:00'"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "400000d"), "10 years"),
         (("keys", "create", "ci", "--role", "viewer", "--permission", "jobs:read"), "one of both"),
         (("users", "change", "admin"), ""),
         (("users", "add", "Ann", "--role", "emperor"), "emperor"),
