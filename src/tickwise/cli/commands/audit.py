@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
-from tickwise.cli import moments, output
+from tickwise.cli import moments, output, work
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.failures import CommandFailure, Exit
@@ -305,6 +305,8 @@ def _as_dict(report: AuditReport) -> Json:
 
 def _query(session: Session, said: dict[str, str | None]) -> Json:
     query: Json = {name: value for name, value in said.items() if value is not None}
+    for name, value in query.items():
+        work.blame(session, f"?{name}", f"--{name}", value)
     for name in ("since", "until"):
         if name in query:
             query[name] = _instant(session, f"--{name}", query[name])

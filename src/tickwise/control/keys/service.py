@@ -295,15 +295,15 @@ class KeyService:
         expires_at = None if wanted is None else instant_within(wanted, "/expires_at")
         if expires_at is not None and expires_at <= now:
             raise Invalid("expires_at is in the past; give a later time", pointer="/expires_at")
+        if who.expires_at is not None and (expires_at is None or expires_at > who.expires_at):
+            raise Forbidden(
+                f"the key that asks expires at {written(who.expires_at)}, and makes none that is good for longer",
+                pointer="/expires_at",
+            )
         if expires_at is not None and expires_at > now + EXPIRY_SECONDS_MAX:
             raise Invalid(
                 f"expires_at is more than {EXPIRY_YEARS_MAX} years away, which is probably a mistake: give an earlier time, "
                 "such as one in 90 days, or none for a key that does not expire",
-                pointer="/expires_at",
-            )
-        if who.expires_at is not None and (expires_at is None or expires_at > who.expires_at):
-            raise Forbidden(
-                f"the key that asks expires at {written(who.expires_at)}, and makes none that is good for longer",
                 pointer="/expires_at",
             )
         return expires_at

@@ -67,11 +67,10 @@ def list_roles(session: Session, place: str | None) -> None:
 def set_role(
     session: Session, name: str, permissions: tuple[str, ...], labels: tuple[str, ...], place: str | None
 ) -> None:
-    """Make a custom role, or replace its permissions and labels.
+    """Make a custom role, or replace its permissions and labels. `tickwise users change PERSON --role NAME` gives it.
 
     \b
     tickwise users roles set rerunner --permission jobs:read --permission runs:read --permission runs:write
-    tickwise users change Ada --role rerunner
     """
     body: Json = {"permissions": list(permissions)}
     if labels:
