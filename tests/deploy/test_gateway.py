@@ -90,7 +90,7 @@ def test_the_nginx_files_and_examples_are_found() -> None:
 
 
 async def test_a_client_cannot_choose_its_address_behind_the_gateway_of_one_machine() -> None:
-    """A real nginx with the shipped location: what the client wrote stands to the left of the address that nginx saw."""
+    """A real nginx with the shipped location: what the client wrote stands left of the address that nginx saw."""
     machine = (UNITS / "apart" / "nginx.conf").read_text()
     (place,) = (inside for inside in re.findall(r"location / \{[^{}]*\}", machine))
     place = place.replace("http://tickwise-$tickwise_service", "http://127.0.0.1:{port}/echo/")

@@ -216,7 +216,12 @@ def test_labels_are_set_changed_and_taken_away(local: Local) -> None:
     assert ({"env": "test", "tier": "1"}, []) == (seen(job_id)[0], seen(job_id)[1] or [])
     absent = local.tickwise("jobs", "edit", job_id, "--remove-label", "team")
     assert (2, True) == (absent.code, "no such label" in absent.err)
-    body = {"name": "labelled", "every": "1d", "labels": {"team": "a", "env": "b"}, "task": {"kind": "shell", "command": "true"}}
+    body = {
+        "name": "labelled",
+        "every": "1d",
+        "labels": {"team": "a", "env": "b"},
+        "task": {"kind": "shell", "command": "true"},
+    }
     made = local.tickwise("jobs", "create", "--label", "env=c", "--json", stdin=json.dumps(body))
     assert {"team": "a", "env": "c"} == seen(made.json["job_id"])[0]
     assert made.json["job_id"] in local.tickwise("jobs", "list", "--label", "env=c").out
@@ -224,8 +229,10 @@ def test_labels_are_set_changed_and_taken_away(local: Local) -> None:
 
 def test_custom_roles_are_made_given_and_removed(local: Local) -> None:
     """Beside the built-in ones, in the namespace of the command or in a named one; a wrong permission is told."""
-    made = local.tickwise("users", "roles", "set", "rerunner", "--permission", "jobs:read", "--permission", "runs:write",
-                          "--label", "team=billing")  # fmt: skip
+    made = local.tickwise(
+        "users", "roles", "set", "rerunner", "--permission", "jobs:read", "--permission", "runs:write",
+        "--label", "team=billing",
+    )  # fmt: skip
     assert (0, True) == (made.code, "is made" in made.out), made.err
     assert "is replaced" in local.tickwise("users", "roles", "set", "rerunner", "--permission", "runs:write").out
     listed = local.tickwise("users", "roles", "list")

@@ -1,8 +1,8 @@
-"""What msgspec says of a wrong value, in words for people: what to write, with an example where one helps.
+"""The errors of msgspec in words for people: the value to write, with an example where one helps.
 
-    Expected `int`, got `str`       ──► write a whole number, not a text
-    Expected `float` <= 2592000.0   ──► write a number of at most 2592000
-    Expected `str` of length >= 1   ──► write a text of at least 1 character
+Expected `int`, got `str`       ──► write a whole number, not a text
+Expected `float` <= 2592000.0   ──► write a number of at most 2592000
+Expected `str` of length >= 1   ──► write a text of at least 1 character
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _UNITS: Final[Mapping[str, tuple[str, str]]] = {
 }  # fmt: skip
 _BOUNDS: Final[Mapping[str, str]] = {">=": "of at least", "<=": "of at most", ">": "greater than", "<": "less than"}
 PATTERNS: Final[Mapping[str, str]] = {
-    QUEUE_PATTERN: "a name of at most 100 letters, digits, dots, hyphens and underscores that begins with a letter or a "
-    "digit, such as reports or gpu-large",
-    LABEL_PATTERN: "a label, as NAME or NAME=VALUE, of letters, digits, dots, slashes, hyphens and underscores, such as "
-    "zone=eu",
+    QUEUE_PATTERN: "a name of at most 100 letters, digits, dots, hyphens and underscores that begins with a letter or "
+    "a digit, such as reports or gpu-large",
+    LABEL_PATTERN: "a label, as NAME or NAME=VALUE, of letters, digits, dots, slashes, hyphens and underscores, such "
+    "as zone=eu",
     r"^\d{1,18}$(?!\n)": "the number of an executor",
     r"^[A-Za-z0-9_-]+$(?!\n)": "a text of letters, digits, hyphens and underscores, as it was given out",
 }
@@ -37,13 +37,13 @@ _LENGTH = re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)")
 _PATTERN = re.compile(r"Expected `str` matching regex (['\"])(.*)\1", re.DOTALL)
 _FIXED: Final[Mapping[str, str]] = {
     "Invalid RFC3339 encoded datetime": "write a time as RFC 3339, such as 2027-09-25T10:00:00Z",
-    "Expected `datetime` with a timezone component": "write a time with its timezone, such as 2027-09-25T10:00:00Z or 2027-09-25T10:00:00+02:00",
+    "Expected `datetime` with a timezone component": "write a time with its timezone, such as 2027-09-25T10:00:00Z",
     "Invalid UUID": "write an id (a UUID), such as 018f0000-0000-8000-8000-000000000001",
 }
 
 
 def sentence(said: str) -> str:
-    """The same in words for people; a text that is not known, with a small first letter."""
+    """An error of msgspec in words for people. A text that is not known begins with a small letter."""
     if (fixed := _FIXED.get(said)) is not None:
         return fixed
     if (found := _TYPE.fullmatch(said)) is not None:

@@ -1,7 +1,7 @@
 """Labels on the command line: `NAME=VALUE`, how they are shown, and the options that give them to jobs.
 
-    --label NAME=VALUE · --remove-label NAME  ──► labels, of the job itself
-    --requires NAME[=VALUE]                   ──► requires, of the executors that may run it
+--label NAME=VALUE · --remove-label NAME  ──► labels, of the job itself
+--requires NAME[=VALUE]                   ──► requires, of the executors that may run it
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def _spelled_seconds(wanted: str) -> float:
 
 
 def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> datetime:
-    """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday; alone, the begin of that
-    day), or `5m` from now.
+    """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday; alone, its begin),
+    or `5m` from now.
 
     With `ago`, where a time that has passed is expected, `5m` is five minutes ago, and a bare clock time its last
     occurrence; else its next one. A text without an offset is a wall clock in `zone` (None: this machine's). Raises

@@ -76,7 +76,9 @@ def test_a_length_of_time_that_leads_to_before_all_calendars_is_refused() -> Non
         moments.moment("1100000d", BERLIN, NOON, ago=True)
 
 
-@pytest.mark.parametrize("text", ["", "whenever", "25:00", "12:61", "2027-02-30 10:00", "monday 10:00", "30", "2027", "1.5", "-3"])
+@pytest.mark.parametrize(
+    "text", ["", "whenever", "25:00", "12:61", "2027-02-30 10:00", "monday 10:00", "30", "2027", "1.5", "-3"]
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     """The message says so and never guesses."""
     with pytest.raises(moments.UnreadableTime):

@@ -21,7 +21,10 @@ def names(*commands: str) -> list[str]:
 @pytest.mark.parametrize(
     ("commands", "expected"),
     [
-        (["tar -czf /b/orders.tgz /srv/orders", "tar -czf /b/images.tgz /srv/images"], ["tar orders.tgz", "tar images.tgz"]),
+        (
+            ["tar -czf /b/orders.tgz /srv/orders", "tar -czf /b/images.tgz /srv/images"],
+            ["tar orders.tgz", "tar images.tgz"],
+        ),
         (["date", "date", "uptime"], ["date", "date 2", "uptime"]),
         (["rsync a web1:", "rsync a web2:", "rsync a web1: --delete"], ["rsync", "rsync web2", "rsync delete"]),
         (["/srv/a/run", "/srv/b/run", "run 2"], ["run", "run 2", "run 3"]),

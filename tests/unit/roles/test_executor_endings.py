@@ -204,16 +204,16 @@ async def test_a_fire_within_its_start_deadline_begins(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"attempt": 2}, {"failures": 1}, {"crashes": 1}, {"trigger": int(Trigger.RUN_NOW)}], ids=str
+    ("field", "value"), [("attempt", 2), ("failures", 1), ("crashes", 1), ("trigger", int(Trigger.RUN_NOW))]
 )
-async def test_the_start_deadline_is_one_of_fires_that_never_began(rig: Rig, change: dict[str, int]) -> None:
+async def test_the_start_deadline_is_one_of_fires_that_never_began(rig: Rig, field: str, value: Any) -> None:
     """A run that may have begun, and one that a person asked for, wait however long."""
     await rig.submit(start_deadline_seconds=60.0)
     await rig.tick()
     (held,) = rig.executor._held_runs.live.values()
     late = held.claimed.due + 61.0
     assert is_expired(held, late)
-    held.claimed = held.claimed._replace(**change)
+    held.claimed = held.claimed._replace(**{field: value})
     assert not is_expired(held, late)
 
 

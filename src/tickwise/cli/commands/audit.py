@@ -66,8 +66,8 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None:
     """List entries, the newest first.
 
-    An administrator of the installation sees those of all namespaces, unless --namespace names one; the namespace may be
-    gone. --json shows all that an entry holds.
+    An administrator of the installation sees those of all namespaces, unless --namespace names one; the namespace may
+    be gone. --json shows all that an entry holds.
     """
     query = {**_query(session, said), "limit": limit}
     client, place = audit_client(session)
@@ -155,7 +155,11 @@ def _named(session: Session, path: str, query: Json, names: tuple[str, ...], ide
 def change_text(each: Json) -> str:
     """The changed fields in a few words: `queue: default → reports`."""
     before, after = each["before"] or {}, each["after"] or {}
-    names = [name for name in (*before, *(name for name in after if name not in before)) if before.get(name) != after.get(name)]
+    names = [
+        name
+        for name in (*before, *(name for name in after if name not in before))
+        if before.get(name) != after.get(name)
+    ]
     if not before:
         said = [f"{name}: {_value(after[name])}" for name in names if after[name] not in (None, [], {})]
     elif not after:
@@ -173,7 +177,9 @@ def _value(value: Any) -> str:
 
 @audit.command()
 @_filters
-@click.option("--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="A file; only you can read it.  [stdout]")
+@click.option(
+    "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="A file; only you can read it.  [stdout]"
+)
 @view_options
 @click.pass_obj
 def export(session: Session, /, *, path: Path | None, **said: str | None) -> None:

@@ -261,7 +261,7 @@ def _summary(found: Sequence[SourceEntry]) -> str:
 
 
 def _notes(found: Sequence[SourceEntry]) -> Iterator[str]:
-    """What holds for many entries is told once."""
+    """The notes of all entries, each once with the number of its entries."""
     for note, count in Counter(note for each in found for note in each.entry.notes).items():
         entries = "1 entry" if count == 1 else f"{count} entries"
         yield f"  - {output.safe(note)} ({entries})"

@@ -48,11 +48,11 @@ def resolve(
     clean_text(name, "/name")
     if task is None and scene.serving.is_known and name not in scene.serving.functions:
         raise Invalid(
-            f"the job has no task, and no active executor offers a function of its name {name[:100]!r}; send a task, such "
-            'as {"kind": "shell", "command": "…"}. For a function that executors will offer later, name it: {"kind": '
-            '"function", "name": "…"}',
+            f"the job has no task, and no active executor offers a function of its name {name[:100]!r}; send a task, "
+            'such as {"kind": "shell", "command": "…"}. For a function that executors will offer later, name it: '
+            '{"kind": "function", "name": "…"}',
             pointer="/task",
-            code=TASK_MISSING,
+            code="task_missing",
         )
     return name, own_function(name, check) if task is None else task
 

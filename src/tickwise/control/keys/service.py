@@ -302,8 +302,8 @@ class KeyService:
             )
         if expires_at is not None and expires_at > now + EXPIRY_SECONDS_MAX:
             raise Invalid(
-                f"expires_at is more than {EXPIRY_YEARS_MAX} years away, which is probably a mistake: give an earlier time, "
-                "such as one in 90 days, or none for a key that does not expire",
+                f"expires_at is more than {EXPIRY_YEARS_MAX} years away, which is probably a mistake: give an earlier "
+                "time, such as one in 90 days, or none for a key that does not expire",
                 pointer="/expires_at",
             )
         return expires_at

@@ -82,7 +82,8 @@ class RoleService:
         for place, each in enumerate(body.permissions):
             if each != EVERYTHING and each not in set(Permission):
                 raise Invalid(
-                    f"there is no permission {each[:100]!r}; there are {', '.join(Permission)}, and {EVERYTHING} for all",
+                    f"there is no permission {each[:100]!r}; there are {', '.join(Permission)}, and {EVERYTHING} for "
+                    "everything",
                     pointer=f"/permissions/{place}",
                 )
         row = RoleRow(namespace, name, permissions, labels)

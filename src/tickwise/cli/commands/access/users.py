@@ -32,8 +32,9 @@ def role_options(command: Decorated) -> Decorated:
     """`--role`, as often as there are roles."""
     return click.option(
         "--role", "roles", multiple=True, metavar="ROLE[@NAMESPACE][:NAME=VALUE,…]",
-        help="viewer, operator, developer, admin or a custom role (`tickwise users roles list`), in the namespace of the "
-        "command or in the named one; `*` is the whole installation: admin@*. With labels, only for jobs that have all of them: developer@team-a:team=billing.",
+        help="viewer, operator, developer, admin or a custom role (`tickwise users roles list`), in the namespace of "
+        "the command or in the named one; `*` is the whole installation: admin@*. With labels, only for jobs that have "
+        "all of them: developer@team-a:team=billing.",
     )(command)  # fmt: skip
 
 
