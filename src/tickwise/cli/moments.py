@@ -102,7 +102,7 @@ def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> d
         return found if found.timestamp() > at else _wall(today + timedelta(days=1), clock, zone)
     if _NUMBER.fullmatch(wanted):
         raise UnreadableTime(
-            f"{text!r} has no unit, and could be a year or a number of seconds; write a time such as '2027-01-31 10:00', "
+            f"{text!r} has no unit, and could be a year or seconds; write a time such as '2027-01-31 10:00', "
             "or how far away it is, such as 30d or 90s"
         )
     try:
