@@ -14,9 +14,9 @@ import click
 
 from tickwise.cli import job_fields, moments, output, rules, work
 from tickwise.cli.failures import Exit
+from tickwise.cli.labels import read_labels
 from tickwise.cli.references import is_id
 from tickwise.cli.references import job_id as resolve
-from tickwise.cli.labels import read_labels
 from tickwise.cli.session import Session, server_options, utc_option, view_options
 from tickwise.domain.job_fields import SCHEDULE_FIELDS
 
