@@ -67,7 +67,7 @@ def test_the_list_shows_who_did_what_and_filters_narrow_it(local: Local) -> None
     [one] = local.tickwise("audit", "list", "--target", first, "--action", "key.made", "--json").json
     assert ("key.made", first) == (one["action"], one["target"])
     table = local.tickwise("audit", "list", "--target", first)
-    assert ["AT", "NAMESPACE", "ACTION", "BY", "ABOUT", "FROM"] == table.out.splitlines()[0].split()
+    assert ["AT", "NAMESPACE", "ACTION", "BY", "ABOUT", "CHANGED", "FROM"] == table.out.splitlines()[0].split()
     assert f"key {first}" in table.out
     assert one["caller"]["name"] in table.out
     assert "No entries." in local.tickwise("audit", "list", "--until", "2001-01-01").err

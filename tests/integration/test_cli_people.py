@@ -180,6 +180,9 @@ def test_a_namespace_is_removed_with_all_that_it_holds(local: Local) -> None:
     ("words", "hint"),
     [
         (("keys", "create", "ci"), "--role or --permission"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "30"), "such as 30d"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "2027"), "'2027-01-31 10:00'"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "400000d"), "10 years"),
         (("keys", "create", "ci", "--role", "viewer", "--permission", "jobs:read"), "one of both"),
         (("users", "change", "admin"), ""),
         (("users", "add", "Ann", "--role", "emperor"), "emperor"),
@@ -245,3 +248,69 @@ def test_a_list_of_keys_warns_of_those_that_expire_soon(local: Local) -> None:
 def table(text: str) -> list[list[str]]:
     """The cells of each row."""
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def test_a_job_is_moved_from_the_named_namespace_to_another(local: Local) -> None:
+    """`--namespace` says where the job is, `--to` where it goes, in either order. From elsewhere it is not found."""
+    for name in ("move-a", "move-b"):
+        assert 0 == local.tickwise("namespaces", "add", name).code
+    made = local.tickwise("run", "--shell", "true", "--every", "1d", "--namespace", "move-a", "--json")
+    job_id = made.json["job_id"]
+    for words in (("--to", "move-b", "--namespace", "move-a"), ("--namespace", "move-b", "--to", "move-a")):
+        ran = local.tickwise("jobs", "move", job_id, *words)
+        goal = words[words.index("--to") + 1]
+        assert (0, True) == (ran.code, f"is in {goal} now" in ran.out), ran
+        assert 0 == local.tickwise("jobs", "show", job_id, "--namespace", goal).code
+    missing = local.tickwise("jobs", "move", job_id, "--to", "move-b")
+    assert (5, True) == (missing.code, "default" in missing.err), missing
+
+
+def test_labels_are_set_changed_and_taken_away(local: Local) -> None:
+    """By `run`, `jobs create` (beside those of the file) and `jobs edit`, where the other labels stay."""
+    made = local.tickwise("run", "--shell", "true", "--on-demand", "--label", "team=billing", "--label", "env=prod",
+                          "--requires", "zone=eu", "--requires", "gpu", "--json")  # fmt: skip
+    assert 0 == made.code, made.err
+    job_id = made.json["job_id"]
+
+    def seen(job: str) -> tuple[Any, Any]:
+        found = local.tickwise("jobs", "show", job, "--json").json
+        return found["labels"], found["requires"]
+
+    assert ({"team": "billing", "env": "prod"}, ["gpu", "zone=eu"]) == (seen(job_id)[0], sorted(seen(job_id)[1]))
+    words = ("--label", "env=test", "--label", "tier=1", "--remove-label", "team", "--requires", "none")
+    assert 0 == local.tickwise("jobs", "edit", job_id, *words).code
+    assert ({"env": "test", "tier": "1"}, []) == (seen(job_id)[0], seen(job_id)[1] or [])
+    absent = local.tickwise("jobs", "edit", job_id, "--remove-label", "team")
+    assert (2, True) == (absent.code, "no such label" in absent.err)
+    body = {
+        "name": "labelled",
+        "every": "1d",
+        "labels": {"team": "a", "env": "b"},
+        "task": {"kind": "shell", "command": "true"},
+    }
+    made = local.tickwise("jobs", "create", "--label", "env=c", "--json", stdin=json.dumps(body))
+    assert {"team": "a", "env": "c"} == seen(made.json["job_id"])[0]
+    assert made.json["job_id"] in local.tickwise("jobs", "list", "--label", "env=c").out
+
+
+def test_custom_roles_are_made_given_and_removed(local: Local) -> None:
+    """Beside the built-in ones, in the namespace of the command or in a named one; a wrong permission is told."""
+    made = local.tickwise(
+        "users", "roles", "set", "rerunner", "--permission", "jobs:read", "--permission", "runs:write",
+        "--label", "team=billing",
+    )  # fmt: skip
+    assert (0, True) == (made.code, "is made" in made.out), made.err
+    assert "is replaced" in local.tickwise("users", "roles", "set", "rerunner", "--permission", "runs:write").out
+    listed = local.tickwise("users", "roles", "list")
+    assert all(word in listed.out for word in ("viewer", "built-in", "rerunner", "custom")), listed
+    person(local, "Rita", "rerunner@default:team=billing")
+    assert "rerunner@default" in local.tickwise("users", "show", "rita").out
+    assert 4 == local.tickwise("users", "roles", "remove", "rerunner").code
+    assert 0 == local.tickwise("users", "change", "rita", "--role", "viewer").code
+    assert 0 == local.tickwise("users", "roles", "remove", "rerunner").code
+    wrong = local.tickwise("users", "roles", "set", "rerunner", "--permission", "job:read")
+    assert (4, True, True) == (wrong.code, "--permission" in wrong.err, "jobs:read" in wrong.err), wrong
+    assert 0 == local.tickwise("users", "roles", "set", "everywhere", "--permission", "jobs:read", "--in", "*").code
+    assert "everywhere" in local.tickwise("users", "roles", "list", "--in", "*").out
+    nowhere = local.tickwise("users", "roles", "list", "--in", "nowhere")
+    assert (5, True) == (nowhere.code, "nowhere" in nowhere.err)

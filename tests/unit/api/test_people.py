@@ -237,6 +237,8 @@ async def test_a_person_is_invited_by_a_link_that_works_once(here: World) -> Non
     assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
     weak = await ask(here, None, "POST", "/users/links", json={"secret": invited["link"], "password": "password1234"})
     assert (422, "password_weak") == (weak.status_code, weak.json()["code"])
+    own = await ask(here, None, "POST", "/users/links", json={"secret": invited["link"], "password": "Bob bob BOB bob"})
+    assert (422, "password_weak") == (own.status_code, own.json()["code"])
     use = {"secret": invited["link"], "password": PASSWORD}
     assert 200 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
     assert 401 == (await ask(here, None, "POST", "/users/links", json=use)).status_code

@@ -28,6 +28,7 @@ OTHERS = {
     "payload": {"text": SECRET},
 }
 WRITER = "a-writers-key-for-tests-of-32-characters-or-more"
+CREATOR = "a-creators-key-for-tests-of-32-characters-or-more"
 OPERATOR = "an-operators-key-for-tests-of-32-characters-or-more"
 READER = "a-readers-key-for-tests-of-32-characters-or-more"
 
@@ -36,6 +37,7 @@ READER = "a-readers-key-for-tests-of-32-characters-or-more"
 async def here() -> AsyncIterator[World]:
     async with world(clock=VirtualClock(1_800_000_000.0)) as made:
         await made.key(WRITER, "jobs:write", "runs:write", name="writer")
+        await made.key(CREATOR, "jobs:create", name="creator")
         await made.key(OPERATOR, "jobs:operate", name="operator")
         await made.key(READER, "jobs:write", "jobs:read", "runs:write", "runs:read", name="reader")
         yield made
@@ -166,3 +168,27 @@ async def failed(here: World, *, unknown: bool) -> str:
     ended = outcome(claimed, RunState.FAILED, error=SECRET, reason=reason)
     assert [] == list(await here.store.attempts.finish(one, [ended]))
     return str(claimed.run_id)
+
+
+async def test_a_key_that_only_creates_submits_and_does_nothing_else(here: World) -> None:
+    """One job and many; it reads, changes, pauses and cancels none, not even its own."""
+    headers = {"Authorization": f"Bearer {CREATOR}"}
+    body = {"name": "a", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}}
+    made = await here.client.post(f"{API}/jobs", json=body, headers=headers)
+    assert 201 == made.status_code, made.text
+    many = await here.client.post(f"{API}/jobs:batch", json=[body, body], headers=headers)
+    assert (200, 2) == (many.status_code, many.json()["created"])
+    own = made.json()["job_id"]
+    for method, path, sent in (
+        ("GET", f"/jobs/{own}", None),
+        ("GET", "/jobs", None),
+        ("PUT", f"/jobs/{own}", {"queue": "mine"}),
+        ("PATCH", f"/jobs/{own}", {"queue": "mine"}),
+        ("PUT", "/jobs/by-key/k", body),
+        ("POST", f"/jobs/{own}/pause", {}),
+        ("POST", f"/jobs/{own}/runNow", {}),
+        ("POST", "/jobs:cancel", {"filter": {"all": True}}),
+        ("DELETE", f"/jobs/{own}", None),
+    ):
+        refused = await here.client.request(method, f"{API}{path}", json=sent, headers=headers)
+        assert 403 == refused.status_code, (method, path, refused.text)

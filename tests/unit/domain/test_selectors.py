@@ -94,7 +94,7 @@ def test_a_restricted_grant_adds_nothing_to_the_permissions_for_all_jobs() -> No
     assert (OPS,) == who.selector([Permission.RUNS_WRITE])
     assert () == who.selector([Permission.KEYS_ADMIN]) == who.selector([Permission.JOBS_READ])
     assert {"jobs:read"} == who.permissions_in("one")
-    assert {"jobs:read", "jobs:write", "jobs:operate"} == who.permissions_in("one", PROD)
+    assert {"jobs:read", "jobs:write", "jobs:create", "jobs:operate"} == who.permissions_in("one", PROD)
     assert {"jobs:read", "runs:write"} == who.permissions_in("one", OPS)
     assert not who.permissions_in("two", BILLING)
     assert {"runs:write"} == who.permissions_in("two", OPS)

@@ -62,8 +62,9 @@ _KINDS: Final = {
 }
 _SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
 """The permissions of a request that was allowed; none needs more than these."""
-_NEEDED: Final = (Permission.JOBS_WRITE,)
-"""The permission that the asker of each kind of request must still have when it is applied."""
+_TO_CREATE: Final = (Permission.JOBS_CREATE, Permission.JOBS_WRITE)
+_TO_CHANGE: Final = (Permission.JOBS_WRITE,)
+"""Of these permissions the asker must still have one when the request is applied."""
 
 logger = structlog.get_logger("tickwise.recorder")
 
@@ -209,7 +210,7 @@ class RequestApplier:
         if place not in turn.denials:
             turn.denials[place] = None
             try:
-                await self._askers.allow(asker, request.namespace, _NEEDED)
+                await self._askers.allow(asker, request.namespace, _TO_CREATE if creates else _TO_CHANGE)
                 if creates:
                     await self._context.namespaces.check_open(request.namespace)
             except NoLongerAllowed as denial:

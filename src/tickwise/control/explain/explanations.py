@@ -134,6 +134,7 @@ class Because(StrEnum):
     SKIPPED_FUSE = "skipped_fuse"
     SKIPPED_REQUESTED = "skipped_requested"
     SKIPPED_QUOTA = "skipped_quota"
+    SKIPPED_EXPIRED = "skipped_expired"
     CANCELLED = "cancelled"
     """It never began."""
     FAILED_UNBEGUN = "failed_unbegun"

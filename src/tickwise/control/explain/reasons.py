@@ -50,6 +50,7 @@ _SKIPPED: Final[dict[str, Because]] = {
     SkipReason.FUSE: Because.SKIPPED_FUSE,
     SkipReason.REQUESTED: Because.SKIPPED_REQUESTED,
     SkipReason.QUOTA: Because.SKIPPED_QUOTA,
+    SkipReason.EXPIRED: Because.SKIPPED_EXPIRED,
 }
 _SKIPPED_TOO: Final = "; skipped"
 """The end of the sentence of a record of times that the clock left out."""

@@ -45,6 +45,9 @@ logger = structlog.get_logger("tickwise.keys")
 
 
 NAMESPACES_MAX: Final = 100
+EXPIRY_YEARS_MAX: Final = 10
+EXPIRY_SECONDS_MAX: Final = (365 * EXPIRY_YEARS_MAX + 3) * 86_400.0
+"""Longer is `--expires 400000d` for `400d`. A key that shall live longer has no expiry, and is rotated."""
 OVERLAP_SECONDS: Final = 86_400.0
 """The overlap of a rotation that names none: programs that are deployed once a day change over in it."""
 
@@ -292,6 +295,12 @@ class KeyService:
         if who.expires_at is not None and (expires_at is None or expires_at > who.expires_at):
             raise Forbidden(
                 f"the key that asks expires at {written(who.expires_at)}, and makes none that is good for longer",
+                pointer="/expires_at",
+            )
+        if expires_at is not None and expires_at > now + EXPIRY_SECONDS_MAX:
+            raise Invalid(
+                f"expires_at is more than {EXPIRY_YEARS_MAX} years away, which is probably a mistake: give an earlier "
+                "time, such as one in 90 days, or none for a key that does not expire",
                 pointer="/expires_at",
             )
         return expires_at

@@ -162,7 +162,7 @@ class NamespaceService:
         logger.info("quotas_set", namespace=name, quotas=changed.quotas.said(), by=who.name)
         return changed
 
-    @requires(Permission.NAMESPACES_ADMIN)
+    @requires(Permission.NAMESPACES_READ)
     async def usage(self, who: Principal, name: str) -> tuple[NamespaceRow, QuotaUse]:
         """The namespace, and what it uses of its quotas, counted now. Raises `NotFound`."""
         row = await self._row(who, name)

@@ -85,7 +85,11 @@ class RoleService:
         permissions, labels = frozenset(body.permissions), granted_labels(body.labels, "/labels")
         for place, each in enumerate(body.permissions):
             if each != EVERYTHING and each not in set(Permission):
-                raise Invalid(f"there is no permission {each!r}", pointer=f"/permissions/{place}")
+                raise Invalid(
+                    f"there is no permission {each[:100]!r}; there are {', '.join(Permission)}, and {EVERYTHING} for "
+                    "everything",
+                    pointer=f"/permissions/{place}",
+                )
         row = RoleRow(namespace, name, permissions, labels)
         _check_given(who, row, "/permissions")
         hidden, before = await self._find(namespace, name)

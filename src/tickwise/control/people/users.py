@@ -285,11 +285,14 @@ class UserService:
         if fault is not None:
             self._denials.stranger(origin, 401)
             raise Unauthenticated(fault)
-        check_password(body.password, "/password")
+        digest = secret_digest(body.secret.encode())
+        # The name of the person is known here alone. A link that works no more is refused below, by its use.
+        holder = await self._users.link_holder(digest)
+        check_password(body.password, "/password", () if holder is None else _about(holder.name, holder.email))
         hashed = await self._passwords.hash(body.password)
         source = Source(CallerKind.STRANGER, None, "", *origin)
         audit = AuditEntry(INSTALLATION, AuditAction.LINK_USED, source, "user")
-        row = await self._users.use_link(secret_digest(body.secret.encode()), hashed, audit=audit)
+        row = await self._users.use_link(digest, hashed, audit=audit)
         if row is None:
             self._denials.stranger(origin, 401)
             raise Unauthenticated(

@@ -250,6 +250,10 @@ class UserStore(Protocol):
         the person's generation is another by now."""
         ...
 
+    async def link_holder(self, digest: bytes) -> UserRow | None:
+        """The person of a link that works. None: there is no link with this digest that works."""
+        ...
+
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         """Use a link: the person has this hash from now on, with the limit of the link, its generation grows, and its
         other links work no more; one transaction. None: there is no link with this digest that works. The same call

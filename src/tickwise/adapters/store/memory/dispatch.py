@@ -372,7 +372,7 @@ def check_instants(run_id: UUID, *instants: float | None) -> None:
 def report_of(outcome: Outcome) -> Report:
     """The stored part of an outcome."""
     return Report(
-        started=outcome.started,
+        started=outcome.started if outcome.started > 0 else None,
         ended=outcome.ended,
         reason=outcome.reason,
         error=outcome.error,

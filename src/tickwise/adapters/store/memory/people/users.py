@@ -132,6 +132,13 @@ class Users(Duty):
         links[link.digest] = LinkRecord(link=link, expires_at=self._state.now() + link.seconds)
         self._state.audit.write(audit)
 
+    async def link_holder(self, digest: bytes) -> UserRow | None:
+        found = self._state.user_links.get(digest)
+        if found is None or found.is_used or found.expires_at <= self._state.now():
+            return None
+        row = self._state.people[found.link.user_id].row
+        return row if row.active else None
+
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         found = self._state.user_links.get(digest)
         if found is None or found.is_used or found.expires_at <= self._state.now():

@@ -133,6 +133,13 @@ class Users(Part):
                 raise user_changed()
             await write_audit(connection, audit)
 
+    async def link_holder(self, digest: bytes) -> UserRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            user_id = await connection.fetchval(statement("link_holder"), digest)
+            found = None if user_id is None else await _found(connection, user_id)
+        return None if found is None or not found.row.active else found.row
+
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():

@@ -85,6 +85,10 @@ SELECT tickwise.now() + $4 * interval '1 second', u.user_id, $1, $2, $5, $7::jso
 -- Forget the links of people that were not used. $1 their ids.
 DELETE FROM tickwise.user_links WHERE user_id = ANY($1::uuid[]) AND used IS NULL
 
+-- name: link_holder
+-- The person of a link that works. $1 digest.
+SELECT user_id FROM tickwise.user_links WHERE digest = $1 AND used IS NULL AND expires > tickwise.now()
+
 -- name: link_use
 -- Use a link: its person has the hash $2 from now on, and tokens of before are refused. $1 digest. Returns the person.
 WITH l AS (

@@ -285,9 +285,12 @@ class UsersContract(StoreContract):
         link = new_link(row)
         await store.users.link(link)
         await store.users.link(link)
+        holder = await store.users.link_holder(link.digest)
+        assert (holder is not None and holder.user_id, await store.users.link_holder(b"guess")) == (row.user_id, None)
         used = await store.users.use_link(link.digest, "chosen")
         assert used is not None
         assert (used.has_password, used.generation) == (True, 2)
+        assert await store.users.link_holder(link.digest) is None
         assert await store.users.use_link(link.digest, "again") is None
         assert await store.users.use_link(b"guess", "again") is None
         found = await store.users.sign_in("ada")
