@@ -413,8 +413,8 @@ class UserService:
 
     async def _complete_looks(self) -> None:
         """Give looks to people whom programs of before added, so that new names are compared with theirs."""
-        while names := await self._users.without_looks(LOOKS_AT_ONCE):
-            await self._users.put_looks({user_id: looks(name) for user_id, name in names})
+        while await self._users.complete_looks(looks, LOOKS_AT_ONCE):
+            pass
 
 
 def _check_weaker(who: Principal, row: UserRow, known: KnownRoles) -> None:

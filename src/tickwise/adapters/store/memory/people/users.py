@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -159,15 +159,11 @@ class Users(Duty):
         self._state.audit.write(audit and by_person(audit, person.row.user_id, person.row.name))
         return person.row
 
-    async def without_looks(self, limit: int) -> Sequence[tuple[UUID, str]]:
-        rows = [each.row for each in self._state.people.values() if each.looks is None]
-        return [(row.user_id, row.name) for row in rows[:limit]]
-
-    async def put_looks(self, looks: Mapping[UUID, Sequence[str]]) -> None:
-        for user_id, found in looks.items():
-            person = self._state.people.get(user_id)
-            if person is not None and person.looks is None:
-                person.looks = tuple(found)
+    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
+        people = [each for each in self._state.people.values() if each.looks is None][:limit]
+        for person in people:
+            person.looks = tuple(looks_of(person.row.name))
+        return len(people)
 
     async def signed_in(self, user_id: UUID) -> None:
         person = self._state.people.get(user_id)
