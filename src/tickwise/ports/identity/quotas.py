@@ -1,9 +1,8 @@
-"""The use of quotas, beside the additions that keep them: `JobStore.add`, `RunStore.add`, `TaskStore.put`,
-`RuleStore.put`."""
+"""The use of quotas, beside the additions that keep them: `JobStore.add` and `change`, `RunStore.add`, `TaskStore.put`,
+`RuleStore.put`, `TimerStore.take_runs`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from tickwise.domain.quotas import QuotaUse
@@ -14,9 +13,4 @@ class QuotaStore(Protocol):
 
     async def use(self, namespace: str) -> QuotaUse:
         """The use of a namespace, counted now."""
-        ...
-
-    async def take_runs(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
-        """Count so many runs of namespaces today, or fewer, as their quotas allow; how many fewer, of those without
-        room. Less than 0 gives back."""
         ...

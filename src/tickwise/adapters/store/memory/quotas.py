@@ -21,9 +21,28 @@ def open_room(state: State, namespace: str) -> QuotaRoom | None:
 
 
 def close_room(state: State, namespace: str, room: QuotaRoom | None) -> None:
-    """Keep what was taken."""
-    if room is not None:
+    """Keep what was taken. Runs are counted if there is a quota of them."""
+    if room is not None and room.quotas.runs_per_day is not None:
         state.runs_of_day[namespace] = (_day(state), room.runs)
+
+
+def take_runs(state: State, wanted: Mapping[str, int]) -> Mapping[str, int]:
+    """Count so many runs of today, or fewer, where there is a quota of them; how many were counted."""
+    taken = {}
+    for namespace, count in wanted.items():
+        most = state.quotas_of(namespace).runs_per_day
+        if most is not None:
+            runs = _runs_today(state, namespace) or 0
+            taken[namespace] = min(count, max(0, most - runs))
+            state.runs_of_day[namespace] = (_day(state), runs + taken[namespace])
+    return taken
+
+
+def give_back_runs(state: State, taken: Mapping[str, int]) -> None:
+    """Take counted runs back."""
+    for namespace, count in taken.items():
+        runs = _runs_today(state, namespace) or 0
+        state.runs_of_day[namespace] = (_day(state), max(0, runs - count))
 
 
 def _day(state: State) -> int:
@@ -66,16 +85,3 @@ class QuotaUses(Duty):
             windows=state.rules_of_kind[namespace, RuleKind.WINDOW],
             concurrent_runs=None if unlimited else state.slots.running_in(namespace),
         )
-
-    async def take_runs(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
-        lacking = {}
-        for namespace, count in wanted.items():
-            room = open_room(self._state, namespace)
-            if room is None or (most := room.quotas.runs_per_day) is None:
-                continue
-            taken = min(count, max(0, most - room.runs))
-            room.runs = max(0, room.runs + taken)
-            close_room(self._state, namespace, room)
-            if taken < count:
-                lacking[namespace] = count - taken
-        return lacking

@@ -56,6 +56,7 @@ MIGRATIONS: Final = (
     Migration("0009", ("0009_namespaces.sql", "0009_moved_jobs.sql")),
     Migration("0010", ("0010_audit.sql", "0010_services.sql")),
     Migration("0011", ("0011_run_quotas.sql",)),
+    Migration("0016", ("0016_quota_sizes.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

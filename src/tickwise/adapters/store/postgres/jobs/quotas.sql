@@ -1,18 +1,26 @@
--- name: quota_lock
--- Lock the use of a namespace's quotas, on the day of now. $1 namespace. Returns runs, jobs, bytes, and the age of the count of the last two
--- in seconds.
+-- name: quota_sizes_lock
+-- Lock the sizes of a namespace with quotas. $1 namespace. Returns jobs, bytes, and the age of their count in seconds, a day at most.
+INSERT INTO tickwise.quota_sizes AS s (counted, jobs, bytes, namespace) VALUES ('-infinity', 0, 0, $1)
+ON CONFLICT (namespace) DO UPDATE SET jobs = s.jobs
+RETURNING jobs, bytes, date_part('epoch', tickwise.now() - greatest(counted, tickwise.now() - interval '1 day')) AS age
+
+-- name: quota_sizes_write
+-- Write the sizes that this transaction has locked. $1 namespace, $2 jobs, $3 bytes, $4 whether they were counted anew.
+UPDATE tickwise.quota_sizes
+SET jobs = $2, bytes = $3, counted = CASE WHEN $4::boolean THEN tickwise.now() ELSE counted END
+WHERE namespace = $1
+
+-- name: quota_runs_lock
+-- Lock the number of runs that a namespace asked for, on the day of now. $1 namespace.
 INSERT INTO tickwise.quota_use AS u (counted, day, runs, jobs, bytes, namespace)
 VALUES ('-infinity', (tickwise.now() AT TIME ZONE 'UTC')::date, 0, 0, 0, $1)
 ON CONFLICT (namespace) DO UPDATE
 SET day = excluded.day, runs = CASE WHEN u.day = excluded.day THEN u.runs ELSE 0 END
-RETURNING runs, jobs, bytes, date_part('epoch', tickwise.now() - greatest(counted, tickwise.now() - interval '1 day')) AS age
+RETURNING runs
 
--- name: quota_write
--- Write the use of quotas that this transaction has locked. $1 namespace, $2 runs, $3 jobs, $4 bytes, $5 whether jobs and bytes were
--- counted anew.
-UPDATE tickwise.quota_use
-SET runs = $2, jobs = $3, bytes = $4, counted = CASE WHEN $5::boolean THEN tickwise.now() ELSE counted END
-WHERE namespace = $1
+-- name: quota_runs_write
+-- Write the number of runs that this transaction has locked. $1 namespace, $2 runs.
+UPDATE tickwise.quota_use SET runs = $2 WHERE namespace = $1
 
 -- name: quota_count
 -- Count the active jobs of a namespace that last, and the bytes of their definitions and of stored tasks. $1 namespace.
