@@ -27,14 +27,13 @@ from tickwise.ports.store import Added, FireBatch, FireRequest, JobChange, NewJo
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.testing.factories import Factory
 
-TEAM, OTHERS = "team-q", "team-r"
 EACH_MINUTE = '{"schedule_type":"CRON","cron_expression":"* * * * *","task":{"kind":"scripted"}}'
 SOON_SECONDS = 2.0
 """The time in which what waits for nobody is done, on a busy machine. A wait for a lock ends after four seconds."""
 HOLD_RUNS = "UPDATE tickwise.quota_use SET runs = runs WHERE namespace = $1"
 HOUR = 3_600.0
 Answer = TypeVar("Answer")
-_seeds = count()
+_numbers = count()
 
 
 @pytest_asyncio.fixture
@@ -46,12 +45,27 @@ async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
+@pytest.fixture
+def team() -> str:
+    """A namespace with quotas."""
+    return f"team-{next(_numbers)}"
+
+
+@pytest.fixture
+def others() -> str:
+    """Another one."""
+    return f"others-{next(_numbers)}"
+
+
 @pytest_asyncio.fixture
-async def store(database_url: str, operator: asyncpg.Connection) -> AsyncIterator[PostgresStore]:
-    """A store in which two namespaces have quotas."""
+async def store(
+    database_url: str, operator: asyncpg.Connection, team: str, others: str
+) -> AsyncIterator[PostgresStore]:
+    """A store in which two namespaces have quotas, and nothing is due."""
+    await operator.execute("DELETE FROM tickwise.timers")
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
-    for name in (TEAM, OTHERS):
+    for name in (team, others):
         row = await store.namespaces.add(NewNamespace(name=name, display_name=name, created_by="ada"))
         await store.namespaces.change(replace(row, quotas=Quotas(jobs=100_000, runs_per_day=1_000_000)))
     yield store
@@ -61,17 +75,17 @@ async def store(database_url: str, operator: asyncpg.Connection) -> AsyncIterato
 @pytest_asyncio.fixture
 async def make(store: PostgresStore) -> Factory:
     """Makes jobs."""
-    return Factory(await store.now(), seed=f"quotas {next(_seeds)}")
+    return Factory(await store.now(), seed=f"quotas {next(_numbers)}")
 
 
-def scheduler_on(store: PostgresStore, **settings: int) -> Scheduler:
+def scheduler_on(store: PostgresStore, batch: int = 1000) -> Scheduler:
     """A scheduler of its own."""
     return Scheduler(
         store=store,
         blobs=open_blobs("memory://"),
         signals=LocalSignals(),
         clock=SystemClock(),
-        settings=SchedulerSettings(retention=Retention(runs_seconds=86_400, failed_seconds=86_400), **settings),
+        settings=SchedulerSettings(retention=Retention(runs_seconds=86_400, failed_seconds=86_400), batch=batch),
         telemetry=Silent(),
     )
 
@@ -106,32 +120,34 @@ async def held(operator: asyncpg.Connection, namespace: str) -> AsyncIterator[No
 
 @pytest.mark.parametrize("batch", [100, 1])
 async def test_a_quota_in_use_delays_no_fire_of_another_namespace(
-    store: PostgresStore, operator: asyncpg.Connection, make: Factory, batch: int
+    store: PostgresStore, team: str, others: str, operator: asyncpg.Connection, make: Factory, batch: int
 ) -> None:
     """Neither where timers of both are taken together, nor where one batch has room for those of the first alone. Its
     own fires come as soon as its quota is free."""
-    await store.jobs.add([make.job(namespace=TEAM)])  # so that the day has a count
-    await store.jobs.add([due_now(make, TEAM) for _ in range(3)])
-    await store.jobs.add([make.recurring(make.now - 0.5, namespace=OTHERS, definition=EACH_MINUTE)])
-    scheduler = scheduler_on(store, batch=batch)
-    before = await fired(store, TEAM)
-    async with held(operator, TEAM):
+    await store.jobs.add([make.job(namespace=team)])  # so that the day has a count
+    await store.jobs.add([due_now(make, team) for _ in range(3)])
+    await store.jobs.add([make.recurring(make.now - 0.5, namespace=others, definition=EACH_MINUTE)])
+    scheduler = scheduler_on(store, batch)
+    before = await fired(store, team)
+    async with held(operator, team):
         await soon(scheduler.tick())
-        assert await fired(store, OTHERS) > 0
-        assert await fired(store, TEAM) == before
+        assert await fired(store, others) > 0
+        assert await fired(store, team) == before
 
     async def fire() -> bool:
         await scheduler.tick()
-        return await fired(store, TEAM) >= before + 3
+        return await fired(store, team) >= before + 3
 
     await eventually(fire)
-    use = await store.quotas.use(TEAM)
-    assert use.runs_today == await fired(store, TEAM)
+    use = await store.quotas.use(team)
+    assert use.runs_today == await fired(store, team)
 
 
-async def test_fires_come_while_additions_come_one_after_the_other(store: PostgresStore, make: Factory) -> None:
+async def test_fires_come_while_additions_come_one_after_the_other(
+    store: PostgresStore, team: str, make: Factory
+) -> None:
     """Four clients ask for runs without a pause: the quota is free between two of them, and the fire is made."""
-    job, due = make.recurring(make.now + HOUR, namespace=TEAM), due_now(make, TEAM)
+    job, due = make.recurring(make.now + HOUR, namespace=team), due_now(make, team)
     await store.jobs.add([job])
     over = asyncio.Event()
 
@@ -139,9 +155,9 @@ async def test_fires_come_while_additions_come_one_after_the_other(store: Postgr
         asked = 0
         while not over.is_set():
             if asked % 2:
-                assert await store.runs.add(TEAM, job.job_id, [make.run(job.job_id)]) is True
+                assert await store.runs.add(team, job.job_id, [make.run(job.job_id)]) is True
             else:
-                assert await store.jobs.add([make.job(namespace=TEAM) for _ in range(20)]) == [Added.CREATED] * 20
+                assert await store.jobs.add([make.job(namespace=team) for _ in range(20)]) == [Added.CREATED] * 20
             asked += 1
         return asked
 
@@ -151,7 +167,7 @@ async def test_fires_come_while_additions_come_one_after_the_other(store: Postgr
 
     async def fire() -> bool:
         await scheduler.tick()
-        row = await store.jobs.get(TEAM, due.job_id)
+        row = await store.jobs.get(team, due.job_id)
         return row is not None and row.timer is not None and row.timer.fired > 0
 
     try:
@@ -163,13 +179,13 @@ async def test_fires_come_while_additions_come_one_after_the_other(store: Postgr
 
 
 async def test_an_edit_a_run_now_and_a_fire_of_one_job_do_not_wait_in_a_circle(
-    store: PostgresStore, operator: asyncpg.Connection, make: Factory, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, team: str, operator: asyncpg.Connection, make: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scheduler has the timer, the edit the job and waits for the timer, the run now waits for the job: the
     scheduler waits for neither."""
-    job = due_now(make, TEAM)
+    job = due_now(make, team)
     await store.jobs.add([job])
-    row = await store.jobs.get(TEAM, job.job_id)
+    row = await store.jobs.get(team, job.job_id)
     assert row is not None
     change: JobChange = make.change(row, name="another", definition=EACH_MINUTE + " " * 100)
     waiting: list[asyncio.Task[object]] = []
@@ -180,7 +196,7 @@ async def test_an_edit_a_run_now_and_a_fire_of_one_job_do_not_wait_in_a_circle(
         if found.timers and not waiting:
             waiting.append(asyncio.create_task(store.jobs.change(change)))
             await eventually(_waiting(operator, 1), what="the edit waits for the timer")
-            waiting.append(asyncio.create_task(store.runs.add(TEAM, job.job_id, [make.run(job.job_id)])))
+            waiting.append(asyncio.create_task(store.runs.add(team, job.job_id, [make.run(job.job_id)])))
             await eventually(_waiting(operator, 2), what="the run now waits for the job")
         return found
 
@@ -188,22 +204,22 @@ async def test_an_edit_a_run_now_and_a_fire_of_one_job_do_not_wait_in_a_circle(
     await scheduler_on(store).tick()
     edited, asked = await soon(asyncio.gather(*waiting))
     assert (getattr(edited, "name", None), asked) == ("another", True)
-    assert await fired(store, TEAM) >= 2
-    assert (await store.quotas.use(TEAM)).runs_today == await fired(store, TEAM)
+    assert await fired(store, team) >= 2
+    assert (await store.quotas.use(team)).runs_today == await fired(store, team)
 
 
 async def test_a_request_for_runs_counts_no_jobs(
-    store: PostgresStore, operator: asyncpg.Connection, make: Factory
+    store: PostgresStore, team: str, operator: asyncpg.Connection, make: Factory
 ) -> None:
     """A count reads all jobs and stored tasks of the namespace; a run needs neither number."""
-    job = make.recurring(make.now + HOUR, namespace=TEAM)
+    job = make.recurring(make.now + HOUR, namespace=team)
     await store.jobs.add([job])
     await operator.execute("UPDATE tickwise.quota_use SET counted = '-infinity'")
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.tasks IN ACCESS EXCLUSIVE MODE")
-    assert await soon(store.runs.add(TEAM, job.job_id, [make.run(job.job_id)])) is True
-    assert await soon(store.jobs.add([make.job(namespace=TEAM)])) == [Added.CREATED]
+    assert await soon(store.runs.add(team, job.job_id, [make.run(job.job_id)])) is True
+    assert await soon(store.jobs.add([make.job(namespace=team)])) == [Added.CREATED]
     await transaction.rollback()
 
 

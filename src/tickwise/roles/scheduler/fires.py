@@ -21,7 +21,6 @@ from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Ski
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
 from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Timer, TimerStore
-from tickwise.roles.scheduler.rule_budget import MAX_WAITING
 
 CACHED_LENGTH: Final = 4096
 """Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""
@@ -30,6 +29,8 @@ OVER_QUOTA: Final = "the namespace has used up its runs of this day (UTC), the q
 HELD_SECONDS: Final = 0.1
 """A namespace whose runs were just being counted is tried again after this. Additions hold the count for milliseconds,
 the largest batch for a second."""
+MAX_PUT_OFF: Final = 20_000
+"""Jobs that may be left out of batches at once: the store passes over so many in some milliseconds."""
 _QUEUES: Final = {Overlap.SKIP: Overlap.QUEUE_ALL, Overlap.QUEUE_ONE: Overlap.QUEUE_ALL}
 """Caught-up occurrences run one after the other, or the first would keep the others from running."""
 
@@ -206,7 +207,7 @@ class RunQuota:
         if not held:
             return decided
         put_off = {each.timer.job_id for each in decided if _is_counted(each) and each.timer.namespace in held}
-        if len(self._waiting) < MAX_WAITING:
+        if len(self._waiting) < MAX_PUT_OFF:
             self._waiting |= dict.fromkeys(put_off, now + HELD_SECONDS)
         return [each for each in decided if each.timer.job_id not in put_off]
 

@@ -19,7 +19,7 @@ NONE: Final[Mapping[str, Quotas]] = {}
 
 
 class QuotaCache:
-    """The namespaces that have quotas."""
+    """The quotas of namespaces that have any, kept for `QUOTAS_FRESH_SECONDS`."""
 
     def __init__(self, links: Links, clock: Clock) -> None:
         self._links = links

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -236,7 +237,7 @@ class QuotasContract(StoreContract):
         await self.limited(store, jobs=2)
         jobs = [make.job(make.now + HOUR, namespace=TEAM) for _ in range(5)]
         await self.add(store, *jobs)
-        edits = (
+        edits: tuple[dict[str, Any], ...] = (
             {"schedule_type": "INTERVAL", "replan": make.plan(make.now + 60.0)},
             {"key": "nightly"},
             {"calendars": ("holidays",)},
@@ -268,7 +269,7 @@ class QuotasContract(StoreContract):
         for _ in range(2):
             assert (await store.jobs.change(grows)).version == 2
         row = await self.job_row(store, passing.job_id, TEAM)
-        lasts = {"schedule_type": "INTERVAL", "replan": make.plan(make.now + 60.0)}
+        lasts: dict[str, Any] = {"schedule_type": "INTERVAL", "replan": make.plan(make.now + 60.0)}
         with pytest.raises(Conflict) as refusal:
             await store.jobs.change(make.change(row, definition='"' + "x" * 397 + '"', **lasts))
         assert refusal.value.code == "quota_bytes"
@@ -286,7 +287,12 @@ class QuotasContract(StoreContract):
         row = await self.job_row(store, jobs[0].job_id, TEAM)
         await self.limited(store, jobs=1, bytes=10)
         text = row.definition
-        for edit in ({"definition": text[:-10] + text[-1:]}, {"name": "another"}, {"replan": make.plan(make.now + 60)}):
+        edits: list[dict[str, Any]] = [
+            {"definition": text[:-10] + text[-1:]},
+            {"name": "another"},
+            {"replan": make.plan(make.now + 60)},
+        ]
+        for edit in edits:
             row = await store.jobs.change(make.change(row, **edit))
         assert row.version == 4
 
