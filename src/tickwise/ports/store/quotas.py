@@ -5,7 +5,7 @@
 
 Invariant: from `QUOTAS_FRESH_SECONDS` after a quota was set, no two additions together pass it, in any process. An edit
 adds what it makes count (`cost_of_change`). What was added before the quota is counted by the first addition after
-`RECOUNT_SECONDS`. Fires of schedules are counted in their transaction (`TimerStore.take_runs`).
+`RECOUNT_SECONDS`. Fires of schedules are counted in their transaction (`QuotaStore.take_runs`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cost_of(job: NewJob) -> Cost:
 
 
 class StoredJob(NamedTuple):
-    """What of a stored job counts for quotas."""
+    """The properties of a stored job that quotas count."""
 
     lasts: bool
     has_timer: bool

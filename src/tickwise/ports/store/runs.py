@@ -293,16 +293,6 @@ class TimerStore(Protocol):
         """
         ...
 
-    async def take_runs(self, batch_id: int, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
-        """Count so many runs of namespaces today, or fewer, as their quotas `runs_per_day` allow. Returns how many
-        fewer, of each namespace without room; None of a namespace whose runs another caller is just counting: none was
-        counted, and its timers are left for a later batch. This call waits for no such caller, since the batch holds
-        timers of other namespaces.
-
-        The runs stay counted if the batch is committed, and only then. Raises `StoreUnavailable` if the batch is over.
-        """
-        ...
-
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """Make the runs, record the skips, move the timers and park jobs, the fires of one namespace in one
         transaction. Returns the number of runs made. The batch is over afterwards, also if this call fails.

@@ -94,7 +94,7 @@ class FireLoop:
         self._hint_publisher = hint_publisher
         self._share = RuleShare()
         self._fuse = NamespaceFuse(store.timers, fires_per_minute_most)
-        self._quota = RunQuota(store.timers)
+        self._quota = RunQuota(store.quotas)
         self._singly = 0
         """The number of timers yet to be recorded one by one, since the store refused them together."""
         self._refused: set[tuple[UUID, float]] = set()

@@ -20,6 +20,7 @@ from tickwise.domain import zones
 from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Skip, SkipReason
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
+from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.store import Fire, FireBatch, FireRequest, NewRun, NewSkip, Timer, TimerStore
 
 CACHED_LENGTH: Final = 4096
@@ -178,8 +179,8 @@ class RunQuota:
     batches for `HELD_SECONDS`: timers of other namespaces take their places.
     """
 
-    def __init__(self, timers: TimerStore) -> None:
-        self._timers = timers
+    def __init__(self, quotas: QuotaStore) -> None:
+        self._quotas = quotas
         self._waiting: dict[UUID, float] = {}
         """Jobs, and until when on the caller's monotonic clock."""
 
@@ -196,7 +197,7 @@ class RunQuota:
         if not counts:
             return decided
         held: set[str] = set()
-        for namespace, lacking in (await self._timers.take_runs(batch_id, counts)).items():
+        for namespace, lacking in (await self._quotas.take_runs(batch_id, counts)).items():
             if lacking is None:
                 held.add(namespace)
                 continue

@@ -43,7 +43,7 @@ UNMOVING: Final = READS | {
     "executors.join",
     "upkeep.maintain",
     "timers.count",
-    "timers.take_runs",
+    "quotas.take_runs",
     "receipts.keep",
     "marks.put",
     "epochs.begin",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.quotas import DAY_SECONDS, QuotaUse
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import JobAction, RuleKind
+from tickwise.ports.store import BATCH_SECONDS, JobAction, RuleKind
 from tickwise.ports.store.quotas import QuotaRoom
 
 
@@ -24,18 +25,6 @@ def close_room(state: State, namespace: str, room: QuotaRoom | None) -> None:
     """Keep what was taken. Runs are counted if there is a quota of them."""
     if room is not None and room.quotas.runs_per_day is not None:
         state.runs_of_day[namespace] = (_day(state), room.runs)
-
-
-def take_runs(state: State, wanted: Mapping[str, int]) -> Mapping[str, int]:
-    """Count so many runs of today, or fewer, where there is a quota of them; how many were counted."""
-    taken = {}
-    for namespace, count in wanted.items():
-        most = state.quotas_of(namespace).runs_per_day
-        if most is not None:
-            runs = _runs_today(state, namespace) or 0
-            taken[namespace] = min(count, max(0, most - runs))
-            state.runs_of_day[namespace] = (_day(state), runs + taken[namespace])
-    return taken
 
 
 def give_back_runs(state: State, taken: Mapping[str, int]) -> None:
@@ -85,3 +74,21 @@ class QuotaUses(Duty):
             windows=state.rules_of_kind[namespace, RuleKind.WINDOW],
             concurrent_runs=None if unlimited else state.slots.running_in(namespace),
         )
+
+    async def take_runs(self, batch_id: int, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
+        state = self._state
+        batch = state.batches.get(batch_id)
+        if batch is None or batch.taken_at < state.now() - BATCH_SECONDS:
+            raise StoreUnavailable("the batch of timers is over: no run was counted; take the timers again")
+        lacking = {}
+        for namespace, count in wanted.items():
+            most = state.quotas_of(namespace).runs_per_day
+            if most is None:
+                continue
+            runs = _runs_today(state, namespace) or 0
+            taken = min(count, max(0, most - runs))
+            state.runs_of_day[namespace] = (_day(state), runs + taken)
+            batch.runs[namespace] = batch.runs.get(namespace, 0) + taken
+            if taken < count:
+                lacking[namespace] = count - taken
+        return lacking

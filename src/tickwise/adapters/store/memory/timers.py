@@ -9,7 +9,7 @@ from heapq import nsmallest
 from typing import Final
 from uuid import UUID
 
-from tickwise.adapters.store.memory.quotas import give_back_runs, take_runs
+from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.records import BatchRecord, TimeQueue, TimerRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
@@ -73,15 +73,6 @@ class TimerCommands(Duty):
                 for timer in found
             ],
         )
-
-    async def take_runs(self, batch_id: int, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
-        self._expire()
-        batch = self._state.batches.get(batch_id)
-        if batch is None:
-            raise StoreUnavailable("the batch of timers is over: no run was counted; take the timers again")
-        taken = take_runs(self._state, wanted)
-        batch.runs.update({name: batch.runs.get(name, 0) + count for name, count in taken.items()})
-        return {name: wanted[name] - count for name, count in taken.items() if count < wanted[name]}
 
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         self._expire()

@@ -177,30 +177,6 @@ class TimerCommands(Part):
                 self._shared.batches.keep(batch)
         return FireBatch(batch.batch_id, now, rules_version, timers)
 
-    async def take_runs(self, batch_id: int, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
-        """See the port."""
-        batch = self._shared.batches.pop(batch_id)
-        if batch is None:
-            raise StoreUnavailable("the batch of timers is over: no run was counted; take the timers again")
-        async with batch.use():
-            lacking = await self._take_runs(batch.connection, wanted)
-            self._shared.batches.keep(batch)
-        return lacking
-
-    async def _take_runs(self, connection: asyncpg.Connection, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
-        """By the transaction that holds the timers, and without waiting: timers of other namespaces are among them."""
-        quotas = await self._quotas.of(wanted, by=connection)
-        limited = {name: most for name, each in quotas.items() if (most := each.runs_per_day) is not None}
-        if not limited:
-            return {}
-        asked = [*limited], [wanted[name] for name in limited], [*limited.values()]
-        rows = await connection.fetch(statement("fires_quota_take"), *asked)
-        if absent := [name for name, _, there in rows if not there]:
-            await connection.execute(statement("fires_quota_rows"), absent)
-            asked = absent, [wanted[name] for name in absent], [limited[name] for name in absent]
-            rows = [row for row in rows if row[2]] + await connection.fetch(statement("fires_quota_take"), *asked)
-        return {name: lacking for name, lacking, _ in rows if lacking != 0}
-
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """See the port."""
         batch = self._shared.batches.pop(batch_id)

@@ -113,7 +113,7 @@ SELECT job_id, name, key, schedule_type, task_kind, definition, lane, coalesce(l
 FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR UPDATE
 
 -- name: job_counted
--- What of a job counts for the quotas of its namespace. $1 job. Returns whether it lasts, whether it has a timer, whether it has an unfinished
+-- Read the properties of a job that its quotas count. $1 job. Returns whether it lasts, whether it has a timer, whether it has an unfinished
 -- run, and the bytes of its definition.
 SELECT lasting, EXISTS (SELECT FROM tickwise.timers t WHERE t.job_id = j.job_id) AS has_timer,
        EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id) AS has_runs, octet_length(definition) AS bytes

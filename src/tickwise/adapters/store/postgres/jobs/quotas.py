@@ -5,17 +5,20 @@
 A namespace without quotas costs an addition a look into a dictionary. One with quotas has two rows: its sizes (jobs and
 bytes), which its additions take in turn, and its runs of a day. The first is locked by each addition, so that additions
 do not queue for the second; the second is locked for the writes alone. A scheduler takes it without waiting
-(`dispatch/timers.py`), and finds it free between two additions.
+(`QuotaUses.take_runs`), and finds it free between two additions.
 
 Invariant: locks are taken in one order, job, sizes, runs of the day. So an addition that holds one waits for no job.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.quotas import Quotas, QuotaUse
 from tickwise.ports.store.quotas import CROWDED_SECONDS, RECOUNT_SECONDS, Cost, QuotaRoom
 
@@ -71,3 +74,27 @@ class QuotaUses(Part):
             windows=windows,
             concurrent_runs=going,
         )
+
+    async def take_runs(self, batch_id: int, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
+        """See the port."""
+        batch = self._shared.batches.pop(batch_id)
+        if batch is None:
+            raise StoreUnavailable("the batch of timers is over: no run was counted; take the timers again")
+        async with batch.use():
+            lacking = await self._take_runs(batch.connection, wanted)
+            self._shared.batches.keep(batch)
+        return lacking
+
+    async def _take_runs(self, connection: asyncpg.Connection, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
+        """By the transaction that holds the timers, and without waiting: timers of other namespaces are among them."""
+        quotas = await self._quotas.of(wanted, by=connection)
+        limited = {name: most for name, each in quotas.items() if (most := each.runs_per_day) is not None}
+        if not limited:
+            return {}
+        asked = [*limited], [wanted[name] for name in limited], [*limited.values()]
+        rows = await connection.fetch(statement("quota_runs_take"), *asked)
+        if absent := [name for name, _, there in rows if not there]:
+            await connection.execute(statement("quota_runs_rows"), absent)
+            asked = absent, [wanted[name] for name in absent], [limited[name] for name in absent]
+            rows = [row for row in rows if row[2]] + await connection.fetch(statement("quota_runs_take"), *asked)
+        return {name: lacking for name, lacking, _ in rows if lacking != 0}

@@ -22,6 +22,32 @@ RETURNING runs
 -- Write the number of runs that this transaction has locked. $1 namespace, $2 runs.
 UPDATE tickwise.quota_use SET runs = $2 WHERE namespace = $1
 
+-- name: quota_runs_rows
+-- Make the rows that count the runs of namespaces, where they are missing. $1 namespaces.
+INSERT INTO tickwise.quota_use (counted, day, runs, jobs, bytes, namespace)
+SELECT '-infinity', (tickwise.now() AT TIME ZONE 'UTC')::date, 0, 0, 0, n.namespace FROM unnest($1::text[]) AS n(namespace) ORDER BY n.namespace
+ON CONFLICT DO NOTHING
+
+-- name: quota_runs_take
+-- Count runs of today, as far as quotas allow, and wait for no other transaction. $1 namespaces, $2 runs wanted, $3 quotas. Returns for each
+-- namespace how many had no room (NULL: another transaction has its row), and whether it has a row.
+WITH w AS MATERIALIZED (
+  SELECT namespace, wanted, most, (tickwise.now() AT TIME ZONE 'UTC')::date AS today
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w(namespace, wanted, most)
+),
+u AS MATERIALIZED (
+  SELECT namespace, day, runs FROM tickwise.quota_use WHERE namespace = ANY($1) FOR UPDATE SKIP LOCKED
+),
+t AS MATERIALIZED (
+  SELECT w.namespace, w.wanted, w.today, s.runs, least(w.wanted, greatest(0, w.most - s.runs)) AS taken
+  FROM w JOIN u USING (namespace) CROSS JOIN LATERAL (SELECT CASE WHEN u.day = w.today THEN u.runs ELSE 0 END AS runs) s
+),
+c AS (
+  UPDATE tickwise.quota_use q SET day = t.today, runs = t.runs + t.taken FROM t WHERE q.namespace = t.namespace AND t.taken > 0
+)
+SELECT w.namespace, t.wanted - t.taken, EXISTS (SELECT FROM tickwise.quota_use q WHERE q.namespace = w.namespace)
+FROM w LEFT JOIN t USING (namespace)
+
 -- name: quota_count
 -- Count the active jobs of a namespace that last, and the bytes of their definitions and of stored tasks. $1 namespace.
 SELECT count(*) AS jobs,

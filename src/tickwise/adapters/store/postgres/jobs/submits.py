@@ -259,8 +259,8 @@ class Receipts(Part):
 def _judge(
     jobs: Sequence[NewJob], costs: Sequence[Cost], room: QuotaRoom, *, ids: set[UUID], keys: set[str]
 ) -> Iterator[tuple[Cost, Added | None]]:
-    """What each job takes of the room, and its refusal for a key or the room; None: it is to be stored, or its id was.
-    `ids`, `keys`: those that are stored; those of chosen jobs are added."""
+    """Judge each job: its cost as taken from the room, and its refusal for its key or for the room; None: it is to be
+    stored, or its id was. `ids`, `keys`: those that are stored; those of chosen jobs are added."""
     for job, cost in zip(jobs, costs, strict=True):
         if job.job_id in ids:
             yield Cost(), None

@@ -24,7 +24,7 @@ TEAM = "team-q"
 
 class QuotasContract(StoreContract):
     """`quotas`, and the quotas in `jobs.add`, `jobs.change`, `runs.add`, `tasks.put`, `rules.put` and
-    `timers.take_runs`."""
+    `quotas.take_runs`."""
 
     async def limited(self, store: Store, **quotas: float) -> None:
         """The team has these quotas now, in the eyes of every client."""
@@ -158,14 +158,14 @@ class QuotasContract(StoreContract):
         await self.add(store, *[make.recurring(make.now, namespace=TEAM) for _ in range(4)])
         for client, wanted, lacking in ((store, 6, 0), (other, 6, 2), (store, 3, 3)):
             async with self.near(client, limit=1) as batch:
-                found = await client.timers.take_runs(batch.batch_id, {TEAM: wanted, "default": 100})
+                found = await client.quotas.take_runs(batch.batch_id, {TEAM: wanted, "default": 100})
                 assert found == ({TEAM: lacking} if lacking else {})
                 due = batch.timers[0].pending.due
                 await batch.commit([make.fire(batch.timers[0].job_id, due, make.now + HOUR)])
         assert (await other.quotas.use(TEAM)).runs_today == 10
         assert await self.results(store, [make.job(namespace=TEAM)]) == [Added.NO_QUOTA_RUNS]
         with pytest.raises(StoreUnavailable):
-            await store.timers.take_runs(batch.batch_id, {TEAM: 1})
+            await store.quotas.take_runs(batch.batch_id, {TEAM: 1})
 
     async def test_fires_that_are_not_committed_do_not_count(self, store: Store, other: Store, make: Factory) -> None:
         """Their batch is released, and another scheduler decides them."""
@@ -173,7 +173,7 @@ class QuotasContract(StoreContract):
         await self.add(store, make.recurring(make.now, namespace=TEAM))
         for client in (store, other, store):
             async with self.near(client) as batch:
-                assert await client.timers.take_runs(batch.batch_id, {TEAM: 2}) == {}
+                assert await client.quotas.take_runs(batch.batch_id, {TEAM: 2}) == {}
         assert await self.results(store, [make.job(namespace=TEAM) for _ in range(4)]) == [
             Added.CREATED, Added.CREATED, Added.CREATED, Added.NO_QUOTA_RUNS,
         ]  # fmt: skip
@@ -187,7 +187,7 @@ class QuotasContract(StoreContract):
 
         async def fire(client: Store) -> int | None:
             async with self.near(client, limit=1) as batch:
-                lacking = (await client.timers.take_runs(batch.batch_id, {TEAM: 1})).get(TEAM, 0)
+                lacking = (await client.quotas.take_runs(batch.batch_id, {TEAM: 1})).get(TEAM, 0)
                 [timer] = batch.timers
                 runs = [make.scheduled(timer.job_id, timer.pending.due)][: 1 - (lacking or 0)]
                 if lacking is not None:
