@@ -31,6 +31,7 @@ EACH_MINUTE = '{"schedule_type":"CRON","cron_expression":"* * * * *","task":{"ki
 SOON_SECONDS = 2.0
 """The time in which what waits for nobody is done, on a busy machine. A wait for a lock ends after four seconds."""
 HOLD_RUNS = "UPDATE tickwise.quota_use SET runs = runs WHERE namespace = $1"
+HOLD_SIZES = "UPDATE tickwise.quota_sizes SET jobs = jobs WHERE namespace = $1"
 HOUR = 3_600.0
 Answer = TypeVar("Answer")
 _numbers = count()
@@ -107,11 +108,11 @@ async def soon(what: Awaitable[Answer]) -> Answer:
 
 
 @asynccontextmanager
-async def held(operator: asyncpg.Connection, namespace: str) -> AsyncIterator[None]:
-    """Another transaction is just counting runs of a namespace."""
+async def held(operator: asyncpg.Connection, namespace: str, how: str = HOLD_RUNS) -> AsyncIterator[None]:
+    """Another transaction is just adding to a namespace."""
     transaction = operator.transaction()
     await transaction.start()
-    assert await operator.execute(HOLD_RUNS, namespace) == "UPDATE 1"
+    assert await operator.execute(how, namespace) == "UPDATE 1"
     try:
         yield
     finally:
@@ -143,39 +144,22 @@ async def test_a_quota_in_use_delays_no_fire_of_another_namespace(
     assert use.runs_today == await fired(store, team)
 
 
-async def test_fires_come_while_additions_come_one_after_the_other(
-    store: PostgresStore, team: str, make: Factory
+async def test_additions_that_wait_for_each_other_put_off_no_fire(
+    store: PostgresStore, team: str, operator: asyncpg.Connection, make: Factory
 ) -> None:
-    """Four clients ask for runs without a pause: the quota is free between two of them, and the fire is made."""
-    job, due = make.recurring(make.now + HOUR, namespace=team), due_now(make, team)
-    await store.jobs.add([job])
-    over = asyncio.Event()
-
-    async def ask() -> int:
-        asked = 0
-        while not over.is_set():
-            if asked % 2:
-                assert await store.runs.add(team, job.job_id, [make.run(job.job_id)]) is True
-            else:
-                assert await store.jobs.add([make.job(namespace=team) for _ in range(20)]) == [Added.CREATED] * 20
-            asked += 1
-        return asked
-
-    asking = [asyncio.create_task(ask()) for _ in range(4)]
-    scheduler = scheduler_on(store)
-    await store.jobs.add([due])
-
-    async def fire() -> bool:
-        await scheduler.tick()
-        row = await store.jobs.get(team, due.job_id)
-        return row is not None and row.timer is not None and row.timer.fired > 0
-
-    try:
-        await eventually(fire, within_seconds=20.0)
-    finally:
-        over.set()
-        asked = await asyncio.gather(*asking)
-    assert min(asked) > 0
+    """They take turns before they count their runs, so a scheduler finds the runs of the day free between two."""
+    job = make.recurring(make.now + HOUR, namespace=team)
+    await store.jobs.add([job, due_now(make, team)])
+    async with held(operator, team, HOLD_SIZES):
+        adding = [
+            asyncio.create_task(store.runs.add(team, job.job_id, [make.run(job.job_id)])),
+            asyncio.create_task(store.jobs.add([make.job(namespace=team)])),
+        ]
+        await eventually(_waiting(operator, 2), what="both additions wait for the one before")
+        await soon(scheduler_on(store).tick())
+        assert await fired(store, team) > 0
+    assert await soon(asyncio.gather(*adding)) == [True, [Added.CREATED]]
+    assert (await store.quotas.use(team)).runs_today == await fired(store, team)
 
 
 async def test_an_edit_a_run_now_and_a_fire_of_one_job_do_not_wait_in_a_circle(
