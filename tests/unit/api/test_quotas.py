@@ -134,7 +134,8 @@ async def test_an_edit_that_makes_a_job_last_needs_room_and_others_do_not(here: 
     more = {"payload": {"b": "x" * 4_000}}
     answer = await ask(here, ADMIN_KEY, "PATCH", path, json=more, namespace="team")
     assert (409, "quota_bytes") == (answer.status_code, answer.json()["code"])
-    for kept in ({"payload": {}}, {"name": "other"}):
+    keeps: tuple[dict[str, Any], ...] = ({"payload": {}}, {"name": "other"})
+    for kept in keeps:
         assert 200 == (await ask(here, ADMIN_KEY, "PATCH", path, json=kept, namespace="team")).status_code
     late = await ask(here, ADMIN_KEY, "PATCH", f"/jobs/{ids[1]}", json={"schedule_time": at}, namespace="team")
     assert (409, "quota_jobs") == (late.status_code, late.json()["code"])
