@@ -25,7 +25,8 @@ class Quotas:
     bytes: int | None = None
     """Of the definitions that count as jobs, and of all versions of stored tasks."""
     lanes: int | None = None
-    """Combinations of queue, priority and labels, beside the default lanes."""
+    """Combinations of queue, priority and labels. Those of the default queue and priority without labels of people
+    count once a job has used them, and are never refused."""
     calendars: int | None = None
     windows: int | None = None
     concurrent_runs: int | None = None

@@ -26,7 +26,7 @@ PEOPLE = (
 )  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
-    "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use",
+    "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use", "quota_sizes",
     "namespaces_removed", *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""

@@ -92,6 +92,8 @@ class BatchRecord(NamedTuple):
     timers: dict[UUID, TimerRecord]
     """By job."""
     taken_at: float
+    runs: dict[str, int]
+    """Counted for quotas, by namespace: given back unless the batch is committed."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -58,6 +58,7 @@ MIGRATIONS: Final = (
     Migration("0011", ("0011_run_quotas.sql",)),
     Migration("0012", ("0012_audit.sql",)),
     Migration("0014", ("0014_names.sql",)),
+    Migration("0016", ("0016_quota_sizes.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -9,7 +9,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
-from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs, open_room
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
@@ -57,17 +57,18 @@ class RunCommands(Part):
                 if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                     return replay
                 await check_open(connection, namespace)
-                cost = Cost(runs=len(runs))
-                room = None if quotas is None else await open_room(connection, namespace, quotas, cost)
+                # Before the room: a change of the job waits for its timer, and a scheduler with that timer for room.
                 standing = await connection.fetchval(statement("job_share"), namespace, job_id)
                 if standing is None:
                     raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
                 if standing == JobStanding.CANCELLED:
                     raise _JobCancelled
+                room = None if quotas is None else await open_room(connection, namespace, quotas, Cost(runs=len(runs)))
                 made = await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
                 if room is not None:
-                    room.demand(Cost(runs=made))
-                    await close_room(connection, namespace, room)
+                    await count_runs(connection, room)
+                    taken = room.demand(Cost(runs=made))
+                    await close_room(connection, room, taken)
                 if made:
                     await write_audit(connection, audit)
         except _JobCancelled:

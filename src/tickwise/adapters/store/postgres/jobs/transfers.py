@@ -48,8 +48,7 @@ class Transfers(Changes):
                 if quotas is not None:
                     cost = cost_of_transfer(row.definition)
                     room = await open_room(connection, transfer.to, quotas, cost)
-                    room.demand(cost)
-                    await close_room(connection, transfer.to, room)
+                    await close_room(connection, room, room.demand(cost))
                 await connection.execute(statement("job_transfer"), transfer.job_id, transfer.to, lane)
                 await write_audit(connection, audit, transfer.arrival)
                 return await shown(connection, transfer.to, transfer.job_id)

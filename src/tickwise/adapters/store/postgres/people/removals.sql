@@ -176,7 +176,8 @@ FROM tickwise.namespaces WHERE name = $1
 -- Delete what came to a namespace since its last page. $1 name.
 WITH h AS (DELETE FROM tickwise.holds WHERE namespace = $1), o AS (DELETE FROM tickwise.operations WHERE namespace = $1),
 t AS (DELETE FROM tickwise.tasks WHERE namespace = $1), a AS (DELETE FROM tickwise.receipts WHERE starts_with(principal, $1 || '/')),
-n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
+n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1),
+z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
 DELETE FROM tickwise.fires WHERE namespace = $1
 
 -- name: removal_lanes

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Final
+
+import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import Links
 from tickwise.adapters.store.postgres.statements import statement
@@ -15,8 +18,8 @@ from tickwise.ports.identity.namespaces import QUOTAS_FRESH_SECONDS
 NONE: Final[Mapping[str, Quotas]] = {}
 
 
-class QuotaBook:
-    """The namespaces that have quotas."""
+class QuotaCache:
+    """The quotas of namespaces that have any, kept for `QUOTAS_FRESH_SECONDS`."""
 
     def __init__(self, links: Links, clock: Clock) -> None:
         self._links = links
@@ -38,10 +41,11 @@ class QuotaBook:
             self._runs_read_at = begun
         return self._of_runs
 
-    async def of(self, namespaces: Iterable[str]) -> Mapping[str, Quotas]:
-        """The quotas of those that have any. Raises `StoreUnavailable`."""
+    async def of(self, namespaces: Iterable[str], *, by: asyncpg.Connection | None = None) -> Mapping[str, Quotas]:
+        """The quotas of those that have any. `by`: a connection that the caller has, so that it waits for no other.
+        Raises `StoreUnavailable`."""
         if self._monotonic() > self._read_at + QUOTAS_FRESH_SECONDS:
-            await self._load()
+            await self._load(by)
         known = self._quotas
         return {name: known[name] for name in namespaces if name in known} if known else NONE
 
@@ -49,9 +53,9 @@ class QuotaBook:
         """Ask the store anew."""
         self._read_at = self._runs_read_at = float("-inf")
 
-    async def _load(self) -> None:
+    async def _load(self, by: asyncpg.Connection | None) -> None:
         begun = self._monotonic()
-        async with self._links.pooled(writes=False) as connection:
+        async with self._links.pooled(writes=False) if by is None else nullcontext(by) as connection:
             rows = await connection.fetch(statement("namespaces_limited"))
         self._quotas = {name: Quotas.of(json.loads(said)) for name, said in rows}
         self._read_at = begun
