@@ -55,7 +55,9 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A key to make."""
 
-    name: Annotated[Name, Meta(description="The name for people. Keys of one name share answers and rate limits.")]
+    name: Annotated[
+        Name, Meta(description="The name for people. Keys of one name share answers to an `Idempotency-Key`.")
+    ]
     role: (
         Annotated[
             str,
