@@ -136,7 +136,7 @@ class NamespaceStates:
         if until <= now:
             with suppress(Unavailable):
                 row = await self._store.namespaces.get(name)
-                closing = row is not None and row.state is NamespaceState.CLOSING
+                closing = row is not None and row.state is not NamespaceState.ACTIVE
                 if len(self._closing) >= NAMESPACES_MAX:
                     self._closing.clear()
                 self._closing[name] = (now + NAMESPACES_FRESH_SECONDS, closing)

@@ -38,7 +38,6 @@ from tickwise.domain.callers import Asker
 from tickwise.domain.errors import (
     Bug,
     Busy,
-    Conflict,
     Invalid,
     NoLongerAllowed,
     Refused,
@@ -93,7 +92,7 @@ class _Turn:
     ended_jobs: set[UUID] = field(default_factory=set)
     refused: bool = False
     """One of them was refused."""
-    denials: dict[tuple[Asker, str, bool], NoLongerAllowed | None] = field(default_factory=dict)
+    denials: dict[tuple[Asker, str], NoLongerAllowed | None] = field(default_factory=dict)
     """The answers about those who asked, in each namespace: each is looked up once for a batch."""
     done: int = 0
     failed: int = 0
@@ -199,18 +198,13 @@ class RequestApplier:
         asker = request.asker
         if asker is None:
             return None
-        creates = request.kind == "create"
-        place = asker, request.namespace, creates
+        place = asker, request.namespace
         if place not in turn.denials:
             turn.denials[place] = None
             try:
                 await self._askers.allow(asker, request.namespace, _NEEDED)
-                if creates:
-                    await self._context.namespaces.check_open(request.namespace)
             except NoLongerAllowed as denial:
                 turn.denials[place] = denial
-            except Conflict as closing:
-                turn.denials[place] = NoLongerAllowed(closing.detail)
             except Unavailable:
                 del turn.denials[place]
                 raise

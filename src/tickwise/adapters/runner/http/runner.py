@@ -7,8 +7,8 @@ anything else                  a failure that may be tried again, no earlier tha
 Where a task may call is settled in `access`, for every hop of a chain of redirects. A redirect to another origin
 receives nothing of the task: no headers, no context, no body.
 
-A host that keeps failing the tasks of a namespace is left alone by them for a while (`circuit_breakers`): they are given
-back as if they had not been offered, which counts no attempt.
+A host that keeps failing the tasks of a namespace is left alone by them for a while (`circuit_breakers`): they are
+given back as if they had not been offered, which counts no attempt.
 """
 
 from __future__ import annotations
