@@ -55,6 +55,7 @@ MIGRATIONS: Final = (
     Migration("0008", ("0008_rotation.sql",)),
     Migration("0009", ("0009_namespaces.sql", "0009_moved_jobs.sql")),
     Migration("0010", ("0010_audit.sql", "0010_services.sql")),
+    Migration("0015", ("0015_letters.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -166,6 +166,31 @@ class AuditedJobsContract(StoreContract):
             lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
         ) == [1, 0, 1, 0, 1, 1, 0]
 
+    async def test_a_request_that_stands_already_leaves_no_entry(self, store: Store, make: Factory) -> None:
+        """A task that does not stop is asked again and again: the first request to its holder is on record."""
+        executor, origin = await self.register(store), make.identifier()
+        job = make.recurring(make.now + 60)
+        await self.add(store, job)
+        run = make.run(job.job_id, origin=origin)
+        await store.runs.add("default", job.job_id, [run])
+        [claimed] = await self.claim(store, executor)
+        skip, cancel = RunSkip("default", run.run_id, "not today"), RunCancel("default", run.run_id, "ada")
+        assert await written(
+            store,
+            lambda said: store.runs.move(skip, audit=said),
+            lambda said: store.runs.move(skip, audit=said),
+            lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
+            lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
+            lambda said: store.runs.move(cancel, audit=said),
+            lambda said: store.runs.move(skip, audit=said),
+        ) == [1, 0, 1, 0, 0, 0]
+        assert await store.runs.cancel_all("default", job.job_id, origin, principal="ada") == 1
+        begun = await self.held(store, executor, make.job())
+        await self.begin(store, executor, begun)
+        late = RunSkip("default", begun.run_id, "too late")
+        assert await written(store, lambda said: store.runs.move(late, audit=said)) == [0]
+        assert claimed.run_id == run.run_id
+
 
 class AuditedThingsContract(StoreContract):
     """Entries of all else that callers change."""
