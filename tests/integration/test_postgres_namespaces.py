@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
 import asyncpg
 import pytest_asyncio
@@ -27,11 +28,14 @@ SAME_ID = (
 
 
 MANY_JOBS = """
-INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind,
-                           created_by, definition)
-SELECT now(), now(), gen_random_uuid(), 1, n % 2 = 0, true, CASE WHEN n % 100 = 0 THEN 'team-a' ELSE 'team-' || n % 50 END,
+INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
+                           task_kind, created_by, definition)
+SELECT now(), now(), gen_random_uuid(), 1, n % 2 = 0, true, CASE WHEN n % 101 = 0 THEN 'team-a' ELSE 'b' || n % 50 END,
        '', '', '', '', ''
-FROM generate_series(1, 50000) n
+FROM generate_series(1, 50000) n;
+INSERT INTO tickwise.timers (due, job_id) SELECT now(), job_id FROM tickwise.jobs WHERE lasting;
+INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace)
+SELECT now(), now(), now(), gen_random_uuid(), job_id, 1, namespace FROM tickwise.jobs WHERE NOT lasting
 """
 
 
@@ -80,9 +84,7 @@ async def test_the_jobs_of_a_namespace_that_go_on_are_found_by_its_index(operato
     for generic in ("force_custom_plan", "force_generic_plan"):
         await operator.execute(f"SET plan_cache_mode = {generic}")
         await operator.execute(f"PREPARE going AS {statement('removal_jobs_going')}")
-        [row] = await operator.fetch(
-            "EXPLAIN (FORMAT JSON) EXECUTE going ('team-a', '00000000-0000-0000-0000-000000000000', 200)"
-        )
+        [row] = await operator.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE going ('team-a', '{UUID(int=0)}', 200)")
         await operator.execute("DEALLOCATE going")
         plan = row[0]
         assert "namespace_job_id_idx" in plan, plan

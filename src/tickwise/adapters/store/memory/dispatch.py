@@ -147,7 +147,8 @@ class RunCommands(Duty):
         if job is None or job.namespace != namespace:
             return 0
         runs = [run for run in job.runs.values() if run.origin == origin]
-        if any([self._stop(run, principal) for run in runs]):
+        changed = [self._stop(run, principal) for run in runs]
+        if any(changed):
             self._state.audit.write(audit)
         return len(runs)
 

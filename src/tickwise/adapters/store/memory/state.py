@@ -431,8 +431,8 @@ class State:
         self.end(run, RunEvent.SKIPPED, Report(ended=self.now(), reason=reason, error=error))
 
     def drop_unstarted(self, run: RunRecord, reason: SkipReason, error: str) -> bool:
-        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back. False: this was
-        asked before."""
+        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back. False: this
+        was asked before."""
         if run.held:
             return run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
         self.end_skipped(run, reason, error)
