@@ -162,7 +162,7 @@ class FoundKey(NamedTuple):
 class Keys(Protocol):
     """API keys. All may be called again after an `InDoubt`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
         `keys_exhausted`, for one that was asked for where its namespace has `MAX_KEYS` good ones of these."""
         ...
@@ -191,7 +191,14 @@ class Keys(Protocol):
         ...
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
-        """Keys of a namespace (None: of all), also those that are over, the newest id first; those below `before`."""
+        """Keys that have this namespace as their home, or work there by its name (None: all), also those that are over,
+        the newest id first; those below `before`."""
+        ...
+
+    async def leave(self, namespace: str, key_id: UUID, *, audit: Sequence[AuditEntry] = ()) -> KeyRow | None:
+        """The key works in this namespace no more; it keeps its others, one of which becomes its home if this was it.
+        The key as it is then: one that does not work there by its name, or nowhere else, stays as it is. None: there is
+        no such key."""
         ...
 
     async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:

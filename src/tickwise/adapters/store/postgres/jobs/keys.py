@@ -31,7 +31,7 @@ LABELS: Final[Mapping[KeyOrigin, str]] = {
 class ApiKeys(Part):
     """The port `Keys`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if key.origin is KeyOrigin.MADE:
@@ -40,7 +40,7 @@ class ApiKeys(Part):
                 check_keys_room(count)
             added = await _add(connection, key)
             if added:
-                await write_audit(connection, audit)
+                await write_audit(connection, *audit)
             return added
 
     async def first(self, key: NewKey) -> bool:
@@ -104,6 +104,13 @@ class ApiKeys(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
+
+    async def leave(self, namespace: str, key_id: UUID, *, audit: Sequence[AuditEntry] = ()) -> KeyRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if await connection.fetchval(statement("key_leave"), namespace, key_id):
+                await write_audit(connection, *audit)
+            return await _get(connection, None, key_id)
 
     async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
         """See the port."""
