@@ -79,6 +79,16 @@ async def test_a_key_without_the_scope_of_a_route_is_refused(here: World) -> Non
             assert (await _ask(here, method, path, only)).status_code not in (401, 403), (method, path, scope)
 
 
+async def test_the_metrics_are_for_those_who_may_read_them_in_the_whole_installation(here: World) -> None:
+    """They count the jobs, runs and queues of all namespaces: the permission in one of them is not enough."""
+    one = await here.key("metrics-of-one-namespace", "metrics:read")
+    every = await here.key("metrics-of-all-namespaces", "metrics:read", everywhere=True)
+    refused = await _ask(here, "GET", "/metrics", one)
+    assert (403, "forbidden") == (refused.status_code, refused.json()["code"])
+    assert "all namespaces" in refused.json()["detail"]
+    assert 200 == (await _ask(here, "GET", "/metrics", every)).status_code
+
+
 async def test_each_scope_of_a_route_is_enough_for_a_job_that_is_there(here: World) -> None:
     """Of an id that is not there, the edge alone is asked. What a route does for a job, and what it shows of it
     afterwards, asks for no scope that the route does not name."""

@@ -139,8 +139,8 @@ KEYS: Final = (
     Endpoint(
         method="GET", path=f"{API}/keys", control=KeyService.page, name="listKeys", tag="keys",
         summary="The keys that work in the namespace, the newest first, also those that are revoked or have expired.",
-        description="Of a key whose home is another namespace, its name, its permissions and its times are told, and no "
-        "other namespace, owner or maker. Keys that work in all namespaces are listed in their home. A caller with "
+        description="Of a key whose home is another namespace, its name, permissions and times are told, and no other "
+        "namespace, owner or maker. Keys that work in all namespaces are listed in their home. A caller with "
         "`keys:admin` in the installation sees the keys of all namespaces, whole.",
         handler=keys_list, answers=(list[KeyView],), query=KeysQuery,
     ),
