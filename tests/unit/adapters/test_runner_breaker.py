@@ -125,8 +125,8 @@ def test_what_it_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circuit_breakers, "MAX_TARGETS", 10)
     made = Breakers()
     for number in range(100):
-        made.heard(f"host-{number}", number, Heard.FAILED, 0.0)
-        made.heard(f"good-{number}", number, Heard.WELL, 0.0)
+        made.heard(Target("default", f"host-{number}"), number, Heard.FAILED, 0.0)
+        made.heard(Target("default", f"good-{number}"), number, Heard.WELL, 0.0)
     assert made.known == 10
 
 

@@ -42,7 +42,7 @@ class _JobCancelled(Exception):
 class CancelledRuns(NamedTuple):
     """The unfinished runs of a job that are cancelled together."""
 
-    count: int
+    found: int
     changed: int
     """Those that end by it, or whose holder was not asked before."""
     woken: list[Woken]
@@ -131,7 +131,7 @@ class RunCommands(Part):
             if cancelled.changed:
                 await write_audit(connection, audit)
         await self._shared.report_handover(cancelled.woken)
-        return cancelled.count
+        return cancelled.found
 
     async def unblock(self) -> int:
         """See the port."""
