@@ -210,19 +210,22 @@ class KeyService:
         scope = _scope_of(who)
         found = await self._keys.of_id(key_id)
         if found is not None and scope is not None and key_id != who.key_id:
-            places = found.caller.namespaces
-            if scope in places and len(places) > 1:
+            if scope in found.caller.namespaces and len(found.caller.namespaces) > 1:
                 return await self._take_out(who, found.caller, key_id)
         if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        audit = entry(
-            who,
-            AuditAction.KEY_REVOKED,
-            "key",
-            key_id,
-            namespace=who.namespace if found is None else found.caller.home,
-            detail=found and {"name": found.caller.name},
-        )
+        places = {who.namespace} if found is None else {found.caller.home, *found.caller.namespaces} - {INSTALLATION}
+        audit = [
+            entry(
+                who,
+                AuditAction.KEY_REVOKED,
+                "key",
+                key_id,
+                namespace=place,
+                detail=found and {"name": found.caller.name},
+            )
+            for place in sorted(places)
+        ]
         row = await self._context.surely(lambda: self._keys.revoke(scope, key_id, audit=audit))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
@@ -247,7 +250,7 @@ class KeyService:
             entry(who, AuditAction.KEY_REVOKED, "key", key_id, namespace=place, detail=detail)
             for place in dict.fromkeys((here, key.home))
         ]
-        row = await self._context.surely(lambda: self._keys.leave(here, key_id, audit=audit))
+        row = await self._context.surely(lambda: self._keys.revoke(here, key_id, only_there=True, audit=audit))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
         self._context.signals.send(Topic.KEYS, (key_id,))

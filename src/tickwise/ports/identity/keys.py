@@ -195,14 +195,15 @@ class Keys(Protocol):
         the newest id first; those below `before`."""
         ...
 
-    async def leave(self, namespace: str, key_id: UUID, *, audit: Sequence[AuditEntry] = ()) -> KeyRow | None:
-        """The key works in this namespace no more; it keeps its others, one of which becomes its home if this was it.
-        The key as it is then: one that does not work there by its name, or nowhere else, stays as it is. None: there is
-        no such key."""
-        ...
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
+        """Revoke it; what was revoked stays as it is. None if no key of this id has the namespace (None: any) as its
+        home.
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
-        """Revoke it; what was revoked stays as it is. None if the namespace (None: no namespace) has no such key."""
+        With `only_there`, the key works in this namespace no more and keeps its others, one of which becomes its home
+        if this was it. One that does not work there by its name, or nowhere else, stays as it is. None: there is no
+        such key."""
         ...
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

@@ -102,7 +102,7 @@ class ApiKeys(Duty):
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
         return [self._row(record) for record in mine[:limit]]
 
-    async def leave(self, namespace: str, key_id: UUID, *, audit: Sequence[AuditEntry] = ()) -> KeyRow | None:
+    def _leave(self, namespace: str, key_id: UUID, audit: Sequence[AuditEntry]) -> KeyRow | None:
         found = next((record for record in self._of(None) if record.key.key_id == key_id), None)
         if found is None:
             return None
@@ -116,13 +116,17 @@ class ApiKeys(Duty):
             self._state.audit.write(*audit)
         return self._row(found)
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
+        if only_there and namespace is not None:
+            return self._leave(namespace, key_id, audit)
         found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
         if found is None:
             return None
         if found.revoked_at is None:
             found.revoked_at = self._state.now()
-            self._state.audit.write(audit)
+            self._state.audit.write(*audit)
         return self._row(found)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

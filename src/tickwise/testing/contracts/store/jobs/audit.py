@@ -246,8 +246,8 @@ class AuditedThingsContract(StoreContract):
             lambda _: store.keys.used({key.key_id: 0.0}),
             lambda said: store.keys.rotate(rotated, audit=said),
             lambda said: store.keys.rotate(rotated, audit=said),
-            lambda said: store.keys.revoke("default", key.key_id, audit=said),
-            lambda said: store.keys.revoke("default", key.key_id, audit=said),
+            lambda said: store.keys.revoke("default", key.key_id, audit=[said]),
+            lambda said: store.keys.revoke("default", key.key_id, audit=[said]),
         ) == [2, 0, 1, 0, 1, 0, 1, 0]
         [used] = await log(store, action=AuditAction.KEY_USED_FIRST)
         assert (used.source, used.target) == (Source(CallerKind.KEY, key.key_id, "ada"), str(key.key_id))

@@ -207,22 +207,22 @@ class KeysContract(StoreContract):
         await store.keys.add(key)
         await self.shift(store, 1.0)
         for _ in range(2):
-            row = await store.keys.leave("team-b", key.key_id)
+            row = await store.keys.revoke("team-b", key.key_id, only_there=True)
             assert row is not None
             assert (row.namespace, row.namespaces) == ("default", places - {"team-b"})
-        row = await store.keys.leave("default", key.key_id)
+        row = await store.keys.revoke("default", key.key_id, only_there=True)
         assert row is not None
         assert (row.namespace, row.namespaces) == ("team-a", frozenset({"team-a"}))
         found = await store.keys.find(key.digest)
         assert found is not None
         assert (found.caller.home, set(found.caller.namespaces)) == ("team-a", {"team-a"})
-        alone = await store.keys.leave("team-a", key.key_id)
+        alone = await store.keys.revoke("team-a", key.key_id, only_there=True)
         assert alone is not None
         assert alone.namespaces == {"team-a"}
-        assert await store.keys.leave("team-a", make.identifier()) is None
+        assert await store.keys.revoke("team-a", make.identifier(), only_there=True) is None
         everywhere = new_key(make, b"everywhere", namespaces=frozenset({"*"}))
         await store.keys.add(everywhere)
-        stays = await store.keys.leave("default", everywhere.key_id)
+        stays = await store.keys.revoke("default", everywhere.key_id, only_there=True)
         assert stays is not None
         assert stays.namespaces == {"*"}
 
