@@ -209,12 +209,12 @@ class KeyService:
         the installation each key, everywhere."""
         scope = _scope_of(who)
         found = await self._keys.of_id(key_id)
-        if found is not None and scope is not None and key_id != who.key_id:
-            if scope in found.caller.namespaces and len(found.caller.namespaces) > 1:
-                return await self._take_out(who, found.caller, key_id)
+        places = frozenset[str]() if found is None else found.caller.namespaces.keys()
+        if found is not None and scope in places and len(places) > 1 and key_id != who.key_id:
+            return await self._take_out(who, found.caller, key_id)
         if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        places = {who.namespace} if found is None else {found.caller.home, *found.caller.namespaces} - {INSTALLATION}
+        told = {who.namespace} if found is None else {found.caller.home, *places} - {INSTALLATION}
         audit = [
             entry(
                 who,
@@ -224,7 +224,7 @@ class KeyService:
                 namespace=place,
                 detail=found and {"name": found.caller.name},
             )
-            for place in sorted(places)
+            for place in sorted(told)
         ]
         row = await self._context.surely(lambda: self._keys.revoke(scope, key_id, audit=audit))
         if row is None:
