@@ -33,7 +33,8 @@ INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, n
 SELECT now(), now(), gen_random_uuid(), 1, n % 2 = 0, true, CASE WHEN n % 101 = 0 THEN 'team-a' ELSE 'b' || n % 50 END,
        '', '', '', '', ''
 FROM generate_series(1, 50000) n;
-INSERT INTO tickwise.timers (due, job_id) SELECT now(), job_id FROM tickwise.jobs WHERE lasting;
+INSERT INTO tickwise.timers (due, job_id) SELECT now(), job_id FROM tickwise.jobs WHERE lasting
+ON CONFLICT DO NOTHING;
 INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace)
 SELECT now(), now(), now(), gen_random_uuid(), job_id, 1, namespace FROM tickwise.jobs WHERE NOT lasting
 """
