@@ -138,18 +138,21 @@ async def load_balancer() -> str:
         configuration = Path(name) / "nginx.conf"
         (Path(name) / "tickwise-routes.conf").write_text(routes)
         text = (DEPLOY / "compose" / "nginx.conf").read_text()
+        mute = gateway.mute_places(text)
         # Its files lie in a folder of our own; in the container /tmp is that.
         configuration.write_text(text.replace("/tmp/", f"{name}/").replace("/dev/stdout", f"{name}/access.log"))
         answer = said([program, "-t", "-p", name, "-c", configuration])
         pair = make_certificate(Path(name) / "tls")
         server = (UNITS / "apart" / "nginx.conf").read_text()
+        mute += gateway.mute_places(server)
         for place, made in (("tickwise.crt", pair.certificate), ("tickwise.key", pair.key)):
             server = server.replace(f"/etc/nginx/{place}", str(made))
         inside = f"access_log off;\n{routes}\n{server}"
         configuration.write_text(f"pid {name}/nginx.pid;\nevents {{}}\nhttp {{\n{inside}\n}}\n")
         answer += said([program, "-t", "-p", name, "-c", configuration])
     assert "[warn]" not in answer, answer
-    return "nginx takes both configurations"
+    assert not mute, f"no X-Forwarded-For with the address of the client in {mute}"
+    return "nginx takes both configurations, and both tell the address of the client"
 
 
 async def alarms() -> str:

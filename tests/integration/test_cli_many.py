@@ -358,3 +358,12 @@ def test_a_key_that_would_be_stronger_than_its_maker_is_refused(local: Local) ->
     server = ("--url", local.url, "--key", weak)
     refused = local.tickwise("keys", "create", "strong", "--scope", "jobs:write", *server)
     assert (4, True) == (refused.code, "jobs:write" in refused.err)
+
+
+def test_a_job_without_a_task_is_refused_unless_its_function_is_offered(local: Local) -> None:
+    """An executor is active and has no such function: the job would wait for ever. One that names it may wait."""
+    body = {"name": "x", "every": "1d"}
+    refused = local.tickwise("jobs", "create", stdin=json.dumps(body))
+    assert (4, True, True) == (refused.code, "no task" in refused.err, '"kind": "shell"' in refused.err), refused
+    named = local.tickwise("jobs", "create", stdin=json.dumps({**body, "task": {"kind": "function", "name": "x"}}))
+    assert (0, True) == (named.code, "no active executor offers" in named.err), named

@@ -17,9 +17,11 @@ from tests.support.recorded import Scene
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import find_binaries
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.audit import AuditAction, CallerKind
 from tickwise.domain.fencing import epoch_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
+from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.sessions import Rotation
 from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
@@ -144,6 +146,10 @@ async def test_keys_that_came_back_with_a_backup_are_found_by_the_log_and_revoke
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
     assert [False, False, True] == [await store.keys.find(key.digest) is not None for key in keys]
+    entries = await store.audit.find(AuditQuery(namespace=None, action=AuditAction.KEY_REVOKED))
+    assert {(row.target, row.source.kind) for row in entries} == {
+        (str(key.key_id), CallerKind.PROGRAM) for key in keys[:2]
+    }
     await store.close()
 
 

@@ -56,6 +56,7 @@ FIRST_WORDS = {
         ON CONFLICT DO NOTHING""",
     # No namespace had a quota.
     "namespaces_limited": "SELECT '' AS name, '' AS quotas WHERE false",
+    "namespaces_runs_limited": "SELECT '' AS namespace, 0 AS most WHERE false",
     "jobs_add": _jobs_add(),
 }
 """Statements whose words for the first schema were others. Programs that have these work on every later one, too."""

@@ -274,8 +274,10 @@ def test_what_is_done_by_name_is_what_is_done_without(names: tuple[str, str]) ->
     """The texts are two, and say the same where the same must happen."""
     plain, named = (statement(name) for name in names)
     if names[0] == "claim":
+        # Their parameters have other numbers.
         plain, named = (
-            text[text.index("SET holder") : text.index("WHERE ctid")] + text[text.index("RETURNING") :]
+            re.sub(r"\$\d+", "$", text[text.index("SET holder") : text.index("WHERE ctid")])
+            + text[text.index("RETURNING") :]
             for text in (plain, named)
         )
     else:

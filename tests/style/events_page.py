@@ -222,8 +222,8 @@ MEANINGS = {
     "namespace_removed": "A namespace is gone, with all that it held.",
     "refresh_token_reused": "A refresh token was shown a second time, so one of two has a stolen one. Its session is "
     "ended; the person signs in again.",
-    "sign_in_failed": "A name or a password was wrong. `account` is the name as it is compared, `address` that of the "
-    "client.",
+    "sign_in_failed": "A name or a password was wrong. `account` is the person's name, empty if there is no such "
+    "person: a name that was typed may be a password. `address` is that of the client.",
     "signed_in": "A person signed in with a password.",
     "role_dropped": "A caller removed a custom role.",
     "role_put": "A caller made a custom role, or replaced its permissions.",

@@ -76,7 +76,7 @@ from tickwise.control.audit.denials import Denials
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.receipts import Once
-from tickwise.domain.callers import Caller
+from tickwise.domain.callers import Caller, rights_digest
 from tickwise.domain.errors import (
     Bug,
     Conflict,
@@ -259,8 +259,10 @@ class Server:
     async def _once(self, endpoint: Endpoint, call: Call) -> Reply:
         """Under an Idempotency-Key: the stored answer, or a new one that is stored."""
         key = _idempotency_key(call.headers[b"idempotency-key"])
-        # Path and query are part of what was asked, so they are part of what must be the same.
-        asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body
+        # Path and query are part of what was asked, so they are part of what must be the same. So are the rights of the
+        # caller: an answer shows what these let it see, and must not show it to the caller that may do less by now.
+        rights = b"" if call.caller is None else rights_digest(call.caller.grants)
+        asked = call.path.encode() + b"?" + call.query_text + b"\0" + rights + call.body
         once = Once(f"{endpoint.method} {endpoint.path}", key, hashlib.sha256(asked).digest())
         claim = Claim(call.principal, once)
         place = (call.principal.answers_name, once.route, key)

@@ -253,7 +253,9 @@ def tagged(call: Call, found: Reply) -> Reply:
 def replayed(call: Call, replay: Replay) -> Reply:
     """The stored answer to an earlier request under this Idempotency-Key. Raises `KeyReused`."""
     if call.claim is not None and replay.body_digest != call.claim.once.digest:
-        raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
+        raise KeyReused(
+            "this Idempotency-Key was used before, for another request or with other permissions; choose a new one"
+        )
     headers = [] if call.headers_of is None else call.headers_of(replay.body)
     return Reply(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
 

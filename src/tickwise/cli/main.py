@@ -200,7 +200,7 @@ def report(error: Exception, session: Session) -> Exit:
 def _client_error(error: Any, client: Any, session: Session) -> Exit:
     if isinstance(error, client.Unreachable):
         lines = []
-        if error.status is None:
+        if error.status is None and not isinstance(error, client.Untrusted):
             lines = ["Is it running? Start one on this machine with `tickwise up`; `tickwise doctor` looks closer."]
         elif error.request_id is not None:
             lines = [f"The server's log tells more of request {error.request_id}."]

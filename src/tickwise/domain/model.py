@@ -192,13 +192,11 @@ class Principal(NamedTuple):
 
     @property
     def answers_name(self) -> str:
-        """The name under which answers to its requests are kept. Keys of one name share them, unless they may do
-        different things for different jobs: an answer may tell of a job."""
-        if not self.restricted:
+        """The name under which answers to its requests are kept: by id, because several keys may have one name. It
+        begins with the namespace, with which the answers go."""
+        if self.user_id is not None or self.key_id is None:
             return self.full_name
-        grants = [((), sorted(self.scopes)), *((each.labels, sorted(each.permissions)) for each in self.restricted)]
-        # Not `joined` again, which would hide the namespace: its answers go with it.
-        return f"{self.full_name}/restricted/{sha256(repr(sorted(grants)).encode()).hexdigest()}"
+        return joined(self.namespace, "key", str(self.key_id))
 
     def seen_from(self, address: str, request_id: str) -> Principal:
         """The principal of one request."""

@@ -27,7 +27,7 @@ async def here() -> AsyncIterator[Scene]:
         yield made
 
 
-async def gated(here: Scene, number: int, claims: list[Claimed], gate: Gate) -> int:
+async def gated(here: Scene, number: int, claims: list[Claimed], gate: Gate | None) -> int:
     """Begin them as an executor does whose jobs have limits; how many were let."""
     starts = [Began(each.run_id, each.token, here.clock.now(), gate=gate) for each in claims]
     return len(claims) - len(await here.store.attempts.start(number, starts))
@@ -74,6 +74,29 @@ async def test_it_waits_for_a_slot_and_who_has_it_is_told(here: Scene) -> None:
     run = await here.ask("GET", f"/runs/{second.run_id}")
     assert (True, True, "key:printer") == (run["waiting"], run["waits_for_slot"], run["limit_key"])
     assert ["it waits until a slot of its concurrency limit is free (key:printer)"] == run["warnings"]
+
+
+async def test_it_waits_for_the_quota_of_its_namespace(here: Scene) -> None:
+    """The quota, and the runs that use it up, of all jobs; also once it was taken away."""
+    for name in ("first", "second"):
+        await here.create(**AT_ONCE, name=name)
+    await here.ask("PUT", "/namespaces/default/quotas", body={"concurrent_runs": 1})
+    number = await here.join()
+    first, second = await here.take(number)
+    assert [1, 0] == [await gated(here, number, [claim], None) for claim in (first, second)]
+    found = await here.explain_run(second.run_id)
+    assert ("waiting_quota", 1, [str(first.run_id)]) == (
+        found["code"],
+        *(found["data"][name] for name in ("concurrent_runs", "taken_by")),
+    )
+    assert "quota concurrent_runs" in found["sentence"]
+    run = await here.ask("GET", f"/runs/{second.run_id}")
+    assert (True, True, "quota") == (run["waiting"], run["waits_for_slot"], run["limit_key"])
+    assert ["concurrent_runs" in warning for warning in run["warnings"]] == [True]
+    await here.ask("PUT", "/namespaces/default/quotas", body={})
+    found = await here.explain_run(second.run_id)
+    assert "waiting_quota" == found["code"]
+    assert "was taken away" in found["sentence"]
 
 
 async def test_it_waits_for_its_turn_under_a_rate(here: Scene) -> None:

@@ -187,6 +187,7 @@ async def test_a_key_that_expires_is_refused_afterwards() -> None:
     [
         ({"scopes": ["jobs:fly"]}, "/scopes/0"),
         ({"expires_at": "2020-01-01T00:00:00Z"}, "/expires_at"),
+        ({"expires_at": "3122-01-01T00:00:00Z"}, "/expires_at"),
         ({"name": "admin"}, "/name"),
         ({"name": "a\x00b"}, "/name"),
         ({"scopes": []}, "/scopes"),

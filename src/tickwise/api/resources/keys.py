@@ -32,7 +32,7 @@ class KeyView(msgspec.Struct, kw_only=True):
 
     key_id: UUID
     name: str
-    """The principal that it stands for: keys of one name and namespace share answers to an `Idempotency-Key`."""
+    """For people. Keys of one name share nothing."""
     namespace: str
     """The namespace of requests that name none."""
     namespaces: list[str]

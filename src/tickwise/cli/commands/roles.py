@@ -12,7 +12,10 @@ from tickwise.cli.session import Session, view_options
 
 @click.group()
 def roles() -> None:
-    """Look at the active roles."""
+    """Look at the active roles.
+
+    They are the processes of this installation. `tickwise users roles` is about the roles of people.
+    """
 
 
 @roles.command("list")

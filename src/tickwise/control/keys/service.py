@@ -25,6 +25,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.forms import new_secret
 from tickwise.control.keys.secrets import ADMIN, SHOWN_CHARACTERS, key_of, secret_digest
+from tickwise.control.names import check_not_reserved
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
@@ -32,7 +33,6 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
-from tickwise.domain.names import likeness
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.domain.selectors import Labels, in_words
 from tickwise.ports.identity import KeyOrigin, KeyRotation, KeyRow, Keys
@@ -45,6 +45,9 @@ logger = structlog.get_logger("tickwise.keys")
 
 
 NAMESPACES_MAX: Final = 100
+EXPIRY_YEARS_MAX: Final = 10
+EXPIRY_SECONDS_MAX: Final = (365 * EXPIRY_YEARS_MAX + 3) * 86_400.0
+"""Longer is `--expires 400000d` for `400d`. A key that shall live longer has no expiry, and is rotated."""
 OVERLAP_SECONDS: Final = 86_400.0
 """The overlap of a rotation that names none: programs that are deployed once a day change over in it."""
 
@@ -55,9 +58,7 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A key to make."""
 
-    name: Annotated[
-        Name, Meta(description="The name for people. Keys of one name share answers to an `Idempotency-Key`.")
-    ]
+    name: Annotated[Name, Meta(description="The name for people. Keys of one name share nothing.")]
     role: (
         Annotated[
             str,
@@ -127,10 +128,7 @@ class KeyService:
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
-        if likeness(name) == likeness(ADMIN):
-            raise Invalid(
-                f"the name {ADMIN}, and what looks like it, is the installation's own; choose another", pointer="/name"
-            )
+        check_not_reserved(name, "/name", (ADMIN,))
         namespaces = _namespaces(who, body)
         permissions, labels = _permissions(body), granted_labels(body.labels, "/labels")
         for place in namespaces:
@@ -322,6 +320,12 @@ class KeyService:
         if who.expires_at is not None and (expires_at is None or expires_at > who.expires_at):
             raise Forbidden(
                 f"the key that asks expires at {written(who.expires_at)}, and makes none that is good for longer",
+                pointer="/expires_at",
+            )
+        if expires_at is not None and expires_at > now + EXPIRY_SECONDS_MAX:
+            raise Invalid(
+                f"expires_at is more than {EXPIRY_YEARS_MAX} years away, which is probably a mistake: give an earlier "
+                "time, such as one in 90 days, or none for a key that does not expire",
                 pointer="/expires_at",
             )
         return expires_at

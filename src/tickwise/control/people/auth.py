@@ -28,17 +28,18 @@ from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.password_limits import is_beyond
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
 from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION, Caller
-from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, PasswordLimited, TokensUnavailable, Unauthenticated
 from tickwise.domain.model import Origin, Principal, time_id
-from tickwise.domain.names import email_key, likeness
+from tickwise.domain.names import email_key, name_key
 from tickwise.domain.permissions import EVERYTHING, Permission
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
-from tickwise.ports.identity.users import UserRow, UserStore
+from tickwise.ports.identity.users import SignIn, UserRow, UserStore
 from tickwise.ports.signals import Topic
 
 REFRESH_SECONDS: Final = 7 * 86_400.0
@@ -120,7 +121,7 @@ class AuthService:
         if body.grant_type == "password":
             return await self._by_password(body, origin)
         # Each costs a query, and every client may cause one.
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         if body.grant_type == "refresh_token":
             return await self._by_refresh(body, origin)
         return await self._by_key(body, origin)
@@ -149,23 +150,36 @@ class AuthService:
         username = clean_text(_field(body.username, "username"), "/username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
-        account = email_key(username) if "@" in username else likeness(username)
+        account = email_key(username) if "@" in username else name_key(username)
         address = origin.address
-        self._pace.begin(account, address)
+        known = self._pace.is_known(account, address)
+        self._passwords.check_room(first=known)  # a flood costs no queries, which others wait for
+        await self._pace.begin(account, address)
         found = await self._users.sign_in(account)
         usable = found is not None and found.row.active
         good = await self._passwords.verify(
             found.password if found is not None and usable else None,
             password,
-            first=self._pace.is_known(account, address),
+            first=known,
         )
         if found is None or not good:
-            logger.info("sign_in_failed", account=account[:100], address=address)
-            self._denials.sign_in_failed(account, origin)
-            self._pace.failed(account, address)
+            # People type passwords into the field of the name: only the name of a person who is there is kept.
+            name = "" if found is None else found.row.name
+            logger.info("sign_in_failed", account=name, address=address)
+            self._denials.sign_in_failed(name, origin)
+            for each in _accounts(account, found):
+                await self._pace.failed(each, address)
             raise Unauthenticated(_WRONG)
-        self._pace.succeeded(account, address)
-        await self._check_namespace(await self._callers.of_person(found.row), namespace)
+        for each in _accounts(account, found):
+            self._pace.succeeded(each, address)
+        caller = await self._callers.of_person(found.row)
+        if is_beyond(found.row.password_limit, caller.grants):
+            self._denials.sign_in_failed(found.row.name, origin)
+            raise PasswordLimited(
+                "this password was chosen, or could be, by an administrator who holds less than you do by now: ask an "
+                "administrator of all your namespaces for a link, and choose another one by it"
+            )
+        await self._check_namespace(caller, namespace)
         await self._users.signed_in(found.row.user_id)
         return await self._begin(found.row, scope, namespace, origin)
 
@@ -190,7 +204,11 @@ class AuthService:
         return self._tokens_of(session, refresh, row)
 
     async def _by_refresh(self, body: TokenBody, origin: Origin) -> Tokens:
-        shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        try:
+            shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        except Unauthenticated:
+            self._denials.sign_in_failed("", origin)
+            raise
         refresh = new_secret(self._context.clock, SecretKind.REFRESH)
         audit = _entry(AuditAction.TOKEN_REUSED, _stranger(origin), "user")
         rotated = await self._context.surely(
@@ -201,6 +219,8 @@ class AuthService:
             self._context.signals.send(Topic.KEYS, (session.family,))
             logger.warning("refresh_token_reused", user_id=str(session.user_id), address=session.address)
         if rotated.rotation is not Rotation.ROTATED or session is None:
+            if rotated.rotation is Rotation.UNKNOWN:  # one that was used before has an entry of its own
+                self._denials.sign_in_failed("", origin)
             raise Unauthenticated(
                 "this refresh token does not work: it was used or revoked, or is too old; sign in again"
             )
@@ -265,6 +285,14 @@ class AuthService:
             namespace=session.namespace,
         )
         return Tokens(access, refresh, int(ACCESS_SECONDS), row)
+
+
+def _accounts(account: str, found: SignIn | None) -> set[str]:
+    """The names by which a person signs in, the name and the e-mail: what is counted for one counts for both."""
+    if found is None:
+        return {account}
+    email = found.row.email
+    return {account, name_key(found.row.name), *(() if email is None else (email_key(email),))}
 
 
 def _entry(action: AuditAction, source: Source, kind: str, target: str | None = None) -> AuditEntry:

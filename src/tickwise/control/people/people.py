@@ -15,6 +15,7 @@ from tickwise.control.people.roles import RoleService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
+from tickwise.ports.limits import RateLimits
 
 
 class People:
@@ -28,11 +29,15 @@ class People:
         registration: SelfRegistration,
         forms: SecretForms,
         denials: Denials,
+        limits: RateLimits | None,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
+        pace = SignInPace(clock, limits)
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
-        self.users = UserService(context, store.users, store.roles, self._passwords, directory, registration)
+        self.users = UserService(
+            context, store.users, store.roles, self._passwords, directory, registration, pace, denials
+        )
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
@@ -45,7 +50,7 @@ class People:
             callers=self.callers,
             bearers=self.bearers,
             directory=directory,
-            pace=SignInPace(clock),
+            pace=pace,
             forms=forms,
             denials=denials,
         )

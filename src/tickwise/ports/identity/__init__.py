@@ -17,6 +17,8 @@ from tickwise.ports.identity.keys import (
     Keys,
     NewKey,
     check_keys_room,
+    key_kept,
+    key_replaced,
 )
 from tickwise.ports.identity.namespaces import NamespaceStore, RemovalStore
 from tickwise.ports.identity.quotas import QuotaStore
@@ -38,4 +40,6 @@ __all__ = [
     "SessionStore",
     "UserStore",
     "check_keys_room",
+    "key_kept",
+    "key_replaced",
 ]

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.audit import AuditEntry
+from tickwise.domain.audit import AuditAction, AuditEntry, key_by_program
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
@@ -150,6 +151,16 @@ class KeyRotation:
             )
 
 
+WHY_MADE: Final[Mapping[KeyOrigin, str]] = MappingProxyType(
+    {
+        KeyOrigin.FIRST: "the first key of the installation",
+        KeyOrigin.SETTING: "it stands in TICKWISE_BOOTSTRAP_KEY",
+        KeyOrigin.LOCAL: "for the command line of this machine",
+    }
+)
+"""The reason for a key that nobody has asked for."""
+
+
 class FoundKey(NamedTuple):
     """A good key."""
 
@@ -157,6 +168,19 @@ class FoundKey(NamedTuple):
     """With the key's id, owner and expiry."""
     seconds_left: float | None
     """Until it expires, by the store's clock; None: it does not."""
+
+
+def key_kept(key: NewKey) -> AuditEntry:
+    """The entry of a key that the program itself has made."""
+    principal = key.principal
+    return key_by_program(
+        AuditAction.KEY_MADE, key.key_id, principal.name, principal.namespace, WHY_MADE.get(key.origin, key.origin)
+    )
+
+
+def key_replaced(key_id: UUID, name: str, namespace: str) -> AuditEntry:
+    """The entry of a key of the setting that another one has replaced."""
+    return key_by_program(AuditAction.KEY_REVOKED, key_id, name, namespace, "replaced in TICKWISE_BOOTSTRAP_KEY")
 
 
 class Keys(Protocol):
@@ -168,12 +192,13 @@ class Keys(Protocol):
         ...
 
     async def first(self, key: NewKey) -> bool:
-        """Keep it if no key was ever kept, of any namespace. Of several processes that ask at once, one hears True."""
+        """Keep it if no key was ever kept, of any namespace. Of several processes that ask at once, one hears True. The
+        key has an entry of the program in the audit log."""
         ...
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         """Keep it unless it is there, and revoke all other keys of origin SETTING: which these were. None, and nothing
-        changes, if this one is revoked itself."""
+        changes, if this one is revoked itself. Each key that is kept or revoked has an entry of the program."""
         ...
 
     async def find(self, digest: bytes) -> FoundKey | None:

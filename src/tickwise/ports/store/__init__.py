@@ -37,6 +37,7 @@ from typing import Protocol
 
 from tickwise.ports.audit import AuditStore
 from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -93,7 +94,6 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
-from tickwise.ports.store.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,

@@ -15,7 +15,7 @@ from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store.paging import Page, utf8_bytes
+from tickwise.ports.paging import Page, utf8_bytes
 from tickwise.ports.store.transfers import JobTransfer
 
 MAX_LANES: Final = 10_000

@@ -63,7 +63,8 @@ def no_quota(name: str, namespace: str) -> Conflict:
     code, remedy = _REFUSALS[name]
     return Conflict(
         f"the namespace {namespace} has no room for this under its quota {name}: {remedy}, or ask an administrator of "
-        f"the installation for more (GET /api/v1/namespaces/{namespace}/usage says what is used)",
+        f"the installation for more. What is used: tickwise namespaces quota {namespace}, or "
+        f"GET /api/v1/namespaces/{namespace}/usage",
         pointer="",
         code=code,
     )

@@ -254,7 +254,7 @@ class Jobs(Duty):
         job.namespace = to
         state.touch(job)
         state.ask_anew(job)
-        state.audit.write(audit)
+        state.audit.write(audit, transfer.arrival)
         return state.job_row(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:

@@ -288,10 +288,13 @@ class Attempts(Duty):
         if first and self._state.on_hold(run.job.namespace, run.lane.queue):
             self._state.release(run, RunEvent.RELEASED)
             return False
+        asks = run.guarded or run.open or began.gate is not None
         if run.open and not settle(self._state, run):
             return False
-        gated = began.gate is not None or run.limit_key is not None or run.slot is not None
-        if gated and not admit(self._state, run, began.gate):
+        # A start that is told of late has begun, whatever the quota is by now.
+        quota = self._state.quotas_of(run.job.namespace).concurrent_runs if asks else None
+        gated = began.gate is not None or run.limit_key is not None or run.slot is not None or quota is not None
+        if gated and not admit(self._state, run, began.gate, quota):
             return False
         run.state = move(run.state, RunEvent.STARTED)
         run.started, run.on_unknown = began.started, began.on_unknown
@@ -370,7 +373,7 @@ def check_instants(run_id: UUID, *instants: float | None) -> None:
 def report_of(outcome: Outcome) -> Report:
     """The stored part of an outcome."""
     return Report(
-        started=outcome.started,
+        started=outcome.started if outcome.started > 0 else None,
         ended=outcome.ended,
         reason=outcome.reason,
         error=outcome.error,

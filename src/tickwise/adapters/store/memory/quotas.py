@@ -56,6 +56,7 @@ class QuotaUses(Duty):
     async def use(self, namespace: str) -> QuotaUse:
         state = self._state
         jobs, size = _counted(state, namespace)
+        unlimited = state.quotas_of(namespace).concurrent_runs is None
         return QuotaUse(
             jobs=jobs,
             runs_today=_runs_today(state, namespace),
@@ -63,6 +64,7 @@ class QuotaUses(Duty):
             lanes=state.known_of[namespace],
             calendars=state.rules_of_kind[namespace, RuleKind.CALENDAR],
             windows=state.rules_of_kind[namespace, RuleKind.WINDOW],
+            concurrent_runs=None if unlimited else state.slots.running_in(namespace),
         )
 
     async def take_runs(self, wanted: Mapping[str, int]) -> Mapping[str, int]:

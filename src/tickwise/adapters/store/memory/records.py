@@ -336,6 +336,8 @@ class UserRecord:
     name_key: str
     email_key: str | None
     password: str | None
+    looks: tuple[str, ...] | None = None
+    """None: a program of before added it."""
 
 
 @dataclass(slots=True, kw_only=True)

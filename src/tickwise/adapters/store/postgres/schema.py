@@ -55,6 +55,9 @@ MIGRATIONS: Final = (
     Migration("0008", ("0008_rotation.sql",)),
     Migration("0009", ("0009_namespaces.sql", "0009_moved_jobs.sql")),
     Migration("0010", ("0010_audit.sql", "0010_services.sql")),
+    Migration("0011", ("0011_run_quotas.sql",)),
+    Migration("0012", ("0012_audit.sql",)),
+    Migration("0014", ("0014_names.sql",)),
     Migration("0015", ("0015_letters.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
@@ -63,6 +66,8 @@ WANTED: Final = MIGRATIONS[-1].version
 
 INDEXES: Final = (
     "0003_lines_runs_line.sql", "0003_lines_runs_waits.sql", "0004_runs_of_job.sql", "0004_runs_job_dropped.sql",
+    "0010_audit_seals_until.sql",
+    "0012_audit_seals_of_namespace.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 

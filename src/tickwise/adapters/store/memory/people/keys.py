@@ -10,7 +10,17 @@ from tickwise.adapters.store.memory.records import EarlierSecret, KeyRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import Caller
-from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import (
+    MAX_KEYS,
+    FoundKey,
+    KeyOrigin,
+    KeyRotation,
+    KeyRow,
+    NewKey,
+    check_keys_room,
+    key_kept,
+    key_replaced,
+)
 
 
 class ApiKeys(Duty):
@@ -26,13 +36,17 @@ class ApiKeys(Duty):
         return added
 
     async def first(self, key: NewKey) -> bool:
-        return not self._state.api_keys and self._add(key)
+        is_first = not self._state.api_keys and self._add(key)
+        if is_first:
+            self._state.audit.write(key_kept(key))
+        return is_first
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         there = self._state.api_keys.get(key.digest)
         if (there is not None and there.revoked_at is not None) or self._was(key.digest) is not None:
             return None
-        self._add(key)
+        if self._add(key):
+            self._state.audit.write(key_kept(key))
         replaced = [
             record
             for digest, record in self._state.api_keys.items()
@@ -40,6 +54,8 @@ class ApiKeys(Duty):
         ]
         for record in replaced:
             record.revoked_at = self._state.now()
+            principal = record.key.principal
+            self._state.audit.write(key_replaced(record.key.key_id, principal.name, principal.namespace))
         return [record.key.key_id for record in replaced]
 
     async def find(self, digest: bytes) -> FoundKey | None:

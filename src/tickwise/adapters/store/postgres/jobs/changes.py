@@ -26,7 +26,7 @@ from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import PAUSED_SENTENCE, TimerState
-from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
+from tickwise.domain.errors import Bug, Conflict, JobNotFound, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
 from tickwise.ports.store.placement import LASTING_TYPES, plan_lasts
@@ -231,7 +231,7 @@ async def locked(
     """The job, for this transaction alone. Raises `NotFound`, and `Conflict` if it is cancelled."""
     job = await connection.fetchrow(statement("job_lock"), namespace, job_id)
     if job is None:
-        raise NotFound(f"there is no job {job_id}")
+        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     if job["standing"] == JobStanding.CANCELLED and not or_cancelled:
         raise Conflict(f"the job {job_id} is cancelled", code="job_cancelled")
     return job

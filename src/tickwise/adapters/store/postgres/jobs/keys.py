@@ -17,7 +17,17 @@ from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
 from tickwise.domain.selectors import Labels, labels_from
-from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import (
+    MAX_KEYS,
+    FoundKey,
+    KeyOrigin,
+    KeyRotation,
+    KeyRow,
+    NewKey,
+    check_keys_room,
+    key_kept,
+    key_replaced,
+)
 
 LABELS: Final[Mapping[KeyOrigin, str]] = {
     KeyOrigin.MADE: "",
@@ -49,7 +59,10 @@ class ApiKeys(Part):
             return False
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("keys_lock"))
-            return not await connection.fetchval(statement("keys_count")) and await _add(connection, key)
+            is_first = not await connection.fetchval(statement("keys_count")) and await _add(connection, key)
+            if is_first:
+                await write_audit(connection, key_kept(key))
+            return is_first
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         """See the port."""
@@ -57,8 +70,10 @@ class ApiKeys(Part):
             await connection.execute(statement("keys_lock"))
             if await connection.fetchval(statement("key_was"), key.digest):
                 return None
-            await _add(connection, key)
-            return [row["key_id"] for row in await connection.fetch(statement("keys_replace"), key.digest)]
+            added = await _add(connection, key)
+            replaced = await connection.fetch(statement("keys_replace"), key.digest)
+            await write_audit(connection, key_kept(key) if added else None, *(key_replaced(*row) for row in replaced))
+            return [row["key_id"] for row in replaced]
 
     async def find(self, digest: bytes) -> FoundKey | None:
         """See the port."""

@@ -27,7 +27,7 @@ SELECT EXISTS (SELECT FROM tickwise.keys WHERE digest = '\x00'::bytea || $1::byt
 -- Revoke the keys of the setting but the one with the digest $1.
 UPDATE tickwise.keys SET revoked = tickwise.now(), digest = '\x00'::bytea || digest
 WHERE origin = 'setting' AND revoked IS NULL AND digest <> $1
-RETURNING key_id
+RETURNING key_id, name, namespace
 
 -- name: key_find
 -- The good key with this digest, and for how many seconds it is good (NULL: it does not expire). An earlier secret of a key is good until

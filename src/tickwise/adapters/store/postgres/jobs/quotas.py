@@ -44,8 +44,16 @@ class QuotaUses(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             jobs, size = await connection.fetchrow(statement("quota_count"), namespace)
-            runs, lanes, calendars, windows = await connection.fetchrow(statement("quota_shown"), namespace)
-        return QuotaUse(jobs=jobs, runs_today=runs, bytes=size, lanes=lanes, calendars=calendars, windows=windows)
+            runs, lanes, calendars, windows, going = await connection.fetchrow(statement("quota_shown"), namespace)
+        return QuotaUse(
+            jobs=jobs,
+            runs_today=runs,
+            bytes=size,
+            lanes=lanes,
+            calendars=calendars,
+            windows=windows,
+            concurrent_runs=going,
+        )
 
     async def take_runs(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
         """See the port."""

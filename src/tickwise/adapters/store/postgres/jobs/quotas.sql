@@ -26,8 +26,10 @@ WHERE j.namespace = $1 AND j.lasting AND j.standing <> {JobStanding.CANCELLED}
        OR EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id))
 
 -- name: quota_shown
--- Count the runs of today (NULL: none were counted), the lanes and the rules of a namespace. $1 namespace.
+-- Count the runs of today (NULL: none were counted), the lanes and the rules of a namespace, and the runs that go on, if there is a quota of
+-- them (NULL: there is none). $1 namespace.
 SELECT (SELECT runs FROM tickwise.quota_use WHERE namespace = $1 AND day = (tickwise.now() AT TIME ZONE 'UTC')::date) AS runs,
        (SELECT count(*) FROM tickwise.lanes WHERE namespace = $1) AS lanes,
        (SELECT count(*) FROM tickwise.rules WHERE namespace = $1 AND kind = 'calendar') AS calendars,
-       (SELECT count(*) FROM tickwise.rules WHERE namespace = $1 AND kind = 'window') AS windows
+       (SELECT count(*) FROM tickwise.rules WHERE namespace = $1 AND kind = 'window') AS windows,
+       (SELECT tickwise.runs_going(namespace) FROM tickwise.run_quotas WHERE namespace = $1) AS concurrent_runs

@@ -18,7 +18,7 @@ from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.receipts import take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import JobNotFound, NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.domain.rules.sentences import cancelled_sentence
 from tickwise.ports.store import (
@@ -72,7 +72,7 @@ class RunCommands(Part):
                 room = None if quotas is None else await open_room(connection, namespace, quotas, cost)
                 standing = await connection.fetchval(statement("job_share"), namespace, job_id)
                 if standing is None:
-                    raise NotFound(f"there is no job {job_id}")
+                    raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
                 if standing == JobStanding.CANCELLED:
                     raise _JobCancelled
                 made = await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)

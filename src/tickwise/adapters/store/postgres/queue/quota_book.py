@@ -23,6 +23,20 @@ class QuotaBook:
         self._monotonic = clock.monotonic
         self._quotas: Mapping[str, Quotas] = NONE
         self._read_at = float("-inf")
+        self._of_runs: Mapping[str, int] = {}
+        self._runs_read_at = float("-inf")
+
+    async def of_runs(self) -> Mapping[str, int]:
+        """The quota of runs at once of each namespace that has one. Raises `StoreUnavailable`.
+
+        Read by a statement of its own, because an executor has no right to see the other quotas.
+        """
+        begun = self._monotonic()
+        if begun > self._runs_read_at + QUOTAS_FRESH_SECONDS:
+            async with self._links.pooled(writes=False) as connection:
+                self._of_runs = dict(await connection.fetch(statement("namespaces_runs_limited")))
+            self._runs_read_at = begun
+        return self._of_runs
 
     async def of(self, namespaces: Iterable[str]) -> Mapping[str, Quotas]:
         """The quotas of those that have any. Raises `StoreUnavailable`."""
@@ -33,7 +47,7 @@ class QuotaBook:
 
     def forget(self) -> None:
         """Ask the store anew."""
-        self._read_at = float("-inf")
+        self._read_at = self._runs_read_at = float("-inf")
 
     async def _load(self) -> None:
         begun = self._monotonic()
