@@ -127,6 +127,7 @@ MEANINGS = {
     "key_made": "An API key was made: its maker, and the key used.",
     "key_rotated": "An API key got another secret; the one before works for `overlap_seconds` more. Neither is logged.",
     "key_revoked": "An API key was revoked: the person, and the key used.",
+    "key_taken_out": "The administrator of one namespace took the rights of a key there; it works in its others.",
     "lease_over": "This executor could not renew its lease in time and stops its tasks, before others may take the "
     "runs over. Their ends are reported when the store is back.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "

@@ -118,6 +118,15 @@ DIRECT: Final = ClientAddresses()
 logger = structlog.get_logger("tickwise.api")
 
 
+class ExactRoute(Route):
+    """A route that ends where its path ends: `$`, with which Starlette's pattern ends, also stands before a line
+    break."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], *, methods: list[str], name: str) -> None:
+        super().__init__(path, endpoint, methods=methods, name=name)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
+
+
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
     """A route that takes no query parameters."""
 
@@ -550,7 +559,9 @@ def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) ->
             yield
 
     framework = Starlette(
-        routes=[Route(each.path, _route(server, each), methods=[each.method], name=each.name) for each in endpoints],
+        routes=[
+            ExactRoute(each.path, _route(server, each), methods=[each.method], name=each.name) for each in endpoints
+        ],
         exception_handlers={HTTPException: _framework_refused},
         lifespan=life,
     )

@@ -283,9 +283,17 @@ def cursor_of(last: str) -> str:
 def cursor_text(cursor: str) -> str:
     """Decode the argument of `cursor_of`. Raises `BadParameter`."""
     try:
-        return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
+        text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
     except ValueError:
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+        raise foreign_cursor() from None
+    if "\0" in text:  # no store keeps it, so no row has it
+        raise foreign_cursor()
+    return text
+
+
+def foreign_cursor() -> BadParameter:
+    """The error of a cursor that no listing of this kind has given."""
+    return BadParameter("the cursor is none of ours; begin without one", parameter="cursor")
 
 
 def given(value: T | UnsetType) -> T | None:
@@ -316,4 +324,4 @@ def cursor_id(cursor: str | UnsetType) -> UUID | None:
     try:
         return UUID(cursor_text(cursor))
     except ValueError:
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+        raise foreign_cursor() from None

@@ -184,6 +184,13 @@ class Principal(NamedTuple):
         return joined(self.namespace, self.name)
 
     @property
+    def credential_name(self) -> str:
+        """The credential as one text, the same in all of its namespaces, which no other credential has."""
+        if self.user_id is not None:
+            return joined("@user", str(self.user_id))
+        return self.full_name if self.key_id is None else joined("@key", str(self.key_id))
+
+    @property
     def answers_name(self) -> str:
         """The name under which answers to its requests are kept: by id, because several keys may have one name. It
         begins with the namespace, with which the answers go."""

@@ -74,6 +74,29 @@ async def test_what_was_accepted_for_a_namespace_that_is_gone_is_not_applied_to_
     assert await here.link.store.jobs.get("team-a", UUID(made["job_id"])) is not None
 
 
+async def test_what_was_accepted_after_a_namespace_was_opened_again_is_applied(here: Buffered) -> None:
+    """Also by a recorder that has just seen it closing: what it remembers is no reason to refuse for good."""
+    await team_job(here)
+    late = await team_job(here, apply=False)
+    await close_team(here)
+    await here.clock.advance(NAMESPACES_FRESH_SECONDS + 1.0)
+    await here.apply()
+    assert "failed" == (await team(here, "GET", f"/operations/{late['operation_id']}", 200))["status"]
+    await send(here, "PATCH", "/namespaces/team-a", 200, json={"state": "active"})
+    made = await team_job(here)
+    assert await here.link.store.jobs.get("team-a", UUID(made["job_id"])) is not None
+
+
+async def test_a_namespace_that_is_being_removed_accepts_nothing_new(here: Buffered) -> None:
+    """As one that is closing: the answer comes with the request, and not with its operation."""
+    await team_job(here)
+    await close_team(here)
+    await here.link.store.removals.begin("team-a")
+    await here.clock.advance(NAMESPACES_FRESH_SECONDS + 1.0)
+    refused = await team(here, "POST", "/jobs", 409, json={"name": "a", "task": SHELL, "every": "1h"})
+    assert "namespace_closing" == refused["code"]
+
+
 async def test_an_idempotency_key_of_a_former_namespace_is_a_new_one(here: Buffered) -> None:
     """The same request makes a job in the later namespace of the name, and another request is none that was repeated;
     also under a job_id of the client's own."""

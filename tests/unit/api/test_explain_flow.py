@@ -376,11 +376,13 @@ async def test_a_recurring_job_whose_last_run_failed_says_so(here: Scene) -> Non
 
 
 async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene) -> None:
-    """Which host, and when it is offered again; afterwards, why it was late. A circuit of another host is not told."""
+    """Which host, and when it is offered again; afterwards, why it was late. A circuit of another host, or of
+    another namespace, is not told."""
     await here.create(**AT_ONCE, task={"kind": "http", "url": "https://shop.example:8443/hook"})
     number = await here.join(labels=("task:http",), lease_seconds=9 * HOUR)
-    for host in ("other.example", "shop.example:8443"):
-        await here.away("circuit_open", 0.0, 30.0, who=host)
+    for target in ("default/other.example", "default/shop.example:8443"):
+        await here.away("circuit_open", 0.0, 30.0, who=target)
+    await here.away("circuit_open", 0.0, 90.0, who="other/shop.example:8443")
     [claim] = await here.take(number)
     back = outcome(claim, RunState.QUEUED, started=0.0, reason="circuit_open", retry_at=claim.now + 30.0)
     await here.store.attempts.finish(number, [back])
@@ -395,6 +397,8 @@ async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene)
     late = await here.explain_run(claim.run_id)
     assert ("running", "late_circuit") == tuple(codes(late)[:2])
     assert "shop.example:8443 kept failing and was left alone" in late["sentence"]
+    [told] = [cause for cause in late["causes"] if cause["code"] == "late_circuit"]
+    assert "2027-01-15T08:00:30Z" == told["data"]["open_until"]
 
 
 async def test_a_snoozed_run_of_a_paused_job_waits_for_the_resume(here: Scene) -> None:

@@ -10,14 +10,27 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, given, given_instant, page_links, page_of
-from tickwise.api.problems import BadParameter
+from tickwise.api.endpoint import (
+    Call,
+    Endpoint,
+    Reply,
+    answer,
+    cursor_text,
+    foreign_cursor,
+    given,
+    given_instant,
+    page_links,
+    page_of,
+)
 from tickwise.api.resources.runs import Cursor, Limit, Time
 from tickwise.api.wire import API, Instant, encode, time_of
 from tickwise.control.audit.service import AuditService, usual_namespace
 from tickwise.domain.audit import AuditAction, CallerKind
+from tickwise.domain.model import LATEST_INSTANT
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
 
+ENTRIES_MAX: Final = 1 << 63
+"""No entry has this number, or a greater one."""
 NDJSON: Final = "application/x-ndjson"
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -140,9 +153,12 @@ def _place(cursor: str | UnsetType) -> AuditPlace | None:
         return None
     at, _, entry = cursor_text(cursor).partition(" ")
     try:
-        return AuditPlace(float(at), int(entry))
+        place = AuditPlace(float(at), int(entry))
     except ValueError:
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+        raise foreign_cursor() from None
+    if not (-LATEST_INSTANT < place.at < LATEST_INSTANT and 0 <= place.entry < ENTRIES_MAX):
+        raise foreign_cursor()
+    return place
 
 
 async def audit_export(call: Call) -> Reply:

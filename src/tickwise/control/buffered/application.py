@@ -38,7 +38,6 @@ from tickwise.domain.callers import Asker
 from tickwise.domain.errors import (
     Bug,
     Busy,
-    Conflict,
     Invalid,
     NoLongerAllowed,
     Refused,
@@ -211,12 +210,8 @@ class RequestApplier:
             turn.denials[place] = None
             try:
                 await self._askers.allow(asker, request.namespace, _TO_CREATE if creates else _TO_CHANGE)
-                if creates:
-                    await self._context.namespaces.check_open(request.namespace)
             except NoLongerAllowed as denial:
                 turn.denials[place] = denial
-            except Conflict as closing:
-                turn.denials[place] = NoLongerAllowed(closing.detail)
             except Unavailable:
                 del turn.denials[place]
                 raise

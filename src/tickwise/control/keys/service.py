@@ -58,7 +58,7 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A key to make."""
 
-    name: Annotated[Name, Meta(description="The name for people. Keys of one name share rate limits.")]
+    name: Annotated[Name, Meta(description="The name for people. Keys of one name share nothing.")]
     role: (
         Annotated[
             str,
@@ -144,21 +144,19 @@ class KeyService:
             namespaces=frozenset(namespaces),
             labels=labels,
         )
+        after = {
+            "name": name,
+            "permissions": sorted(permissions),
+            "labels": dict(labels),
+            "expires_at": expires_at,
+        }
+        # The home sees all; another namespace is told of itself.
+        told = {place: [place] for place in namespaces if place != INSTALLATION} | {home: sorted(namespaces)}
+        audit = [
+            entry(who, AuditAction.KEY_MADE, "key", key.key_id, namespace=place, after={**after, "namespaces": seen})
+            for place, seen in told.items()
+        ]
         # Again after a commit that may have failed: False then says that it did not.
-        audit = entry(
-            who,
-            AuditAction.KEY_MADE,
-            "key",
-            key.key_id,
-            namespace=home,
-            after={
-                "name": name,
-                "namespaces": sorted(namespaces),
-                "permissions": sorted(permissions),
-                "labels": dict(labels),
-                "expires_at": expires_at,
-            },
-        )
         await self._context.surely(lambda: self._keys.add(key, audit=audit))
         row = KeyRow(
             key_id=key.key_id,
@@ -193,29 +191,39 @@ class KeyService:
     async def page(
         self, who: Principal, before: UUID | None, limit: int, *, namespace: str | None = None
     ) -> Sequence[KeyRow]:
-        """Keys of the caller's namespace, or of the installation; the newest first, also those that are over. Raises
-        `Forbidden` if `namespace` is not one that the caller sees."""
+        """Keys that work in the caller's namespace, or those of the installation; the newest first, also those that are
+        over. Of a key whose home is another namespace, the caller is told what it is in this one. Raises `Forbidden` if
+        `namespace` is not one that the caller sees."""
         mine = _scope_of(who)
         if mine is not None and namespace is not None:
             check_namespace(who, namespace)
-        return await self._keys.page(mine or namespace, before=before, limit=limit)
+        rows = await self._keys.page(mine or namespace, before=before, limit=limit)
+        return [row if mine is None else _seen_in(mine, row) for row in rows]
 
     @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
-        """From now on it is refused. Raises `NotFound`, and `Forbidden` for a key with more permissions than the
-        caller's, or one that other namespaces use, too. Every key may revoke itself."""
+        """From now on it is refused; one that works in other namespaces, too, is refused in the caller's alone. Raises
+        `NotFound`, and `Forbidden` for a key with more permissions than the caller's. Every key may revoke itself, and
+        the installation each key, everywhere."""
         scope = _scope_of(who)
         found = await self._keys.of_id(key_id)
+        places = frozenset[str]() if found is None else found.caller.namespaces.keys()
+        if found is not None and scope in places and len(places) > 1 and key_id != who.key_id:
+            return await self._take_out(who, found.caller, key_id)
         if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        audit = entry(
-            who,
-            AuditAction.KEY_REVOKED,
-            "key",
-            key_id,
-            namespace=who.namespace if found is None else found.caller.home,
-            detail=found and {"name": found.caller.name},
-        )
+        told = {who.namespace} if found is None else {found.caller.home, *places} - {INSTALLATION}
+        audit = [
+            entry(
+                who,
+                AuditAction.KEY_REVOKED,
+                "key",
+                key_id,
+                namespace=place,
+                detail=found and {"name": found.caller.name},
+            )
+            for place in sorted(told)
+        ]
         row = await self._context.surely(lambda: self._keys.revoke(scope, key_id, audit=audit))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
@@ -229,6 +237,23 @@ class KeyService:
             by_key=_text(who.key_id),
         )
         return row
+
+    async def _take_out(self, who: Principal, key: Caller, key_id: UUID) -> KeyRow:
+        """Take the rights of a key in the caller's namespace, and leave it those elsewhere; the key as it is seen here,
+        revoked. Raises `NotFound`, `Forbidden`."""
+        here = who.namespace
+        _check_weaker(who, replace(key, grants=tuple(each for each in key.grants if each.namespace == here)))
+        detail = {"name": key.name, "namespaces": [here]}
+        audit = [
+            entry(who, AuditAction.KEY_REVOKED, "key", key_id, namespace=place, detail=detail)
+            for place in dict.fromkeys((here, key.home))
+        ]
+        row = await self._context.surely(lambda: self._keys.revoke(here, key_id, only_there=True, audit=audit))
+        if row is None:
+            raise NotFound(f"there is no key {key_id}")
+        self._context.signals.send(Topic.KEYS, (key_id,))
+        logger.info("key_taken_out", key_id=str(key_id), name=row.name, namespace=here, by=who.name)
+        return replace(_guest(here, row), revoked_at=await self._context.time.now())
 
     @requires_none("each key may rotate itself; for another one, keys:admin is checked here")
     async def rotate(self, who: Principal, key_id: UUID, body: KeyRotateBody) -> MadeKey:
@@ -309,6 +334,18 @@ class KeyService:
 def _scope_of(who: Principal) -> str | None:
     """The namespace whose keys the caller sees; None: those of all namespaces."""
     return None if holds_everywhere(who, Permission.KEYS_ADMIN) else who.namespace
+
+
+def _seen_in(namespace: str, row: KeyRow) -> KeyRow:
+    """The key as the administrators of a namespace see it: whole, if the namespace is its home."""
+    return row if row.namespace == namespace else _guest(namespace, row)
+
+
+def _guest(namespace: str, row: KeyRow) -> KeyRow:
+    """The part of a key that concerns one of its namespaces: nothing tells of the others."""
+    return replace(
+        row, namespace=namespace, namespaces=frozenset({namespace}), prefix=None, created_by=None, owner_id=None
+    )
 
 
 def _namespaces(who: Principal, body: KeyBody) -> Sequence[str]:

@@ -178,6 +178,7 @@ class NamespaceService:
         row = await self._context.surely(lambda: self._context.store.removals.begin(name, audit=audit))
         if row is None:
             raise _not_found(name)
+        self._context.signals.send(Topic.KEYS)  # all: keys, sessions and roles of the namespace are good no longer
         self._context.signals.send(Topic.OPERATIONS)
         logger.info("namespace_removal_asked", namespace=name, by=who.name)
         return row

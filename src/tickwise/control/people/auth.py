@@ -31,6 +31,7 @@ from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_limits import is_beyond
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
+from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, PasswordLimited, TokensUnavailable, Unauthenticated
@@ -146,7 +147,7 @@ class AuthService:
             self._context.signals.send(Topic.KEYS, tuple(families))
 
     async def _by_password(self, body: TokenBody, origin: Origin) -> Tokens:
-        username = _field(body.username, "username")
+        username = clean_text(_field(body.username, "username"), "/username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
         account = email_key(username) if "@" in username else name_key(username)

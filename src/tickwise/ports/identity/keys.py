@@ -186,7 +186,7 @@ def key_replaced(key_id: UUID, name: str, namespace: str) -> AuditEntry:
 class Keys(Protocol):
     """API keys. All may be called again after an `InDoubt`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
         `keys_exhausted`, for one that was asked for where its namespace has `MAX_KEYS` good ones of these."""
         ...
@@ -216,11 +216,19 @@ class Keys(Protocol):
         ...
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
-        """Keys of a namespace (None: of all), also those that are over, the newest id first; those below `before`."""
+        """Keys that have this namespace as their home, or work there by its name (None: all), also those that are over,
+        the newest id first; those below `before`."""
         ...
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
-        """Revoke it; what was revoked stays as it is. None if the namespace (None: no namespace) has no such key."""
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
+        """Revoke it; what was revoked stays as it is. None if no key of this id has the namespace (None: any) as its
+        home.
+
+        With `only_there`, the key works in this namespace no more and keeps its others, one of which becomes its home
+        if this was it. One that does not work there by its name, or nowhere else, stays as it is. None: there is no
+        such key."""
         ...
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

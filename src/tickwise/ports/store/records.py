@@ -160,11 +160,11 @@ class Incident:
 
     kind: str
     """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work. `circuit_open`: an
-    executor gave back the runs that call a host which keeps failing."""
+    executor gave back the runs of a namespace that call a host which keeps failing."""
     begin: float
     end: float
     who: str
-    """The process that noticed it; of a circuit, the host."""
+    """The process that noticed it; of a circuit, the namespace and the host, `joined`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

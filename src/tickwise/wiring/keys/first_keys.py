@@ -89,7 +89,7 @@ async def _local_key(runtime: Runtime) -> tuple[str, FirstKey | None]:
     if await runtime.keys.first(admin_key(clock, secret, KeyOrigin.FIRST)):
         return secret, FirstKey(secret, file)
     local = admin_key(clock, secret, KeyOrigin.LOCAL)
-    await runtime.keys.add(local, audit=key_kept(local))
+    await runtime.keys.add(local, audit=[key_kept(local)])
     return secret, None
 
 

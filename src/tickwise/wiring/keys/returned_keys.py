@@ -96,6 +96,6 @@ async def returned_keys(keys: Keys, ends: Mapping[UUID, int | None], *, revoke: 
         if revoke:
             reason = f"it came back with a backup, and had been {why} since"
             audit = key_by_program(AuditAction.KEY_REVOKED, key_id, name, found.caller.home, reason)
-            await keys.revoke(None, key_id, audit=audit)
+            await keys.revoke(None, key_id, audit=[audit])
         returned.append(ReturnedKey(str(key_id), name, why, revoke))
     return returned

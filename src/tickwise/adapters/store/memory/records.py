@@ -220,9 +220,10 @@ class RunRecord(Placed):
         """True if the holder was asked to end the run."""
         return self.asked is CancelKind.CANCEL
 
-    def ask(self, request: StopRequest) -> None:
-        """Ask its holder, unless another request to it stands."""
+    def ask(self, request: StopRequest) -> bool:
+        """Ask its holder, unless another request to it stands; whether it is asked by this one."""
         self.request = merged(self.request, request)
+        return self.request is request
 
 
 class EndedRun(NamedTuple):

@@ -432,12 +432,13 @@ class State:
         self._unhold(run)
         self.end(run, RunEvent.SKIPPED, Report(ended=self.now(), reason=reason, error=error))
 
-    def drop_unstarted(self, run: RunRecord, reason: SkipReason, error: str) -> None:
-        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back."""
-        if not run.held:
-            self.end_skipped(run, reason, error)
-        else:
-            run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
+    def drop_unstarted(self, run: RunRecord, reason: SkipReason, error: str) -> bool:
+        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back. False: this
+        was asked before."""
+        if run.held:
+            return run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
+        self.end_skipped(run, reason, error)
+        return True
 
     def cancel(self, run: RunRecord, request: StopRequest) -> None:
         """End a run by request, in the store itself: the run has no holder afterwards."""

@@ -57,8 +57,9 @@ MIGRATIONS: Final = (
     Migration("0010", ("0010_audit.sql", "0010_services.sql")),
     Migration("0011", ("0011_run_quotas.sql",)),
     Migration("0012", ("0012_audit.sql",)),
-    Migration("0014", ("0014_names.sql",)),
-    Migration("0016", ("0016_quota_sizes.sql",)),
+    Migration("0013", ("0013_names.sql",)),
+    Migration("0014", ("0014_letters.sql",)),
+    Migration("0015", ("0015_quota_sizes.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -146,7 +146,7 @@ class Changes(Part):
             return []
         await connection.execute(statement("job_stand"), move.job_id, JobStanding.CANCELLED, None, None, None)
         await connection.execute(statement("timer_drop"), move.job_id)
-        return (await cancel_runs(connection, move.job_id, move.reason, None))[1]
+        return (await cancel_runs(connection, move.job_id, move.reason, None)).woken
 
     async def _replan(
         self,

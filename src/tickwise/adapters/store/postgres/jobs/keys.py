@@ -41,7 +41,7 @@ LABELS: Final[Mapping[KeyOrigin, str]] = {
 class ApiKeys(Part):
     """The port `Keys`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if key.origin is KeyOrigin.MADE:
@@ -50,7 +50,7 @@ class ApiKeys(Part):
                 check_keys_room(count)
             added = await _add(connection, key)
             if added:
-                await write_audit(connection, audit)
+                await write_audit(connection, *audit)
             return added
 
     async def first(self, key: NewKey) -> bool:
@@ -120,13 +120,19 @@ class ApiKeys(Part):
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if only_there:
+                if await connection.fetchval(statement("key_leave"), namespace, key_id):
+                    await write_audit(connection, *audit)
+                return await _get(connection, None, key_id)
             stands = await connection.fetchval(statement("key_stands"), namespace, key_id)
             await connection.execute(statement("key_revoke"), namespace, [key_id])
             if stands:
-                await write_audit(connection, audit)
+                await write_audit(connection, *audit)
             return await _get(connection, namespace, key_id)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -36,6 +37,16 @@ from tickwise.ports.store.quotas import Cost
 
 class _JobCancelled(Exception):
     """Ends a transaction that must leave nothing, not even its receipt."""
+
+
+class CancelledRuns(NamedTuple):
+    """The unfinished runs of a job that are cancelled together."""
+
+    found: int
+    changed: int
+    """Those that end by it, or whose holder was not asked before."""
+    woken: list[Woken]
+    """The runs that are claimable by it."""
 
 
 class RunCommands(Part):
@@ -89,8 +100,8 @@ class RunCommands(Part):
         async with self._links.pooled(writes=True) as connection:
             async with connection.transaction():
                 row = await connection.fetchrow(statement(how), move.run_id, move.namespace, error)
-                state = await _state(connection, move, None if row is None else row[0])
-                if row is not None:
+                state = await _state(connection, move, None if row is None else row["state"])
+                if row is not None and row["changed"]:
                     await write_audit(connection, audit)
             if row is not None:
                 over.add_row(row["job_id"], row["namespace"], row["limit_key"])
@@ -117,11 +128,11 @@ class RunCommands(Part):
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
-            count, woken = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
-            if count:
+            cancelled = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
+            if cancelled.changed:
                 await write_audit(connection, audit)
-        await self._shared.report_handover(woken)
-        return count
+        await self._shared.report_handover(cancelled.woken)
+        return cancelled.found
 
     async def unblock(self) -> int:
         """See the port."""
@@ -141,14 +152,13 @@ class RunCommands(Part):
 
 async def cancel_runs(
     connection: asyncpg.Connection, job_id: UUID, why: str | None, origin: UUID | None
-) -> tuple[int, list[Woken]]:
-    """Cancel the unfinished runs of a job (of this origin, if one is given) within the caller's transaction: how many
-    there were, and what is claimable by it."""
+) -> CancelledRuns:
+    """Cancel the unfinished runs of a job (of this origin, if one is given) within the caller's transaction."""
     await connection.fetch(statement("job_runs_lock"), job_id)
-    count, namespaces, keys = await connection.fetchrow(statement("job_runs_cancel"), job_id, why, origin)
+    count, changed, namespaces, keys = await connection.fetchrow(statement("job_runs_cancel"), job_id, why, origin)
     over = Ended()
     over.add([job_id], namespaces, keys)
-    return count, await wake(connection, over)
+    return CancelledRuns(count, changed, await wake(connection, over))
 
 
 async def _state(connection: asyncpg.Connection, move: RunMove, state: int | None) -> RunState:

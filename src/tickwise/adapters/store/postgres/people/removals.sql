@@ -52,6 +52,14 @@ SELECT (SELECT count(*) FROM (SELECT FROM tickwise.jobs WHERE namespace = $1 AND
           SELECT FROM tickwise.lanes l JOIN tickwise.runs r ON r.lane = l.lane WHERE l.namespace = $1 LIMIT $2) r),
        (SELECT count(*) FROM (SELECT FROM tickwise.history WHERE namespace = $1 AND namespace <> 'default' LIMIT $2) h)
 
+-- name: removal_jobs_going
+-- The jobs of a namespace that go on, in the order of their ids. $1 name, $2 ids above it, $3 at most.
+SELECT job_id FROM tickwise.jobs j
+WHERE namespace = $1 AND namespace <> 'default' AND job_id > $2 AND standing <> {JobStanding.CANCELLED}
+  AND (standing = {JobStanding.PAUSED} OR schedule_type = 'ON_DEMAND'
+    OR (SELECT true FROM tickwise.timers t WHERE t.job_id = j.job_id) OR (SELECT true FROM tickwise.runs r WHERE r.job_id = j.job_id LIMIT 1))
+ORDER BY job_id LIMIT $3
+
 -- name: removal_runs
 -- Delete ended runs of a namespace that is being removed, with all that is told of them; how many. $1 name, $2 runs.
 WITH h AS (

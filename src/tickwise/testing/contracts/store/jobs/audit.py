@@ -179,6 +179,31 @@ class AuditedJobsContract(StoreContract):
             lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
         ) == [1, 0, 1, 0, 1, 1, 0]
 
+    async def test_a_request_that_stands_already_leaves_no_entry(self, store: Store, make: Factory) -> None:
+        """A task that does not stop is asked again and again: the first request to its holder is on record."""
+        executor, origin = await self.register(store), make.identifier()
+        job = make.recurring(make.now + 60)
+        await self.add(store, job)
+        run = make.run(job.job_id, origin=origin)
+        await store.runs.add("default", job.job_id, [run])
+        [claimed] = await self.claim(store, executor)
+        skip, cancel = RunSkip("default", run.run_id, "not today"), RunCancel("default", run.run_id, "ada")
+        assert await written(
+            store,
+            lambda said: store.runs.move(skip, audit=said),
+            lambda said: store.runs.move(skip, audit=said),
+            lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
+            lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
+            lambda said: store.runs.move(cancel, audit=said),
+            lambda said: store.runs.move(skip, audit=said),
+        ) == [1, 0, 1, 0, 0, 0]
+        assert await store.runs.cancel_all("default", job.job_id, origin, principal="ada") == 1
+        begun = await self.held(store, executor, make.job())
+        await self.begin(store, executor, begun)
+        late = RunSkip("default", begun.run_id, "too late")
+        assert await written(store, lambda said: store.runs.move(late, audit=said)) == [0]
+        assert claimed.run_id == run.run_id
+
 
 class AuditedThingsContract(StoreContract):
     """Entries of all else that callers change."""
@@ -228,15 +253,15 @@ class AuditedThingsContract(StoreContract):
         rotated = rotation(key, b"another secret")
         assert await written(
             store,
-            lambda said: store.keys.add(key, audit=said),
-            lambda said: store.keys.add(key, audit=said),
+            lambda said: store.keys.add(key, audit=[said, said._replace(namespace="team-a")]),
+            lambda said: store.keys.add(key, audit=[said]),
             lambda _: store.keys.used({key.key_id: 1.0}),
             lambda _: store.keys.used({key.key_id: 0.0}),
             lambda said: store.keys.rotate(rotated, audit=said),
             lambda said: store.keys.rotate(rotated, audit=said),
-            lambda said: store.keys.revoke("default", key.key_id, audit=said),
-            lambda said: store.keys.revoke("default", key.key_id, audit=said),
-        ) == [1, 0, 1, 0, 1, 0, 1, 0]
+            lambda said: store.keys.revoke("default", key.key_id, audit=[said]),
+            lambda said: store.keys.revoke("default", key.key_id, audit=[said]),
+        ) == [2, 0, 1, 0, 1, 0, 1, 0]
         [used] = await log(store, action=AuditAction.KEY_USED_FIRST)
         assert (used.source, used.target) == (Source(CallerKind.KEY, key.key_id, "ada"), str(key.key_id))
 
