@@ -371,9 +371,9 @@ class Front:
                 try:
                     principal = await self._directory.principal(caller, place)
                 except Forbidden:
-                    exchange.principal = caller.principal().seen_from(exchange.address, exchange.request_id)
+                    exchange.principal = caller.principal().with_origin(exchange.address, exchange.request_id)
                     raise
-                exchange.principal = principal.seen_from(exchange.address, exchange.request_id)
+                exchange.principal = principal.with_origin(exchange.address, exchange.request_id)
                 rate = self._directory.rate(exchange.principal.namespace)
                 if self._pacer.counts_callers or rate is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced, rate)

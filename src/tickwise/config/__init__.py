@@ -218,7 +218,8 @@ class Settings:
         (), "The labels that this executor offers to jobs that require them, such as `gpu`."
     )
     executor_namespaces: tuple[str, ...] = _setting(
-        (), "The namespaces whose runs an executor claims; none: those of each one. The store refuses it all others."
+        (),
+        "The namespaces whose runs an executor claims; none: those of each one. The store gives it no others.",
     )
     slots: int = _setting(
         16,

@@ -69,7 +69,7 @@ def executor_number(millis: int, random_bytes: bytes) -> int:
     """A number for an executor that registers: the milliseconds since 2024 in 41 bits, then 12 random bits.
 
     Numbers of different milliseconds sort by time. 53 bits in all, since a JSON reader may keep no more. A clock that
-    is wrong gives the nearest valid time: at the lower end, every number that a database drew for programs of before is
+    is wrong gives the nearest valid time: at the lower end, every number that a database drew for earlier releases is
     smaller.
     """
     since = min(max(millis - _NUMBERS_BEGIN_MILLIS, _NUMBER_MILLIS_MIN), _NUMBER_MILLIS_MAX)
@@ -198,9 +198,9 @@ class Principal(NamedTuple):
             return self.full_name
         return joined(self.namespace, "key", str(self.key_id))
 
-    def seen_from(self, address: str, request_id: str) -> Principal:
+    def with_origin(self, address: str, request_id: str) -> Principal:
         """The principal of one request."""
-        return Principal(*self[:-1], Origin(address, request_id))
+        return self._replace(origin=Origin(address, request_id))
 
     def may(self, scope: str) -> bool:
         """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""

@@ -52,7 +52,7 @@ async def here() -> AsyncIterator[Flooded]:
 def key(number: int) -> Principal:
     """One of many keys."""
     who = Principal(f"key {number}", f"team-{number}", frozenset(), key_id=UUID(int=number))
-    return who.seen_from(f"192.0.2.{number % 250}", f"r{number}")
+    return who.with_origin(f"192.0.2.{number % 250}", f"r{number}")
 
 
 async def test_each_refusal_of_a_flood_is_counted_and_few_are_entries(here: Flooded) -> None:

@@ -68,7 +68,7 @@ def fields_of(text: str | bytes) -> dict[str, Any]:
     return _Reading().fields(_members(text))
 
 
-def job_moved(who: Principal, action: AuditAction, row: JobRow, move: JobMove) -> AuditEntry:
+def job_standing_changed(who: Principal, action: AuditAction, row: JobRow, move: JobMove) -> AuditEntry:
     """The entry of a job that is paused, resumed or cancelled."""
     detail = {"reason": move.reason, "until": move.until}
     return entry(

@@ -412,7 +412,7 @@ class UserService:
             raise Forbidden("this person has roles elsewhere: an administrator of the installation can do it")
 
     async def _complete_looks(self) -> None:
-        """Give looks to people whom programs of before added, so that new names are compared with theirs."""
+        """Give looks to people that an earlier release added, so that new names are compared with theirs."""
         while await self._users.complete_looks(looks, LOOKS_AT_ONCE):
             pass
 

@@ -339,7 +339,7 @@ class UserRecord:
     email_key: str | None
     password: str | None
     looks: tuple[str, ...] | None = None
-    """None: a program of before added it."""
+    """None: an earlier release added it."""
 
 
 @dataclass(slots=True, kw_only=True)
