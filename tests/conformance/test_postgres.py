@@ -76,6 +76,7 @@ from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.quotas import QuotasContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
+from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
@@ -376,6 +377,10 @@ class TestUnknown(Backend, UnknownContract):
 
 
 class TestLimits(Backend, LimitsContract):
+    pass
+
+
+class TestRunQuotas(Backend, RunQuotasContract):
     pass
 
 

@@ -267,9 +267,10 @@ class RunView(msgspec.Struct, kw_only=True):
     failures: int
     crashes: int
     waiting: bool
-    """It waits for an earlier run of its job (overlap), or for a slot of its concurrency limit."""
+    """It waits for an earlier run of its job (overlap), for a slot of its concurrency limit, or for the quota of runs
+    at once of its namespace."""
     waits_for_slot: bool
-    """It waits for a slot of its concurrency limit, …"""
+    """It waits for a slot of its concurrency limit, or for that quota (the key is `quota`), …"""
     limit_key: str | None
     """… of this key; of one that runs: it has a slot of it."""
     paced: bool

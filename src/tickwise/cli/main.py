@@ -109,6 +109,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "start", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
         "roles": CommandEntry("roles", "roles", "Look at the active roles."),
+        "executors": CommandEntry("roles", "executors", "Look at the executors."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
@@ -200,7 +201,7 @@ def report(error: Exception, session: Session) -> Exit:
 def _client_error(error: Any, client: Any, session: Session) -> Exit:
     if isinstance(error, client.Unreachable):
         lines = []
-        if error.status is None:
+        if error.status is None and not isinstance(error, client.Untrusted):
             lines = ["Is it running? Start one on this machine with `tickwise up`; `tickwise doctor` looks closer."]
         elif error.request_id is not None:
             lines = [f"The server's log tells more of request {error.request_id}."]

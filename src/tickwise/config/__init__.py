@@ -55,6 +55,8 @@ class SettingFacts(NamedTuple):
     choices: tuple[str, ...] = ()
     """The allowed values, or the allowed items of a list."""
     schemes: tuple[str, ...] = ()
+    networks: bool = False
+    """Each item is a network or an address."""
     shortest: int = 0
     option: str = ""
     secret: bool = False
@@ -226,7 +228,8 @@ class Settings:
         (), "The labels that this executor offers to jobs that require them, such as `gpu`."
     )
     executor_namespaces: tuple[str, ...] = _setting(
-        (), "The namespaces whose runs an executor claims; none: those of each one. The store refuses it all others."
+        (),
+        "The namespaces whose runs an executor claims; none: those of each one. The store gives it no others.",
     )
     slots: int = _setting(
         16,
@@ -400,6 +403,7 @@ class Settings:
         (),
         "Networks (`10.0.0.0/8`) and addresses of proxies whose word counts for the address of a client. Unset: the "
         "address is that of the connection, also if a header names another.",
+        networks=True,
     )
     client_address_header: str = _setting(
         "x-forwarded-for",
@@ -707,6 +711,11 @@ def _check_alone(facts: SettingFacts, value: Any) -> None:
             raise ValueError
     if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
         raise ValueError
+    if facts.networks and value:
+        from ipaddress import ip_network
+
+        for each in value:
+            ip_network(each)
     if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
         raise ValueError
 
@@ -755,6 +764,10 @@ def allowed(setting: Setting) -> str:
         return ("one or more of " if many else "one of ") + ", ".join(facts.choices)
     if facts.schemes:
         return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
+    if facts.networks:
+        return "a list of networks (10.0.0.0/8) and addresses (127.0.0.1), in the environment with commas between"
+    if setting.kind == "Path":
+        return "the path of a file" if setting.name.endswith("_file") else "the path of a folder"
     if facts.shortest and setting.kind.startswith("tuple"):
         return f"a list of texts of at least {facts.shortest} characters (in the environment with commas between)"
     if facts.shortest:
@@ -766,7 +779,7 @@ def allowed(setting: Setting) -> str:
 
 
 def _shown(setting: Setting, value: Any) -> str:
-    if value is None:
+    if value is None or value == ():
         return "(unset)"
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.

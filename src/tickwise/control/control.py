@@ -40,6 +40,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
+from tickwise.ports.limits import RateLimits
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signing import Signer
@@ -68,6 +69,7 @@ class Control:
         group_commit: GroupCommit | None = None,
         scripts: ScriptCheck | None = None,
         registration: SelfRegistration | None = None,
+        limits: RateLimits | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
         browser_limits: BrowserLimits | None = None,
@@ -75,8 +77,8 @@ class Control:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
-        scripts; None: nothing does. `registration`: how people register; None: they do not.
-        `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
+        scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
+        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end."""
         self.context, self.clock = context, context.clock
         self._kinds = kinds
@@ -101,7 +103,7 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration, forms, self.denials, browser_limits)
+        people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
         self._people = people
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.browsers = people.browsers

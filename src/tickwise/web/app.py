@@ -192,9 +192,9 @@ class Pages:
         try:
             principal = await self._control.directory.principal(caller, named)
         except Forbidden:
-            visit.principal = caller.principal().seen_from(*origin)
+            visit.principal = caller.principal().with_origin(*origin)
             raise
-        return principal.seen_from(*origin)
+        return principal.with_origin(*origin)
 
     async def _spaces(self, visit: Visit) -> Sequence[str]:
         """The namespaces that the visitor can switch to, by name."""

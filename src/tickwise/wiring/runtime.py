@@ -293,6 +293,7 @@ def _control(runtime: Runtime) -> Control:
         membership=runtime.coordination.shared_state,
         group_commit=GroupCommit(seconds=settings.group_commit_seconds, limit=settings.group_commit_limit),
         scripts=ScriptChecker(),
+        limits=runtime.coordination.limits,
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
         bootstrap_key=settings.bootstrap_key,

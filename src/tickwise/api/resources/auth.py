@@ -14,6 +14,7 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.users import UserView, user_view
 from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.control.people.auth import TokenBody
+from tickwise.control.people.users import SeenUser
 from tickwise.domain.errors import Invalid
 
 _token: Final = msgspec.json.Decoder(TokenBody)
@@ -94,7 +95,7 @@ async def token_make(call: Call) -> Reply:
         token_type="Bearer",
         expires_in=found.expires_in,
         refresh_token=found.refresh,
-        user=None if found.user is None else user_view(found.user),
+        user=None if found.user is None else user_view(SeenUser(found.user)),
     )
     return answer(200, view, headers=[(b"cache-control", b"no-store")])
 

@@ -10,8 +10,8 @@ regular expression finds every secret (https://github.blog/2021-04-05-behind-git
 The checksum covers prefix and body. It is no protection: anybody can compute it, so it tells nobody whether a secret is
 good. It lets a scanner sort out look-alikes, and a mistyped secret is refused without a query.
 
-Secrets of before have 43 characters after `tw_`, and a bootstrap key may have any form: neither has a checksum, and
-both are looked up as they are.
+Secrets of earlier releases have 43 characters after `tw_`, and a bootstrap key may have any form: neither has a
+checksum, and both are looked up as they are.
 """
 
 from __future__ import annotations

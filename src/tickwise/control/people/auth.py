@@ -28,6 +28,7 @@ from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
+from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
@@ -118,7 +119,7 @@ class AuthService:
         if body.grant_type == "password":
             return await self._by_password(body, origin)
         # Each costs a query, and every client may cause one.
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         if body.grant_type == "refresh_token":
             return await self._by_refresh(body, origin)
         return await self._by_key(body, origin)
@@ -145,13 +146,13 @@ class AuthService:
             self._context.signals.send(Topic.KEYS, (*families, *browsers))
 
     async def _by_password(self, body: TokenBody, origin: Origin) -> Tokens:
-        username = _field(body.username, "username")
+        username = clean_text(_field(body.username, "username"), "/username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
-        row = await self._check.person(username, password, origin)
-        await self._check_namespace(await self._callers.of_person(row), namespace)
-        await self._users.signed_in(row.user_id)
-        return await self._begin(row, scope, namespace, origin)
+        signed = await self._check.person(username, password, origin)
+        await self._check_namespace(signed.caller, namespace)
+        await self._users.signed_in(signed.row.user_id)
+        return await self._begin(signed.row, scope, namespace, origin)
 
     async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, origin: Origin) -> Tokens:
         clock = self._context.clock
@@ -174,7 +175,11 @@ class AuthService:
         return self._tokens_of(session, refresh, row)
 
     async def _by_refresh(self, body: TokenBody, origin: Origin) -> Tokens:
-        shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        try:
+            shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        except Unauthenticated:
+            self._denials.sign_in_failed("", origin)
+            raise
         refresh = new_secret(self._context.clock, SecretKind.REFRESH)
         audit = _entry(AuditAction.TOKEN_REUSED, _stranger(origin), "user")
         rotated = await self._context.surely(
@@ -185,6 +190,8 @@ class AuthService:
             self._context.signals.send(Topic.KEYS, (session.family,))
             logger.warning("refresh_token_reused", user_id=str(session.user_id), address=session.address)
         if rotated.rotation is not Rotation.ROTATED or session is None:
+            if rotated.rotation is Rotation.UNKNOWN:  # one that was used before has an entry of its own
+                self._denials.sign_in_failed("", origin)
             raise Unauthenticated(
                 "this refresh token does not work: it was used or revoked, or is too old; sign in again"
             )

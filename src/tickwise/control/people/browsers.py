@@ -111,7 +111,7 @@ class BrowserService:
     ) -> OpenedSession:
         """Begin a session of a person. The one of the cookie `earlier` ends. Raises `Unauthenticated`, `SignInPaced`,
         `Busy`."""
-        row = await self._check.person(username, password, origin)
+        row, _ = await self._check.person(username, password, origin)
         await self._users.signed_in(row.user_id)
         subject = SessionSubject(row.user_id, None, row.generation)
         source = Source(CallerKind.PERSON, row.user_id, row.name, *origin)
@@ -136,7 +136,7 @@ class BrowserService:
         """Begin the session of a link. Raises `Forbidden` on another machine, `Unauthenticated` for a link that was
         used or has expired, `SignInPaced`."""
         _check_local(origin)
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         subject = None
         if self._forms.fault(secret, SecretKind.LINK) is None:
             subject = await self._sessions.link(_digest(secret))

@@ -17,6 +17,7 @@ from tickwise.control.people.roles import RoleService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
+from tickwise.ports.limits import RateLimits
 
 
 class People:
@@ -30,18 +31,19 @@ class People:
         registration: SelfRegistration | None,
         forms: SecretForms,
         denials: Denials,
+        limits: RateLimits | None,
         browser_limits: BrowserLimits | None,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
+        pace = SignInPace(clock, limits)
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
         joining = registration or SelfRegistration()
-        self.users = UserService(context, store.users, store.roles, self._passwords, directory, joining)
+        self.users = UserService(context, store.users, store.roles, self._passwords, directory, joining, pace, denials)
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
-        pace = SignInPace(clock)
-        check = PasswordCheck(store.users, self._passwords, pace, denials)
+        check = PasswordCheck(store.users, self.callers, self._passwords, pace, denials)
         self.browsers = BrowserService(
             context,
             sessions=store.browser_sessions,

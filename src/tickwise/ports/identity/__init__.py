@@ -19,6 +19,8 @@ from tickwise.ports.identity.keys import (
     Keys,
     NewKey,
     check_keys_room,
+    key_kept,
+    key_replaced,
 )
 from tickwise.ports.identity.namespaces import NamespaceStore, RemovalStore
 from tickwise.ports.identity.quotas import QuotaStore
@@ -41,4 +43,6 @@ __all__ = [
     "SessionStore",
     "UserStore",
     "check_keys_room",
+    "key_kept",
+    "key_replaced",
 ]

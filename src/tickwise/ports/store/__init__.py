@@ -47,6 +47,7 @@ from tickwise.ports.identity import (
     SessionStore,
     UserStore,
 )
+from tickwise.ports.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -103,7 +104,6 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
-from tickwise.ports.store.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,

@@ -58,7 +58,7 @@ async def users_page(visit: Visit) -> Response:
     """A page of people."""
     after = forms.identifier(visit.query.get("cursor"), "cursor")
     rows = await visit.control.users.page(visit.who, after, PAGE_SIZE + 1)
-    shown = rows[:PAGE_SIZE]
+    shown = [each.row for each in rows[:PAGE_SIZE]]
     values = {
         "users": shown,
         "next": visit.url("/users", cursor=shown[-1].user_id) if len(rows) > PAGE_SIZE else None,

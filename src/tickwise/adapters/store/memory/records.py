@@ -93,6 +93,8 @@ class BatchRecord(NamedTuple):
     timers: dict[UUID, TimerRecord]
     """By job."""
     taken_at: float
+    runs: dict[str, int]
+    """Counted for quotas, by namespace: given back unless the batch is committed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,9 +221,10 @@ class RunRecord(Placed):
         """True if the holder was asked to end the run."""
         return self.asked is CancelKind.CANCEL
 
-    def ask(self, request: StopRequest) -> None:
-        """Ask its holder, unless another request to it stands."""
+    def ask(self, request: StopRequest) -> bool:
+        """Ask its holder, unless another request to it stands; whether it is asked by this one."""
         self.request = merged(self.request, request)
+        return self.request is request
 
 
 class EndedRun(NamedTuple):
@@ -336,6 +339,8 @@ class UserRecord:
     name_key: str
     email_key: str | None
     password: str | None
+    looks: tuple[str, ...] | None = None
+    """None: an earlier release added it."""
 
 
 @dataclass(slots=True, kw_only=True)
