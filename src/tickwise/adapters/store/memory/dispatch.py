@@ -291,7 +291,7 @@ class Attempts(Duty):
         asks = run.guarded or run.open or began.gate is not None
         if run.open and not settle(self._state, run):
             return False
-        # A start that is told of late has begun, whatever the quota is by now.
+        # A start that is told of late has begun; the quota of now does not count.
         quota = self._state.quotas_of(run.job.namespace).concurrent_runs if asks else None
         gated = began.gate is not None or run.limit_key is not None or run.slot is not None or quota is not None
         if gated and not admit(self._state, run, began.gate, quota):
