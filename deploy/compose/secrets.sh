@@ -12,7 +12,8 @@ secret() { cat "$folder/$1"; }
 # of another user.
 mkdir -p "$folder"
 chmod 0700 "$folder"
-for name in postgres_password postgres_executor grafana_password admin_key requests_key redis_password \
+for name in postgres_password postgres_channels postgres_api postgres_search postgres_identity postgres_scheduler \
+    postgres_executor postgres_recorder grafana_password admin_key requests_key redis_password \
     kafka_owner kafka_api kafka_scheduler kafka_executor kafka_recorder; do
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
@@ -35,24 +36,25 @@ for user in owner api scheduler executor recorder; do
     echo "tickwise-$user=$(secret "kafka_$user")"
 done | make kafka_users
 
-# What the roles read.
-database() { echo "database_url = \"postgresql://$1:$(secret "$2")@postgres:5432/tickwise\""; }
-owner=$(database tickwise postgres_password)
+# What the roles read. The owner of the schema migrates, and nothing else; each service has a database role of its own, which
+# database_roles.sh makes.
+login() { echo "database_url = \"postgresql://$1:$(secret "$2")@postgres:5432/tickwise\""; }
+database() { login "tickwise_$1" "postgres_$1"; }
 signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
 broker() { echo "broker_url = \"kafka://tickwise-$1:$(secret "kafka_$1")@kafka:9092?prefix=tickwise&sasl=SCRAM-SHA-512\""; }
 requests="requests_keys = [\"$(secret requests_key)\"]"
 
 make migrations.toml <<TOML
-$owner
+$(login tickwise postgres_password)
 TOML
 make channels.toml <<TOML
-$owner
+$(database channels)
 $(broker owner)
 TOML
 # Submits, edits and cancels are answered with 202 once Kafka has them, also while PostgreSQL is down; the recorder
 # applies them. With "direct" the answer is 201, and the store must be there.
 make api.toml <<TOML
-$owner
+$(database api)
 $(broker api)
 $signals
 ingest = "buffered"
@@ -60,25 +62,25 @@ $requests
 bootstrap_key = "$(secret admin_key)"
 TOML
 make search.toml <<TOML
-$owner
+$(database search)
 $signals
 TOML
 make identity.toml <<TOML
-$owner
+$(database identity)
 $signals
 TOML
 make scheduler.toml <<TOML
-$owner
+$(database scheduler)
 $(broker scheduler)
 $signals
 TOML
 make executor.toml <<TOML
-$(database tickwise_executor postgres_executor)
+$(database executor)
 $(broker executor)
 $signals
 TOML
 make recorder.toml <<TOML
-$owner
+$(database recorder)
 $(broker recorder)
 $signals
 $requests

@@ -31,9 +31,9 @@ LOOK = {"from", "count", "viewer_timezone"}
 """The fields of a preview that are no fields of a job."""
 OWN_OPTIONS = {
     "--atomic", "--ca-file", "--count", "--data-dir", "--dry-run", "--file", "--follow", "--from", "--insecure",
-    "--json", "--key", "--namespace", "--url", "--utc", "--wait",
+    "--json", "--key", "--namespace", "--remove-label", "--url", "--utc", "--wait",
 }  # fmt: skip
-"""Options of the commands that are no fields of a job."""
+"""Options of the commands that are no fields of a job. `--remove-label` of `jobs edit` is a part of `--label`."""
 SCHEMAS: Any = api_page.description()["components"]["schemas"]
 
 

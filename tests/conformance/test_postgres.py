@@ -70,11 +70,13 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
 from tickwise.testing.contracts.store.people.quotas import QuotasContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
+from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.walks.feed import FeedContract
@@ -268,6 +270,10 @@ class TestSessions(Backend, SessionsContract):
     pass
 
 
+class TestBrowserSessions(Backend, BrowserSessionsContract):
+    pass
+
+
 class TestStatus(Backend, StatusContract):
     pass
 
@@ -377,6 +383,10 @@ class TestLimits(Backend, LimitsContract):
 
 class TestFeed(Backend, FeedContract):
     """Every change of a run's state."""
+
+
+class TestRunQuotas(Backend, RunQuotasContract):
+    pass
 
 
 class TestHandovers(Backend, HandoverContract):

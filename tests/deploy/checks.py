@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,8 @@ import yaml
 
 from tests.deploy import gateway, image
 from tests.deploy.cluster import cluster
-from tests.deploy.files import ALERTS, CHART, COMPOSE, DEPLOY, UNITS
+from tests.deploy.files import ALERTS, CHART, COMPOSE, DEPLOY, UNITS, owners
+from tests.deploy.files import unit as unit_of
 from tests.deploy.tools import NotHere, from_go, hadolint, needed, said
 from tests.support.certificates import make as make_certificate
 
@@ -28,13 +30,15 @@ NAMESPACE: Final = "restricted"
 KUBERNETES: Final = "1.31.0"
 """The version that the chart is rendered for."""
 
+SERVICES: Final = ("api", "search", "identity", "scheduler", "recorder", "executor")
+"""Each has a database role of its own."""
+
 EVERYTHING_ON: Final[Mapping[str, Any]] = {
     "secrets": {
         "database_url": "postgresql://tickwise:p%22w<&@db/tickwise", "bootstrap_key": "k" * 40,
         "requests_keys": ["r" * 40],
     },
-    "secretsOf": {"executor": {"database_url": "postgresql://executor:x@db/tickwise"}},
-    "migrations": {"executorRole": "executor"},
+    "secretsOf": {name: {"database_url": f"postgresql://tickwise_{name}:p%22w@db/tickwise"} for name in SERVICES},
     "networkPolicy": {
         "clients": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}],
         "monitoring": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
@@ -58,6 +62,12 @@ EVERYTHING_ON: Final[Mapping[str, Any]] = {
     "monitoring": {"podMonitor": True, "alerts": True, "dashboard": True},
 }  # fmt: skip
 PLAIN: Final[Mapping[str, Any]] = {"existingSecret": "mine", "ingress": {"enabled": True}}
+TRIAL: Final[Mapping[str, Any]] = {
+    "secrets": {"database_url": "postgresql://o:p@h/d"},
+    "secretsOf": {
+        name: {"database_url": f"postgresql://tickwise_{name}:p@h/d"} for name in ("api", "scheduler", "executor")
+    },
+}
 REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "a setting that does not exist": ({**PLAIN, "settings": {"slotz": 3}}, "slotz"),
     "a password among what is open": (
@@ -65,9 +75,19 @@ REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     ),
     "no database": ({}, "no database is given"),
     "requests that nobody applies": ({**PLAIN, "settings": {"ingest": "buffered"}}, "recorder.enabled"),
-    "a database role that no executor uses": (
-        {"secrets": {"database_url": "postgresql://o:p@h/d"}, "migrations": {"executorRole": "executor"}},
-        "secretsOf.executor.database_url",
+    "a service that uses the owner of the schema": (
+        {**TRIAL, "secretsOf": {**TRIAL["secretsOf"], "scheduler": {"database_url": "postgresql://o:p@h/d"}}},
+        "secretsOf.scheduler.database_url names the owner",
+    ),
+    "a service without a database role": (
+        {**TRIAL, "secretsOf": {**TRIAL["secretsOf"], "executor": {}}}, "executor has no database role of its own",
+    ),
+    "a database role that is granted nothing": (
+        {**TRIAL, "databaseRoles": {"api": "another"}}, "the migrations grant databaseRoles.api",
+    ),
+    "searches of a replica by the owner": (
+        {**TRIAL, "secrets": {**TRIAL["secrets"], "search_database_url": "postgresql://o:q@replica/d"}},
+        "secrets.search_database_url names the owner",
     ),
     "searches behind an ingress": (
         {**PLAIN, "api": {"serve": ["jobs", "users", "auth"]}, "search": {"enabled": True}}, "httpRoute",
@@ -96,6 +116,10 @@ async def compose() -> str:
         said(["sh", deploy / "compose" / "secrets.sh"])
         assert before == {file.name: file.read_text() for file in made.iterdir()}, "secrets.sh made them anew"
         read = yaml.safe_load(said([program, deploy / "compose" / COMPOSE.name]))
+        _check_database_roles(
+            read["services"]["migrations"]["command"],
+            {file.stem: tomllib.loads(file.read_text())["database_url"] for file in made.glob("*.toml")},
+        )
         # This program puts the defaults for variables; Docker's own reads them from its environment.
         others = {name: f"registry.example.org/{name}@sha256:{'0' * 64}" for name in IMAGES}
         named = re.sub(r"\$\{IMAGE_(\w+):-[^}]+\}", lambda found: others[found[1].lower()], COMPOSE.read_text())
@@ -114,18 +138,21 @@ async def load_balancer() -> str:
         configuration = Path(name) / "nginx.conf"
         (Path(name) / "tickwise-routes.conf").write_text(routes)
         text = (DEPLOY / "compose" / "nginx.conf").read_text()
+        mute = gateway.mute_places(text)
         # Its files lie in a folder of our own; in the container /tmp is that.
         configuration.write_text(text.replace("/tmp/", f"{name}/").replace("/dev/stdout", f"{name}/access.log"))
         answer = said([program, "-t", "-p", name, "-c", configuration])
         pair = make_certificate(Path(name) / "tls")
         server = (UNITS / "apart" / "nginx.conf").read_text()
+        mute += gateway.mute_places(server)
         for place, made in (("tickwise.crt", pair.certificate), ("tickwise.key", pair.key)):
             server = server.replace(f"/etc/nginx/{place}", str(made))
         inside = f"access_log off;\n{routes}\n{server}"
         configuration.write_text(f"pid {name}/nginx.pid;\nevents {{}}\nhttp {{\n{inside}\n}}\n")
         answer += said([program, "-t", "-p", name, "-c", configuration])
     assert "[warn]" not in answer, answer
-    return "nginx takes both configurations"
+    assert not mute, f"no X-Forwarded-For with the address of the client in {mute}"
+    return "nginx takes both configurations, and both tell the address of the client"
 
 
 async def alarms() -> str:
@@ -159,7 +186,10 @@ async def chart() -> str:
     _check_parts(everything)
     (job,) = [_pod(each) for each in everything if each["kind"] == "Job"]
     assert job is not None
-    assert ["db", "upgrade", "--executor-role", "executor"] == job["containers"][0]["args"], job
+    _check_database_roles(
+        job["containers"][0]["args"],
+        {name: tomllib.loads(text)["database_url"] for name, text in _secrets_of(everything).items()},
+    )
     digest = f"sha256:{'0' * 64}"
     pinned = yaml.safe_load_all(rendered(helm, {**PLAIN, "image": {"repository": "r/tickwise", "digest": digest}}))
     images = {container["image"] for pod in map(_pod, pinned) if pod for container in pod["containers"]}
@@ -176,12 +206,26 @@ def _pod(document: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if template is None else template["spec"]
 
 
-def _check_secrets(documents: list[dict[str, Any]]) -> None:
-    """Each role's Secret holds what it needs, and each pod mounts its own, without a token of the cluster."""
-    texts = {
+def _check_database_roles(command: list[str], addresses: Mapping[str, str]) -> None:
+    """The owner of the schema migrates, and nothing else; each service has a role of its own that the migrations
+    (`command`) grant its rights. `addresses`: the `database_url` of each."""
+    services = {name: address for name, address in addresses.items() if name != "migrations"}
+    assert services.keys() >= set(SERVICES), services.keys()
+    wrong = owners(addresses["migrations"], services, command)
+    assert not wrong, f"no database role of its own with rights: {', '.join(wrong)}"
+
+
+def _secrets_of(documents: list[dict[str, Any]]) -> dict[str, str]:
+    """The text of `secrets.toml` of each role."""
+    return {
         name.removesuffix(".toml"): text
         for each in documents if each["kind"] == "Secret" for name, text in each["stringData"].items()
     }  # fmt: skip
+
+
+def _check_secrets(documents: list[dict[str, Any]]) -> None:
+    """Each role's Secret holds what it needs, and each pod mounts its own, without a token of the cluster."""
+    texts = _secrets_of(documents)
     held = {name: {line.split(" = ")[0] for line in text.splitlines() if line} for name, text in texts.items()}
     plain = {"database_url"}
     wanted = {
@@ -190,7 +234,6 @@ def _check_secrets(documents: list[dict[str, Any]]) -> None:
         "scheduler": plain, "executor": plain, "migrations": plain,
     }  # fmt: skip
     assert wanted == held, held
-    assert "//executor:" in texts["executor"], texts["executor"]
     for each in documents:
         pod = _pod(each)
         if pod is None:
@@ -275,6 +318,10 @@ async def units() -> str:
     """systemd takes the units, and finds little that they could do without."""
     program = needed("systemd-analyze", "systemd")
     with tempfile.TemporaryDirectory() as name:
+        migrations, *_ = unit_of(UNITS / "tickwise-migrations.service")["ExecStart"]
+        # An operator writes the addresses; the roles are those of the compose file.
+        addresses = {service: f"postgresql://tickwise_{service}@db/tickwise" for service in SERVICES}
+        _check_database_roles(migrations.split(), {**addresses, "migrations": "postgresql://tickwise@db/tickwise"})
         copies = []
         for unit in sorted(UNITS.glob("tickwise*.[st]*[et]")):
             text = unit.read_text().replace("/opt/tickwise/bin", str(Path(sys.executable).parent))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -63,6 +66,30 @@ def _property(setting: Setting) -> dict[str, Any]:
     if facts.schemes:
         said["pattern"] = f"^({'|'.join(facts.schemes)})://"
     return said
+
+
+def granted(command: Iterable[str]) -> dict[str, str]:
+    """The database roles that `db upgrade` grants rights by these words, with their kind: `executor` or `service`."""
+    roles: dict[str, str] = {}
+    for word in command:
+        found = re.fullmatch(r"--(executor|service)-role=(\S+)", word)
+        if found is not None:
+            roles[found[2]] = found[1]
+    return roles
+
+
+def owners(migrations: str, services: Mapping[str, str], command: Iterable[str]) -> list[str]:
+    """The services whose database address is no role of their own that the migrations grant what they need: a role
+    that owns the schema, one that another service has, or one without rights. `services`: their addresses by name."""
+    owner, roles = urlsplit(migrations).username, granted(command)
+    users = {name: urlsplit(address).username for name, address in services.items()}
+    return [
+        f"{name} logs in as {user}"
+        for name, user in users.items()
+        if user == owner
+        or [*users.values()].count(user) > 1
+        or roles.get(str(user)) != ("executor" if name == "executor" else "service")
+    ]
 
 
 def unit(file: Path) -> dict[str, list[str]]:

@@ -15,6 +15,8 @@ NGINX: Final = {
 """The names of `deploy/gateway/routes.conf`."""
 CHART: Final = {service: {"jobs": "check"}.get(name, f"check-{name}") for service, name in NGINX.items()}
 """The names of the chart's Services, of a release that is called `check`."""
+_LOCATION = re.compile(r"location [^{]*\{([^{}]*)\}")
+_TELLS_THE_CLIENT = "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
 PLAIN: Final = ("/livez", "/readyz", "/openapi.json")
 """Served by each part."""
 
@@ -56,3 +58,11 @@ def by_http_route(route: Mapping[str, Any], method: str, path: str) -> str:
             if fits and match.get("method", method) == method:
                 found.append((len(value), "method" in match, -place, rule["backendRefs"][0]["name"]))
     return max(found)[3]
+
+
+def mute_places(text: str) -> list[str]:
+    """The locations of a configuration of nginx that pass requests on and do not add the address of the client to
+    X-Forwarded-For. nginx then passes the header on as the client sent it, so each client chooses its address."""
+    passing = [inside.strip() for inside in _LOCATION.findall(text) if "proxy_pass " in inside]
+    assert len(passing) == len(re.findall(r"\bproxy_pass ", text)), "a proxy_pass stands outside of a plain location"
+    return [inside for inside in passing if _TELLS_THE_CLIENT not in inside]

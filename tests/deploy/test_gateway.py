@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 import httpx2
+import pytest
 
 from tests.deploy import gateway
-from tests.deploy.files import CHART, COMPOSE, DEPLOY, UNITS, load
+from tests.deploy.files import CHART, COMPOSE, DEPLOY, ROOT, UNITS, load
 from tests.services.nginx import Nginx
+from tickwise.api.clients.address import ClientAddresses
 from tickwise.api.endpoint import ApiService
 
 ROUTES: Final = DEPLOY / "gateway" / "routes.conf"
+WITH_NGINX: Final = sorted(
+    file
+    for file in (*DEPLOY.rglob("*.conf"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md")
+    if "proxy_pass " in file.read_text(encoding="utf-8")
+)
 ODD: Final = {
     ("GET", "/api/v1/usersfoo"): "search",
     ("GET", "/api/v1/jobs/users"): "search",
@@ -66,3 +74,33 @@ def test_the_chart_knows_what_belongs_to_identity() -> None:
     for _, path, service in gateway.requests():
         theirs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in prefixes)
         assert (service in (ApiService.USERS, ApiService.AUTH)) == theirs, path
+
+
+@pytest.mark.parametrize("file", WITH_NGINX, ids=lambda file: str(file.relative_to(ROOT)))
+def test_each_nginx_adds_the_address_of_the_client(file: Path) -> None:
+    """The shipped ones, and each example of the documentation: the API believes this header of a trusted proxy."""
+    assert [] == gateway.mute_places(file.read_text())
+
+
+def test_the_nginx_files_and_examples_are_found() -> None:
+    """Two are shipped, and the documentation has one more at least. One without the header is told."""
+    assert {"deploy", "docs"} == {file.relative_to(ROOT).parts[0] for file in WITH_NGINX}
+    assert {COMPOSE.parent / "nginx.conf", UNITS / "apart" / "nginx.conf"} < set(WITH_NGINX)
+    assert ["proxy_pass http://a;"] == gateway.mute_places("location / { proxy_pass http://a; }")
+
+
+async def test_a_client_cannot_choose_its_address_behind_the_gateway_of_one_machine() -> None:
+    """A real nginx with the shipped location: what the client wrote stands left of the address that nginx saw."""
+    machine = (UNITS / "apart" / "nginx.conf").read_text()
+    (place,) = (inside for inside in re.findall(r"location / \{[^{}]*\}", machine))
+    place = place.replace("http://tickwise-$tickwise_service", "http://127.0.0.1:{port}/echo/")
+    echo = 'location /echo/ { add_header Said "$http_x_forwarded_for"; return 204; }'
+    async with (
+        Nginx(f"server {{ listen 127.0.0.1:{{port}}; {echo} {place} }}") as nginx,
+        httpx2.AsyncClient(trust_env=False, verify=False) as client,
+    ):
+        answer = await client.get(f"{nginx.url}/", headers={"X-Forwarded-For": "203.0.113.9"})
+    assert "203.0.113.9, 127.0.0.1" == answer.headers["Said"]
+    addresses = ClientAddresses(["127.0.0.0/31"])
+    scope = {"client": ("127.0.0.1", 1), "headers": [(b"x-forwarded-for", b"203.0.113.9, 192.0.2.7")]}
+    assert "192.0.2.7" == addresses.of(scope)

@@ -133,8 +133,9 @@ def of_the_migrations() -> list[str]:
     """The arguments of the chart's migrations, with every option that a value may bring."""
     text = (CHART / "templates" / "migrations.yaml").read_text(encoding="utf-8")
     (words,) = re.findall(r"\$command := list (.*) }}", text)
-    (more,) = re.findall(r"concat \$command \(list (.*) \.\)", text)
-    return [*shlex.split(words), *shlex.split(more), "tickwise_executor"]
+    (form,) = re.findall(r'printf "(--.*?)" ', text)
+    assert '"executor" | ternary "executor" "service"' in text
+    return [*shlex.split(words), *(form % (kind, f"tickwise_{kind}") for kind in ("executor", "service"))]
 
 
 @pytest.mark.parametrize("place", ["docs/how-to/deploy.md", "deploy/helm/tickwise/templates/NOTES.txt"])

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from tests.deploy.files import COMPOSE, DEPLOY, ROOT, UNITS, VALUES, VALUES_SCHEMA, load, unit
+from tests.deploy.files import COMPOSE, DEPLOY, ROOT, UNITS, VALUES, VALUES_SCHEMA, granted, load, owners, unit
 from tests.deploy.values_schema import written
 from tickwise import __version__
 from tickwise.config import LOCATION, SETTINGS, Settings
@@ -98,16 +98,48 @@ def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str,
     assert own == {place for place, password in passwords.items() if password in text}
 
 
-def test_executors_of_the_compose_file_have_a_database_role_of_their_own(secrets: Path, tmp_path: Path) -> None:
-    """The one that the migrations grant; nobody else has its password, and it has nobody else's."""
-    logins = {}
+def test_each_service_of_the_compose_file_has_a_database_role_of_its_own(secrets: Path, tmp_path: Path) -> None:
+    """The migrations alone log in as the owner of the schema, and grant each role its rights; each has a password of
+    its own."""
+    addresses, passwords = {}, {}
     for name in HELD:
         (tmp_path / name).mkdir()
-        login = urlsplit(str(stack(name, secrets, tmp_path / name).database_url))
-        logins[name] = (login.username, login.password)
-    password, own = ((secrets / name).read_text() for name in ("postgres_password", "postgres_executor"))
-    assert {**dict.fromkeys(HELD, ("tickwise", password)), "executor": ("tickwise_executor", own)} == logins
-    assert ["--executor-role", "tickwise_executor"] == load(COMPOSE)["services"]["migrations"]["command"][2:]
+        addresses[name] = str(stack(name, secrets, tmp_path / name).database_url)
+        login = urlsplit(addresses[name])
+        passwords[name] = (login.username, login.password)
+    files = {name: f"postgres_{name}" for name in HELD} | {"migrations": "postgres_password"}
+    wanted = {name: (f"tickwise_{name}", (secrets / file).read_text()) for name, file in files.items()}
+    assert wanted | {"migrations": ("tickwise", wanted["migrations"][1])} == passwords
+    owner = addresses.pop("migrations")
+    assert [] == owners(owner, addresses, load(COMPOSE)["services"]["migrations"]["command"])
+
+
+@pytest.mark.parametrize(
+    ("services", "wrong"),
+    [
+        ({"api": "postgresql://tickwise@db/d"}, ["api logs in as tickwise"]),
+        (
+            {"api": "postgresql://one@db/d", "search": "postgresql://one@db/d"},
+            ["api logs in as one", "search logs in as one"],
+        ),
+        ({"executor": "postgresql://one@db/d"}, ["executor logs in as one"]),
+        ({"api": "postgresql://none@db/d"}, ["api logs in as none"]),
+        ({"api": "postgresql://one@db/d", "executor": "postgresql://two@db/d"}, []),
+    ],
+    ids=["the owner", "one role for two", "an executor with the rights of a service", "no rights", "right"],
+)  # fmt: skip
+def test_a_service_without_a_database_role_of_its_own_is_found(services: dict[str, str], wrong: list[str]) -> None:
+    """By what `make deploy-check` and the tests of the compose file ask."""
+    command = ["db", "upgrade", "--service-role=one", "--executor-role=two"]
+    assert wrong == owners("postgresql://tickwise@db/d", services, command)
+
+
+def test_the_unit_of_the_migrations_grants_each_service_its_database_role() -> None:
+    """As many as there are units, named as in the compose file, and as how-to/deploy.md makes them."""
+    (command,) = unit(UNITS / "tickwise-migrations.service")["ExecStart"]
+    wanted = {f"tickwise_{role}": "executor" if role == "executor" else "service" for role in ROLES}
+    assert wanted == granted(command.split())
+    assert set(wanted) == set(load(VALUES)["databaseRoles"].values())
 
 
 def test_each_secret_of_the_compose_file_is_mounted_where_it_is_needed() -> None:
@@ -117,7 +149,8 @@ def test_each_secret_of_the_compose_file_is_mounted_where_it_is_needed() -> None
         for said in service.get("secrets", ()):
             found.setdefault(said["source"] if isinstance(said, dict) else said, set()).add(name)
     wanted = {name: {name} for name in HELD} | {
-        "postgres_password": {"postgres", "executor_role"}, "postgres_executor": {"executor_role"},
+        "postgres_password": {"postgres", "database_roles"},
+        **{f"postgres_{name}": {"database_roles"} for name in HELD if name != "migrations"},
         "grafana_password": {"grafana"}, "kafka_users": {"kafka"},
         "redis.conf": {"redis"}, "redis_password": {"redis"}, "token_key": {"identity"},
     }  # fmt: skip
@@ -133,7 +166,7 @@ def test_nothing_of_the_compose_file_reaches_what_it_has_no_business_with() -> N
             members.setdefault(network, set()).add(name)
     servers = {"postgres", "kafka", "redis"}
     wanted = {
-        "front": {"nginx", *PARTS}, "data": {*ROLES, "migrations", "channels", "executor_role", *servers},
+        "front": {"nginx", *PARTS}, "data": {*ROLES, "migrations", "channels", "database_roles", *servers},
         "out": {"executor"}, "watch": {*ROLES, "prometheus"}, "desk": {"prometheus", "grafana"},
     }  # fmt: skip
     assert wanted == members
@@ -142,6 +175,17 @@ def test_nothing_of_the_compose_file_reaches_what_it_has_no_business_with() -> N
     assert {"nginx", "prometheus", "grafana"} == opened
     ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_parts_of_the_compose_file_believe_nginx_alone_about_the_address_of_a_client(
+    secrets: Path, tmp_path: Path
+) -> None:
+    """By the network that it has with them; all clients would be one otherwise."""
+    (network,) = load(COMPOSE)["networks"]["front"]["ipam"]["config"]
+    for name in PARTS:
+        assert (network["subnet"],) == stack(name, secrets, tmp_path).trusted_proxies
+    for file in (COMPOSE.with_name("nginx.conf"), UNITS / "apart" / "nginx.conf"):
+        assert "proxy_set_header X-Forwarded-For" in file.read_text(), file
 
 
 def test_the_compose_file_lets_executors_drain(secrets: Path, tmp_path: Path) -> None:

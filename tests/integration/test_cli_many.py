@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,6 +193,58 @@ def test_a_queue_is_held_and_resumed(local: Local) -> None:
     assert 5 == local.tickwise("queues", "show", "nothing").code
 
 
+# ------------------------------------------------------------------------------------------ another namespace
+
+
+def test_a_job_is_moved_to_another_namespace(local: Local) -> None:
+    """With its schedule; in the former namespace it is not found any more. Moved again to where it is, nothing
+    changes."""
+    assert 0 == local.tickwise("namespaces", "add", "team-a").code
+    job_id = created(local, name="moves", key="moving", every="1h")
+    ran = local.tickwise("jobs", "move", "moving", "--to", "team-a")
+    assert (0, True) == (ran.code, f"Job {job_id} (moves) is in team-a now.\nNext run: " in ran.out), ran
+    gone = local.tickwise("jobs", "show", job_id)
+    assert (5, True) == (gone.code, job_id in gone.err), gone
+    there = local.tickwise("--namespace", "team-a", "jobs", "show", "moving", "--json").json
+    assert (job_id, "SCHEDULED") == (there["job_id"], there["status"])
+    again = local.tickwise("--namespace", "team-a", "jobs", "move", "moving", "--to", "team-a", "--json").json
+    assert (job_id, there["version"]) == (again["job_id"], again["version"])
+
+
+def test_a_move_that_is_refused_changes_nothing(local: Local) -> None:
+    """A namespace that is not there, one where the key is taken, and none at all."""
+    job_id = created(local, name="stays", key="staying", every="1h")
+    assert 0 == local.tickwise("namespaces", "add", "team-b").code
+    taken = json.dumps({"name": "b", "key": "staying", "every": "1h", "task": {"kind": "shell", "command": "true"}})
+    assert 0 == local.tickwise("--namespace", "team-b", "jobs", "create", stdin=taken).code
+    for options, code, text in (
+        (("--to", "no-such-team"), 5, "no-such-team"),
+        (("--to", "team-b"), 4, "staying"),
+        (("--to", "Not A Name"), 5, "Not A Name"),
+        ((), 2, "--to"),
+    ):
+        ran = local.tickwise("jobs", "move", "staying", *options)
+        assert (code, True) == (ran.code, text in ran.err), ran
+    assert job_id == local.tickwise("jobs", "show", "staying", "--json").json["job_id"]
+
+
+# ------------------------------------------------------------------------------------------ executors
+
+
+def test_executors_are_listed_with_the_namespaces_that_they_take(local: Local, tmp_path: Path) -> None:
+    """One that takes all, and one that is bound to two."""
+    (all_of_them,) = local.tickwise("executors", "list", "--json").json
+    listed = local.tickwise("executors", "list")
+    (line,) = [line for line in listed.out.splitlines() if all_of_them["executor_id"] in line]
+    assert (0, True) == (listed.code, re.search(r"\bactive +default +all\b", line) is not None), listed
+    with local_up(tmp_path, "--database", "memory://", TICKWISE_EXECUTOR_NAMESPACES="team-a,default") as bound:
+        (row,) = bound.tickwise("executors", "list", "--json").json
+        assert {"team-a", "default"} == set(row["namespaces"])
+        assert re.search(
+            r"\bactive +default +(team-a default|default team-a)\b", bound.tickwise("executors", "list").out
+        )
+
+
 # ------------------------------------------------------------------------------------------ limits and sequences
 
 
@@ -304,3 +358,12 @@ def test_a_key_that_would_be_stronger_than_its_maker_is_refused(local: Local) ->
     server = ("--url", local.url, "--key", weak)
     refused = local.tickwise("keys", "create", "strong", "--scope", "jobs:write", *server)
     assert (4, True) == (refused.code, "jobs:write" in refused.err)
+
+
+def test_a_job_without_a_task_is_refused_unless_its_function_is_offered(local: Local) -> None:
+    """An executor is active and has no such function: the job would wait for ever. One that names it may wait."""
+    body = {"name": "x", "every": "1d"}
+    refused = local.tickwise("jobs", "create", stdin=json.dumps(body))
+    assert (4, True, True) == (refused.code, "no task" in refused.err, '"kind": "shell"' in refused.err), refused
+    named = local.tickwise("jobs", "create", stdin=json.dumps({**body, "task": {"kind": "function", "name": "x"}}))
+    assert (0, True) == (named.code, "no active executor offers" in named.err), named

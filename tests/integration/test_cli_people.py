@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,18 @@ def test_a_person_signs_in_works_with_the_role_and_signs_out(local: Local, home:
     assert "admin" == local.tickwise("whoami", "--json", env=home).json["name"]
     again = local.tickwise("logout", env=home)
     assert (5, True) == (again.code, "not signed in" in again.err)
+
+
+def test_the_one_that_gives_a_role_is_told_that_a_link_is_needed(local: Local, home: dict[str, str]) -> None:
+    """The administrator of one namespace chose the password, and could not give the role."""
+    person(local, "Alice", "admin@default")
+    sign_in(local, home, "alice")
+    added = ("users", "add", "Paul", "--role", "viewer", "--password-stdin")
+    assert 0 == local.tickwise(*added, stdin=PASSWORD, env=home).code
+    given = local.tickwise("users", "change", "Paul", "--role", "operator@*")
+    assert (0, True) == (given.code, "tickwise users reset 'Paul'" in given.err)
+    refused = local.tickwise("login", "Paul", "--password-stdin", stdin=PASSWORD + "\n", env=home)
+    assert (False, True) == (refused.code == 0, "ask an administrator" in refused.err)
 
 
 def test_an_invited_person_chooses_a_password_with_the_link(local: Local, home: dict[str, str]) -> None:
@@ -167,6 +180,9 @@ def test_a_namespace_is_removed_with_all_that_it_holds(local: Local) -> None:
     ("words", "hint"),
     [
         (("keys", "create", "ci"), "--role or --permission"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "30"), "such as 30d"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "2027"), "'2027-01-31 10:00'"),
+        (("keys", "create", "ci", "--role", "viewer", "--expires", "400000d"), "10 years"),
         (("keys", "create", "ci", "--role", "viewer", "--permission", "jobs:read"), "one of both"),
         (("users", "change", "admin"), ""),
         (("users", "add", "Ann", "--role", "emperor"), "emperor"),
@@ -179,3 +195,122 @@ def test_a_wrong_command_says_what_to_do(local: Local, words: tuple[str, ...], h
     ran = local.tickwise(*words)
     assert ran.code in {2, 4, 5}
     assert hint in ran.err, ran.err
+
+
+def test_quotas_of_a_namespace_are_shown_set_and_taken_away(local: Local) -> None:
+    """Those that are not named stay; what it uses stands beside them."""
+    assert 0 == local.tickwise("namespaces", "add", "team-q").code
+    path = ("namespaces", "quota", "team-q")
+    ran = local.tickwise(*path, "--jobs", "1_000", "--concurrent-runs", "3", "--requests-per-second", "0.5")
+    assert (0, "") == (ran.code, ran.err)
+    shown = {row[0]: row[1:] for row in table(ran.out)}
+    assert ["0", "1,000"] == shown["jobs"]
+    assert ["0", "3"] == shown["concurrent runs"]
+    assert ["-", "0.5"] == shown["requests per second"]
+    assert ["-", "none"] == shown["runs per day"]
+    assert 0 == local.tickwise(*path, "--jobs", "none", "--lanes", "2").code
+    found = local.tickwise(*path, "--json").json
+    assert (None, 2, 3, 0.5) == tuple(
+        found["quotas"][name] for name in ("jobs", "lanes", "concurrent_runs", "requests_per_second")
+    )
+    assert 0 == found["concurrent_runs"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [(("--jobs", "many"), 2, "write a number, or none, not 'many'"), (("--jobs", "-1"), 4, "--jobs -1"),
+     (("--windows", "201"), 4, "--windows 201")],
+    ids=str,
+)  # fmt: skip
+def test_a_quota_that_means_nothing_names_its_option(
+    local: Local, words: tuple[str, ...], code: int, told: str
+) -> None:
+    """As text that is no number, and as a number that no quota can be."""
+    ran = local.tickwise("namespaces", "quota", "default", *words)
+    assert (code, True) == (ran.code, told in ran.err), ran.err
+
+
+def test_a_list_of_keys_warns_of_those_that_expire_soon(local: Local) -> None:
+    """By name, apart from the table; of one that lasts, was revoked or has expired, nothing is said."""
+    for name, until in (("soon", "10d"), ("late", "90d"), ("revoked", "9d")):
+        made = local.tickwise("keys", "create", name, "--role", "viewer", "--expires", until)
+        assert 0 == made.code, made.err
+    listed = {key["name"]: key["key_id"] for key in local.tickwise("keys", "list", "--json").json}
+    assert 0 == local.tickwise("keys", "revoke", listed["revoked"]).code
+    ran = local.tickwise("keys", "list")
+    warned = [line for line in ran.err.splitlines() if "expires" in line]
+    assert 1 == len(warned), ran.err
+    assert f"Key {listed['soon']} (soon) expires" in warned[0]
+    assert "make another one" in warned[0]
+    assert "" == local.tickwise("keys", "list", "--json").err
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of each row."""
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def test_a_job_is_moved_from_the_named_namespace_to_another(local: Local) -> None:
+    """`--namespace` says where the job is, `--to` where it goes, in either order. From elsewhere it is not found."""
+    for name in ("move-a", "move-b"):
+        assert 0 == local.tickwise("namespaces", "add", name).code
+    made = local.tickwise("run", "--shell", "true", "--every", "1d", "--namespace", "move-a", "--json")
+    job_id = made.json["job_id"]
+    for words in (("--to", "move-b", "--namespace", "move-a"), ("--namespace", "move-b", "--to", "move-a")):
+        ran = local.tickwise("jobs", "move", job_id, *words)
+        goal = words[words.index("--to") + 1]
+        assert (0, True) == (ran.code, f"is in {goal} now" in ran.out), ran
+        assert 0 == local.tickwise("jobs", "show", job_id, "--namespace", goal).code
+    missing = local.tickwise("jobs", "move", job_id, "--to", "move-b")
+    assert (5, True) == (missing.code, "default" in missing.err), missing
+
+
+def test_labels_are_set_changed_and_taken_away(local: Local) -> None:
+    """By `run`, `jobs create` (beside those of the file) and `jobs edit`, where the other labels stay."""
+    made = local.tickwise("run", "--shell", "true", "--on-demand", "--label", "team=billing", "--label", "env=prod",
+                          "--requires", "zone=eu", "--requires", "gpu", "--json")  # fmt: skip
+    assert 0 == made.code, made.err
+    job_id = made.json["job_id"]
+
+    def seen(job: str) -> tuple[Any, Any]:
+        found = local.tickwise("jobs", "show", job, "--json").json
+        return found["labels"], found["requires"]
+
+    assert ({"team": "billing", "env": "prod"}, ["gpu", "zone=eu"]) == (seen(job_id)[0], sorted(seen(job_id)[1]))
+    words = ("--label", "env=test", "--label", "tier=1", "--remove-label", "team", "--requires", "none")
+    assert 0 == local.tickwise("jobs", "edit", job_id, *words).code
+    assert ({"env": "test", "tier": "1"}, []) == (seen(job_id)[0], seen(job_id)[1] or [])
+    absent = local.tickwise("jobs", "edit", job_id, "--remove-label", "team")
+    assert (2, True) == (absent.code, "no such label" in absent.err)
+    body = {
+        "name": "labelled",
+        "every": "1d",
+        "labels": {"team": "a", "env": "b"},
+        "task": {"kind": "shell", "command": "true"},
+    }
+    made = local.tickwise("jobs", "create", "--label", "env=c", "--json", stdin=json.dumps(body))
+    assert {"team": "a", "env": "c"} == seen(made.json["job_id"])[0]
+    assert made.json["job_id"] in local.tickwise("jobs", "list", "--label", "env=c").out
+
+
+def test_custom_roles_are_made_given_and_removed(local: Local) -> None:
+    """Beside the built-in ones, in the namespace of the command or in a named one; a wrong permission is told."""
+    made = local.tickwise(
+        "users", "roles", "set", "rerunner", "--permission", "jobs:read", "--permission", "runs:write",
+        "--label", "team=billing",
+    )  # fmt: skip
+    assert (0, True) == (made.code, "is made" in made.out), made.err
+    assert "is replaced" in local.tickwise("users", "roles", "set", "rerunner", "--permission", "runs:write").out
+    listed = local.tickwise("users", "roles", "list")
+    assert all(word in listed.out for word in ("viewer", "built-in", "rerunner", "custom")), listed
+    person(local, "Rita", "rerunner@default:team=billing")
+    assert "rerunner@default" in local.tickwise("users", "show", "rita").out
+    assert 4 == local.tickwise("users", "roles", "remove", "rerunner").code
+    assert 0 == local.tickwise("users", "change", "rita", "--role", "viewer").code
+    assert 0 == local.tickwise("users", "roles", "remove", "rerunner").code
+    wrong = local.tickwise("users", "roles", "set", "rerunner", "--permission", "job:read")
+    assert (4, True, True) == (wrong.code, "--permission" in wrong.err, "jobs:read" in wrong.err), wrong
+    assert 0 == local.tickwise("users", "roles", "set", "everywhere", "--permission", "jobs:read", "--in", "*").code
+    assert "everywhere" in local.tickwise("users", "roles", "list", "--in", "*").out
+    nowhere = local.tickwise("users", "roles", "list", "--in", "nowhere")
+    assert (5, True) == (nowhere.code, "nowhere" in nowhere.err)

@@ -475,3 +475,35 @@ def test_a_name_with_a_slash_is_refused_here(local: Local) -> None:
     """It would lead to another address."""
     ran = local.tickwise("calendars", "put", "a/b", "--dates", "2030-01-01")
     assert (2, True) == (ran.code, "slash" in ran.err)
+
+
+# ------------------------------------------------------------------------------------------ import of many machines
+
+
+def test_an_import_places_labels_names_and_pauses_its_jobs(local: Local, tmp_path: Path) -> None:
+    """With the queue, labels and prefix of the command; nothing runs before it is resumed by its label."""
+    path = tmp_path / "web1"
+    path.write_text("* * * * * tar a /srv/orders\n* * * * * tar a /srv/images\n", encoding="utf-8")
+    words = ("--queue", "web1", "--requires", "zone=eu", "--label", "machine=web1", "--prefix", "web1 ", "--paused")
+    ran = _apply(local, path, *words, "--json")
+    assert (0, True) == (ran.code, "2 of 2 jobs are stored and paused." in ran.err), ran
+    jobs = [_keyed(local, entry["job"]["key"]) for entry in ran.json["entries"]]
+    assert ["web1 tar orders", "web1 tar images"] == [job["name"] for job in jobs]
+    for job in jobs:
+        assert ("PAUSED", "web1", ["zone=eu"], {"machine": "web1"}, 60) == tuple(
+            job[name] for name in ("status", "queue", "requires", "labels", "start_deadline_seconds")
+        )
+    again = _apply(local, path, *words, "--json").json["entries"]
+    assert ["present", "present"] == [each["outcome"] for each in again]
+    assert 2 == local.tickwise("import", "crontab", path, "--paused").code
+    resumed = local.tickwise("jobs", "resume", "--label", "machine=web1", "--yes")
+    assert (0, True) == (resumed.code, "2 jobs" in resumed.out), resumed
+
+
+def test_a_simulation_names_jobs_by_their_position(local: Local, tmp_path: Path) -> None:
+    """Of jobs in a file that share a name; a crontab's are told apart by a word."""
+    job = {"name": "same", "cron": "0 3 * * *"}
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps([job, job]), encoding="utf-8")
+    ran = local.tickwise("simulate", "--file", path, "--from", "2027-01-01", "--to", "2027-01-02")
+    assert (0, True, False) == (ran.code, "same (job 2)" in ran.out, "0000" in ran.out.split("runs a job")[1]), ran

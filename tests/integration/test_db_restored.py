@@ -17,14 +17,19 @@ from tests.support.recorded import Scene
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import find_binaries
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.audit import AuditAction, CallerKind
 from tickwise.domain.fencing import epoch_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
+from tickwise.ports.audit import AuditQuery
+from tickwise.ports.identity.sessions import Rotation
 from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.store.people.key_rotation import rotation
 from tickwise.testing.contracts.store.people.keys import ADA, new_key
+from tickwise.testing.contracts.store.people.sessions import digest, new_session
+from tickwise.testing.contracts.store.people.users import changed, new_user
 from tickwise.testing.factories import Factory
 
 LEASE = 3600.0
@@ -141,6 +146,38 @@ async def test_keys_that_came_back_with_a_backup_are_found_by_the_log_and_revoke
     store = PostgresStore(database_url, clock=SystemClock())
     await store.open()
     assert [False, False, True] == [await store.keys.find(key.digest) is not None for key in keys]
+    entries = await store.audit.find(AuditQuery(namespace=None, action=AuditAction.KEY_REVOKED))
+    assert {(row.target, row.source.kind) for row in entries} == {
+        (str(key.key_id), CallerKind.PROGRAM) for key in keys[:2]
+    }
+    await store.close()
+
+
+async def test_people_are_as_the_backup_knows_them_until_somebody_ends_that(database_url: str, tmp_path: Path) -> None:
+    """A person who was deactivated since is active again, and a session that was ended goes on, as
+    docs/explanation/security.md says. To deactivate the person again ends both."""
+    dump = tmp_path / "dump"
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    make = Factory(await store.now(), seed="people")
+    ada = await store.users.add(new_user(make, "ada"))
+    session = new_session(make, ada)
+    await store.sessions.begin(session)
+    program(database_url, "pg_dump", "--format=custom", f"--file={dump}")
+    await store.sessions.revoke(user_id=ada.user_id)
+    await store.users.change(changed(ada, active=False))
+    assert not await store.sessions.is_good(session.family)
+    await store.close()
+    await execute(database_url, "DROP SCHEMA tickwise CASCADE")
+    program(database_url, "pg_restore", "--no-owner", "--dbname", urlsplit(database_url).path[1:], dump)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    back = await store.users.get(ada.user_id)
+    assert back is not None
+    assert (True, True) == (back.active, await store.sessions.is_good(session.family))
+    assert Rotation.ROTATED is (await store.sessions.rotate(digest(1), digest(2))).rotation
+    await store.users.change(changed(back, active=False))
+    assert Rotation.ROTATED is not (await store.sessions.rotate(digest(2), digest(3))).rotation
     await store.close()
 
 

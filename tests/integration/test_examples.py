@@ -44,8 +44,11 @@ def test_every_example_is_tested() -> None:
     assert {
         "hello.py", "backup_sqlite.py", "disk_usage.sh", "clean_up.json", "health_check.json", "functions.py",
     } == files  # fmt: skip
+    # The gateway: tests/integration/processes/test_parts_apart.py.
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert {"services_apart_tls"} == folders
     table = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert all(f"| `{name}` |" in table for name in files)
+    assert all(f"| `{name}` |" in table for name in files | {f"{folder}/" for folder in folders})
 
 
 def test_hello_greets_and_leaves_a_result(local: Local) -> None:

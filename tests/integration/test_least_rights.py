@@ -1,5 +1,5 @@
 """The roles at work with nothing but what each needs: a user of Kafka each, under the ACLs of a Kafka that is set up as
-the compose file sets it up, the compose file's database role for the executor, and a Redis with a password.
+the compose file sets it up, a database role each, made by the compose file's script, and a Redis with a password.
 
 What is sent here is sent by real processes, and what is forged is forged by a client with the rights of a role.
 """
@@ -43,8 +43,7 @@ from tickwise.testing.contracts.broker import member
 OWNER: Final = "tickwise-owner"
 USERS: Final = {role: f"tickwise-{role}" for role in ("api", "scheduler", "executor", "recorder")}
 SECRET: Final = "5c0f1e9b7a3d48269f10c7be42d8a693"
-EXECUTOR_ROLE: Final = "tickwise_executor"
-EXECUTOR_PASSWORD: Final = "it's a password of the executor's"
+DATABASE_ROLES: Final = (*USERS, "channels")
 REDIS_PASSWORD: Final = "a-password-of-redis"
 API: Final = "/api/v1"
 
@@ -119,21 +118,22 @@ async def stage(postgres_url: str) -> AsyncIterator[Stage]:
             fleet = Fleet(url, Path(name))
             fleet.untell("TICKWISE_BOOTSTRAP_KEY")
             for _ in range(2):
-                make_executor_role(url, Path(name))
+                make_database_roles(url, Path(name))
             here = Stage(kafka, fleet, {}, client, url)
             try:
                 await start(here, redis)
                 yield here
             finally:
                 fleet.stop()
-        await drop_executor_role(postgres_url)
+        await drop_database_roles(postgres_url)
 
 
-def make_executor_role(url: str, folder: Path) -> None:
+def make_database_roles(url: str, folder: Path) -> None:
     """As the compose file does, by its own script."""
     server = urlsplit(url)
     (folder / "postgres_password").write_text(unquote(server.password or ""))
-    (folder / "postgres_executor").write_text(EXECUTOR_PASSWORD)
+    for role in DATABASE_ROLES:
+        (folder / f"postgres_{role}").write_text(password_of(role))
     environment = {
         "PATH": f"{find_binaries().bin_dir}:/usr/bin:/bin",
         "SECRETS": str(folder),
@@ -142,13 +142,24 @@ def make_executor_role(url: str, folder: Path) -> None:
         "PGUSER": unquote(server.username or ""),
         "PGDATABASE": server.path.removeprefix("/"),
     }
-    subprocess.run(["sh", COMPOSE.with_name("executor_role.sh")], env=environment, check=True)
+    subprocess.run(["sh", COMPOSE.with_name("database_roles.sh")], env=environment, check=True)
 
 
-async def drop_executor_role(postgres_url: str) -> None:
-    """Its rights went with the database."""
+def password_of(role: str) -> str:
+    """Of a database role."""
+    return f"it's a password of {role}'s"
+
+
+def login_of(role: str, url: str) -> str:
+    """The address of the database for the service of this name."""
+    return databases.with_role(url, f"tickwise_{role}", quote(password_of(role)))
+
+
+async def drop_database_roles(postgres_url: str) -> None:
+    """Their rights went with the database."""
     connection = await asyncpg.connect(postgres_url)
-    await connection.execute(f"DROP ROLE {EXECUTOR_ROLE}")
+    for role in DATABASE_ROLES:
+        await connection.execute(f"DROP ROLE tickwise_{role}")
     await connection.close()
 
 
@@ -158,20 +169,25 @@ async def start(here: Stage, redis: Redis) -> None:
     fleet.tell(TICKWISE_SIGNALS_URL=redis.url, TICKWISE_DRAIN_SECONDS="0")
     secrets = {
         "api": {"TICKWISE_BOOTSTRAP_KEY": KEY, "TICKWISE_REQUESTS_KEYS": SECRET, "TICKWISE_INGEST": "buffered"},
-        "executor": {
-            "TICKWISE_RESULTS": "broker",
-            "TICKWISE_DATABASE_URL": databases.with_role(here.database_url, EXECUTOR_ROLE, quote(EXECUTOR_PASSWORD)),
-        },
+        "executor": {"TICKWISE_RESULTS": "broker"},
         "recorder": {"TICKWISE_REQUESTS_KEYS": SECRET},
     }
     for role, user in USERS.items():
         words = (role, "--port", "0") if role == "api" else (role,)
-        own = {"TICKWISE_BROKER_URL": here.address(user), **secrets.get(role, {})}
+        addresses = {
+            "TICKWISE_BROKER_URL": here.address(user),
+            "TICKWISE_DATABASE_URL": login_of(role, here.database_url),
+        }
+        own = {**addresses, **secrets.get(role, {})}
         here.roles[role] = fleet.start(*words, **own)
     await here.roles["recorder"].event("awaited", within_seconds=60)
-    assert 0 == await fleet.start("db", "upgrade", "--executor-role", EXECUTOR_ROLE).ended(60)
+    granted = [f"--{'executor' if role == 'executor' else 'service'}-role=tickwise_{role}" for role in DATABASE_ROLES]
+    assert 0 == await fleet.start("db", "upgrade", *granted).ended(60)
     allowed = [word for role, user in USERS.items() for word in ("--allow", f"{role}={user}")]
-    owner = {"TICKWISE_BROKER_URL": here.address(OWNER)}
+    owner = {
+        "TICKWISE_BROKER_URL": here.address(OWNER),
+        "TICKWISE_DATABASE_URL": login_of("channels", here.database_url),
+    }
     for _ in range(2):
         prepared = fleet.start("broker", "prepare", *allowed, **owner)
         assert 0 == await prepared.ended(60), prepared.log.read_text()
@@ -197,12 +213,23 @@ async def test_each_role_works_with_its_own_user(stage: Stage) -> None:
 
 async def test_the_executors_role_of_the_compose_file_reads_no_keys(stage: Stage) -> None:
     """It logs in with the password of its secret; the schema's migration gave it its rights."""
-    url = databases.with_role(stage.database_url, EXECUTOR_ROLE, quote(EXECUTOR_PASSWORD))
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(login_of("executor", stage.database_url))
     try:
         assert 0 <= await connection.fetchval("SELECT count(*) FROM tickwise.runs")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await connection.fetch("SELECT * FROM tickwise.keys")
+    finally:
+        await connection.close()
+
+
+async def test_no_service_logs_in_as_the_owner_of_the_schema(stage: Stage) -> None:
+    """Each has sessions under its own name, and the owner has none but this one."""
+    connection = await asyncpg.connect(stage.database_url)
+    try:
+        users = await connection.fetch(
+            "SELECT usename FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        assert {f"tickwise_{role}" for role in USERS} == {row["usename"] for row in users}
     finally:
         await connection.close()
 

@@ -21,7 +21,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema, schema_status, upgrade
 from tickwise.adapters.store.postgres.dispatch import attempts
 from tickwise.adapters.store.postgres.jobs import submits
-from tickwise.adapters.store.postgres.queue import lanes, quota_book
+from tickwise.adapters.store.postgres.queue import lanes, quota_cache
 from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
@@ -56,6 +56,7 @@ FIRST_WORDS = {
         ON CONFLICT DO NOTHING""",
     # No namespace had a quota.
     "namespaces_limited": "SELECT '' AS name, '' AS quotas WHERE false",
+    "namespaces_runs_limited": "SELECT '' AS namespace, 0 AS most WHERE false",
     "jobs_add": _jobs_add(),
 }
 """Statements whose words for the first schema were others. Programs that have these work on every later one, too."""
@@ -128,7 +129,7 @@ async def working_before(url: str) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(url, clock=SystemClock())
     await store._links.open()
     with pytest.MonkeyPatch.context() as patched:
-        for part in (lanes, submits, quota_book, attempts):
+        for part in (lanes, submits, quota_cache, attempts):
             patched.setattr(f"{part.__name__}.statement", first_words)
         try:
             yield store

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
 import asyncpg
 import pytest_asyncio
@@ -14,6 +15,7 @@ from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.identity.namespaces import NamespaceState, NewNamespace
 from tickwise.ports.store import Added
 from tickwise.testing.factories import Factory
@@ -23,6 +25,19 @@ SAME_ID = (
     "task_kind, created_by, definition) VALUES (now(), now(), $1, 1, $2, false, 'default', '', '', '', '', '')"
 )
 """As long as it is not known whether this is committed, another job of the id waits at its write."""
+
+
+MANY_JOBS = """
+INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
+                           task_kind, created_by, definition)
+SELECT now(), now(), gen_random_uuid(), 1, n % 2 = 0, true, CASE WHEN n % 101 = 0 THEN 'team-a' ELSE 'b' || n % 50 END,
+       '', '', '', '', ''
+FROM generate_series(1, 50000) n;
+INSERT INTO tickwise.timers (due, job_id) SELECT now(), job_id FROM tickwise.jobs WHERE lasting
+ON CONFLICT DO NOTHING;
+INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace)
+SELECT now(), now(), now(), gen_random_uuid(), job_id, 1, namespace FROM tickwise.jobs WHERE NOT lasting
+"""
 
 
 @pytest_asyncio.fixture
@@ -61,6 +76,20 @@ async def test_a_close_waits_for_the_submit_that_found_the_namespace_open(
     finally:
         await store.close()
         await other.close()
+
+
+async def test_the_jobs_of_a_namespace_that_go_on_are_found_by_its_index(operator: asyncpg.Connection) -> None:
+    """Among many of others, which are not read; nor are timers and runs, but of the jobs that were found."""
+    await operator.execute(MANY_JOBS, timeout=60)
+    await operator.execute("ANALYZE tickwise.jobs, tickwise.timers, tickwise.runs", timeout=60)
+    for generic in ("force_custom_plan", "force_generic_plan"):
+        await operator.execute(f"SET plan_cache_mode = {generic}")
+        await operator.execute(f"PREPARE going AS {statement('removal_jobs_going')}")
+        [row] = await operator.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE going ('team-a', '{UUID(int=0)}', 200)")
+        await operator.execute("DEALLOCATE going")
+        plan = row[0]
+        assert "namespace_job_id_idx" in plan, plan
+        assert '"Seq Scan"' not in plan, plan
 
 
 async def is_waiting(operator: asyncpg.Connection, sessions: int) -> bool:

@@ -303,6 +303,19 @@ async def test_tasks_of_a_host_that_keeps_failing_are_given_back(shop: Shop) -> 
     assert (await shop.run(f"{other}/status/200")).verdict is Verdict.OK
 
 
+async def test_a_namespace_whose_tasks_fail_stops_no_task_of_another(shop: Shop) -> None:
+    """Both call one host: the tasks of the one are given back, those of the other are sent."""
+    base = await shop.serve()
+    for _ in range(5):
+        given = shop.launch(f"{base}/status/500", changes={"namespace": "a"})
+        assert (await shop.listener.ending_of(given)).reason == "http_status"
+    endings = {
+        name: await shop.listener.ending_of(shop.launch(f"{base}/status/200", changes={"namespace": name}))
+        for name in ("a", "b")
+    }
+    assert {name: ending.verdict for name, ending in endings.items()} == {"a": Verdict.UNOFFERED, "b": Verdict.OK}
+
+
 @pytest.mark.parametrize(("status", "expect"), [(429, ["2xx"]), (404, ["2xx"]), (503, [503])])
 async def test_an_answer_that_is_no_failure_of_the_host_opens_nothing(
     shop: Shop, status: int, expect: list[int | str]

@@ -94,3 +94,6 @@ async def test_the_upkeep_makes_and_drops_partitions_with_the_role(store: Postgr
     await store.shift(45 * DAY)
     dropped = await store.upkeep.maintain(kept)
     assert {name.rpartition("_")[0] for name in dropped.dropped} >= {"history", "audit"}
+    checkpoints = await store.audit.checkpoints()
+    assert checkpoints
+    assert [] == [seal for each in checkpoints for seal in await store.audit.seals(each.namespace, 0, each.seq)]

@@ -285,7 +285,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a page that was cut is not the last one",
-        "src/tickwise/ports/store/paging.py",
+        "src/tickwise/ports/paging.py",
         "self.cut or len(self) >= limit",
         "len(self) >= limit",
         ("tests/unit/api/test_large_pages.py::test_pages_of_large_jobs",),
@@ -610,9 +610,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the SQL of waking leaves a run that has no room, as the rule does",
-        SCHEMA + "0003_wakes.sql",
-        "PARTITION BY namespace, limit_key ORDER BY place, run_id ROWS",
-        "PARTITION BY namespace, limit_key, most ORDER BY place, run_id ROWS",
+        SCHEMA + "0011_run_quotas.sql",
+        "PARTITION BY namespace, limit_key ORDER BY rank, place, run_id ROWS",
+        "PARTITION BY namespace, limit_key, most ORDER BY rank, place, run_id ROWS",
         (POSTGRES + SLOT_TABLE,),
     ),
     Mutant(
@@ -677,6 +677,16 @@ MUTANTS: Final = (
         "elif following == own:",
         "elif False:",
         ("tests/unit/api/test_job_policies.py::test_a_circle_is_refused_and_shown",),
+    ),
+    Mutant(
+        "a successor is looked up in the namespace of its end",
+        "src/tickwise/roles/scheduler/sequences.py",
+        "if known is not None and known.namespace == namespace:",
+        "if known is not None:",
+        (
+            "tests/unit/roles/test_sequences.py::"
+            "test_a_successor_that_moved_away_is_started_where_it_is_and_hides_nothing",
+        ),
     ),
     Mutant(
         "a history in which nothing happened is no valid one",

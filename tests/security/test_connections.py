@@ -16,6 +16,7 @@ from tests.support.app import ADMIN_KEY
 from tickwise.api.connections import PIPELINE_MAX
 
 HOLD = "/api/v1/queues/default/hold"
+JOBS = "/api/v1/jobs"
 REASON = b'{"reason":"a probe"}'
 UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
 CHUNKED = "Transfer-Encoding: chunked"
@@ -154,6 +155,7 @@ SENT = {
     "no host": (read(), 400),
     "two hosts": (read("Host: x", "Host: y"), 400),
     "two keys": (read("Host: x", AUTHORIZED, "Authorization: Bearer another", target="/api/v1/jobs"), 400),
+    "two namespaces": (read("Host: x", AUTHORIZED, "Tickwise-Namespace: a", "Tickwise-Namespace: b", target=JOBS), 400),
     "two Idempotency-Keys": (posted("Idempotency-Key: a", "Idempotency-Key: b", "Content-Length: 0"), 400),
     "an unknown expectation": (posted("Expect: tea", "Content-Length: 20", body=REASON), 417),
     "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 400),

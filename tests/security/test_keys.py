@@ -57,14 +57,14 @@ async def test_a_revoked_key_lets_nobody_in(here: World) -> None:
         {"scopes": ["jobs:write"]},
         {"scopes": ["keys:admin", "runs:read"]},
         {"namespace": "other"},
-        {"expires_at": "2999-01-01T00:00:00Z"},
+        {"expires_at": "2031-01-01T00:00:00Z"},
         {"expires_at": None},
     ],
     ids=str,
 )
 async def test_a_key_makes_none_that_is_stronger(here: World, wish: dict[str, Any]) -> None:
     """A key that may make keys makes one for what it may not do itself, for another namespace, or for longer."""
-    short = await made(here, "keys:admin", "jobs:read", expires_at="2900-01-01T00:00:00Z")
+    short = await made(here, "keys:admin", "jobs:read", expires_at="2030-01-01T00:00:00Z")
     answer = await ask(here, short["key"], "POST", "/keys", json={"name": "x", "scopes": ["jobs:read"], **wish})
     assert 403 == answer.status_code
 
@@ -152,12 +152,12 @@ async def test_a_leaked_earlier_secret_makes_nothing_that_lasts() -> None:
 @probe(5, stopped_by="rotation needs the permissions, the expiry and the owner of the key")
 async def test_a_rotation_is_no_way_to_a_stronger_key(here: World) -> None:
     """An administrator of keys, and a person, rotate keys that may do more, work longer, or outlive them."""
-    weak = await made(here, "keys:admin", "jobs:read", expires_at="2900-01-01T00:00:00Z")
+    weak = await made(here, "keys:admin", "jobs:read", expires_at="2030-01-01T00:00:00Z")
     await person(here, "Ada", ("admin", "*"))
     await here.control.bearers.sign_with(signing_key())
     ada = (await signed_in(here, "Ada"))["access_token"]
     longer = await made(here, "jobs:read")
-    stronger = await made(here, "jobs:write", expires_at="2899-01-01T00:00:00Z")
+    stronger = await made(here, "jobs:write", expires_at="2029-01-01T00:00:00Z")
     for who, key in ((weak["key"], stronger), (weak["key"], longer), (ada, longer)):
         answer = await ask(here, who, "POST", f"/keys/{key['key_id']}/rotate", json={"overlap_seconds": 0})
         assert 403 == answer.status_code, answer.text

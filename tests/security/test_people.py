@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -238,3 +239,25 @@ async def test_a_browser_makes_no_page_of_an_answer(here: World, path: str) -> N
     assert "nosniff" == answer.headers["x-content-type-options"]
     assert "default-src 'none'; frame-ancestors 'none'" == answer.headers["content-security-policy"]
     assert "no-referrer" == answer.headers["referrer-policy"]
+
+
+@probe(10, stopped_by="a sign-in without a place to wait is refused before anything is looked up")
+async def test_a_flood_of_sign_ins_that_finds_no_place_costs_no_query(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More sign-ins at once than may wait; only those are looked up whose passwords are then checked."""
+    await person(here, "ada", ("viewer", "team-a"))
+    monkeypatch.setattr(here.control.auth._check._passwords, "_max_waiting", 2)
+    users = here.store.users
+    sign_in, looked_up = users.sign_in, []
+
+    async def counted(account: str) -> Any:
+        looked_up.append(account)
+        return await sign_in(account)
+
+    monkeypatch.setattr(users, "sign_in", counted)
+    body = {"grant_type": "password", "username": "ada", "password": "nine purple kettles"}
+    tries = [asyncio.create_task(ask(here, None, "POST", "/auth/token", json=body)) for _ in range(20)]
+    answers = [(await each).status_code for each in tries]
+    assert {401, 429} == set(answers)
+    assert answers.count(401) == len(looked_up)

@@ -9,11 +9,12 @@ import httpx2
 import pytest_asyncio
 
 from tests.security.probes import probe
-from tests.support.app import API, World, world
+from tests.support.app import ADMIN_KEY, API, World, world
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.clients.pacing import RequestPaces
 from tickwise.ports.limits import Pace
 from tickwise.ports.store import MAX_LANES_OF_NAMESPACE, MAX_NAMESPACE, RuleKind
+from tickwise.testing.factories import executor
 
 SHELL = {"kind": "shell", "command": "true"}
 
@@ -89,3 +90,19 @@ async def test_names_that_read_alike_share_no_pace() -> None:
             for key in (one, one, one, two)
         ]
     assert [200, 200, 429, 200] == statuses
+
+
+@probe(6, stopped_by="a caller of one namespace is shown the executors that may claim its runs, without other names")
+async def test_executors_tell_nothing_of_other_namespaces(here: World) -> None:
+    """A namespace looks at the executors, of which some are bound to other tenants."""
+    one, both, free = [
+        await here.store.executors.join(executor(name=name, namespaces=namespaces))
+        for name, namespaces in (("acquirer", ("target",)), ("shared", ("target", "modest")), ("any", None))
+    ]
+    shown = {}
+    for key in (await tenant(here, "modest"), ADMIN_KEY):
+        answer = await here.client.get(f"{API}/executors", headers={"Authorization": f"Bearer {key}"})
+        shown[key] = {row["executor_id"]: row["namespaces"] for row in answer.json()}
+    of_tenant, of_admin = shown.values()
+    assert {str(both): ["modest"], str(free): None} == of_tenant
+    assert {str(one): ["target"], str(both): ["target", "modest"], str(free): None} == of_admin

@@ -105,9 +105,14 @@ def _within(bodies: Iterable[str], known: Description) -> list[str]:
     return found[len(list(bodies)) :]
 
 
+def _without_scope(operation: Description) -> str:
+    """What a route without a permission asks for."""
+    return "open to anybody" if operation.get("security") == [] else "any key or token"
+
+
 def _entry(path: str, method: str, operation: Description, known: Description) -> Iterator[str]:
     scopes = operation["x-scope"].split(" or ") if "x-scope" in operation else ()
-    scope = "scope " + " or ".join(f"`{each}`" for each in scopes) if scopes else "open to anybody"
+    scope = "scope " + " or ".join(f"`{each}`" for each in scopes) if scopes else _without_scope(operation)
     scope += " by labels" if operation.get("x-by-labels") else ""
     statuses = sorted(operation["responses"])
     good = ", ".join(status for status in statuses if status < "400")

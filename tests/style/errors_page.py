@@ -95,6 +95,7 @@ MEANINGS = {
     "circle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",
     "successor_unknown": "`then` or `on_failure` names a job that is not there, or that is cancelled.",
+    "task_missing": "The job has no task, and no active executor offers a function of its name. Send a `task`.",
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
     "last_administrator": "The installation would have no administrator any more. Make another one first.",

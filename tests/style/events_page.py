@@ -131,6 +131,7 @@ MEANINGS = {
     "key_made": "An API key was made: its maker, and the key used.",
     "key_rotated": "An API key got another secret; the one before works for `overlap_seconds` more. Neither is logged.",
     "key_revoked": "An API key was revoked: the person, and the key used.",
+    "key_taken_out": "The administrator of one namespace took the rights of a key there; it works in its others.",
     "lease_over": "This executor could not renew its lease in time and stops its tasks, before others may take the "
     "runs over. Their ends are reported when the store is back.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "
@@ -225,9 +226,12 @@ MEANINGS = {
     "namespace_removed": "A namespace is gone, with all that it held.",
     "refresh_token_reused": "A refresh token was shown a second time, so one of two has a stolen one. Its session is "
     "ended; the person signs in again.",
-    "sign_in_failed": "A name or a password was wrong. `account` is the name as it is compared, `address` that of the "
-    "client.",
+    "sign_in_failed": "A name or a password was wrong. `account` is the person's name, empty if there is no such "
+    "person: a name that was typed may be a password. `address` is that of the client.",
     "signed_in": "A person signed in with a password.",
+    "browser_signed_in": "A session of the pages began: a person signed in with a password, or a link was opened.",
+    "page_failed": "A page failed by a fault of Tickwise: the visitor was told the id of the request, and no more.",
+    "page_put_off": "A page could not be shown for now, because the database or another part was away.",
     "role_dropped": "A caller removed a custom role.",
     "role_put": "A caller made a custom role, or replaced its permissions.",
     "user_added": "A caller added a person.",

@@ -12,9 +12,9 @@ HEAD = """\
 
 <!-- Written from src/tickwise/observability/metrics.py by `python -m tests.style.metrics_page`; a test compares. -->
 
-In the text format of Prometheus, at `/metrics`: of the API with a key that has the scope `metrics:read`; of every role
-on `health_port`, if one is set, without a key. The text is made once a second at most, for all callers: an answer may
-be one second old, so scrape no faster than that.
+In the text format of Prometheus, at `/metrics`: of the API with a key that has `metrics:read` in all namespaces (`*`),
+for they count all of them; of every role on `health_port`, if one is set, without a key. The text is made once a second
+at most, for all callers: an answer may be one second old, so scrape no faster than that.
 
 Counters and histograms tell what this process did since it started; add them up over processes. Of the gauges, those of
 runs, timers and executors are read from the store at each scrape: every process has the same values, so take one or the

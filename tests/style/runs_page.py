@@ -105,6 +105,7 @@ SKIPS = {
     SkipReason.FUSE: "The job, or its namespace, made too many runs in a minute.",
     SkipReason.REQUESTED: "A person asked to skip just this one.",
     SkipReason.QUOTA: "The namespace had used up its quota `runs_per_day`.",
+    SkipReason.EXPIRED: "No executor could start it within its `start_deadline_seconds`.",
 }
 VARIABLES = {
     "JOB_ID": "The job.",

@@ -17,6 +17,8 @@ CODE_FOLDERS = ("src", "tests", "bench", "examples")
 # Where the name of the package differs from the name that is imported.
 IMPORT_NAMES = {
     "argon2-cffi": "argon2",
+    "confusable-homoglyphs": "confusable_homoglyphs",
+    "precis-i18n": "precis_i18n",
     "confluent-kafka": "confluent_kafka",
     "prometheus-client": "prometheus_client",
     "pyjwt": "jwt",
@@ -35,6 +37,7 @@ PORTS_WITHOUT_A_SUITE = {
     "calendars": "its answers are those of two libraries, by name: tests/unit/adapters/test_calendar_*",
     "feed": "a part of the store: the suite is contracts/store/walks/feed",
     "identity": "stores keep the keys: the suite is contracts/store/jobs/keys",
+    "paging": "the pages of other ports, and none itself",
     "signing": "a signature is of one algorithm, which peers agree on: another adapter would be another protocol",
 }
 

@@ -93,6 +93,8 @@ def _another_value(setting: Setting, folder: Path) -> str:
         case "Path":
             return str(folder)
         case "tuple[str, ...]":
+            if setting.facts.networks:
+                return "10.0.0.0/8,127.0.0.1"
             return f"{KEY},{KEY}more" if setting.facts.shortest else "one,two"
         case "int":
             return str((setting.default or 8) + 1)
@@ -317,8 +319,7 @@ def test_what_goes_through_a_broker_needs_one(variable: str, value: str) -> None
 @pytest.mark.parametrize(
     ("name", "words", "allowed"),
     [
-        ("api_serve", "jobs,websites", "one or more of jobs, search, users, auth. (web: in a later version.)"),
-        ("api_serve", "web", "one or more of jobs, search, users, auth. (web: in a later version.)"),
+        ("api_serve", "jobs,websites", "one or more of jobs, search, users, auth, web."),
         ("recorder_serve", "jobs", "one or more of requests, results."),
     ],
 )
@@ -332,3 +333,16 @@ def test_a_part_may_be_served_alone() -> None:
     """One name, or several with commas between."""
     assert ("search",) == load({}, {"api_serve": "search"}).api_serve
     assert ("search", "jobs") == load({"TICKWISE_API_SERVE": "search,jobs"}).api_serve
+
+
+@pytest.mark.parametrize("value", ["nginx", "10.0.0.0/99", "10.0.0.5/8", "127.0.0.1,nginx"])
+def test_a_proxy_is_a_network_or_an_address(value: str) -> None:
+    """`tickwise config` says so before a server does."""
+    with pytest.raises(Misconfigured, match=r"a list of networks \(10\.0\.0\.0/8\) and addresses"):
+        load({"TICKWISE_TRUSTED_PROXIES": value})
+
+
+def test_a_secret_list_that_is_not_set_is_shown_as_unset() -> None:
+    """A mask would say that there is one."""
+    shown = {each.name: each.value for each in load({}).describe()}
+    assert "(unset)" == shown["requests_keys"]

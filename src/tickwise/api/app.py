@@ -77,7 +77,7 @@ from tickwise.control.audit.denials import Denials
 from tickwise.control.control import Control
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.receipts import Once
-from tickwise.domain.callers import Caller
+from tickwise.domain.callers import Caller, rights_digest
 from tickwise.domain.errors import (
     Bug,
     Conflict,
@@ -117,6 +117,15 @@ DIRECT: Final = ClientAddresses()
 """No proxy is trusted."""
 
 logger = structlog.get_logger("tickwise.api")
+
+
+class ExactRoute(Route):
+    """A route that ends where its path ends: `$`, with which Starlette's pattern ends, also stands before a line
+    break."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], *, methods: list[str], name: str) -> None:
+        super().__init__(path, endpoint, methods=methods, name=name)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -253,8 +262,10 @@ class Server:
     async def _once(self, endpoint: Endpoint, call: Call) -> Reply:
         """Under an Idempotency-Key: the stored answer, or a new one that is stored."""
         key = _idempotency_key(call.headers[b"idempotency-key"])
-        # Path and query are part of what was asked, so they are part of what must be the same.
-        asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body
+        # Path and query are part of what was asked, so they are part of what must be the same. So are the rights of the
+        # caller: an answer shows what these let it see, and must not show it to the caller that may do less by now.
+        rights = b"" if call.caller is None else rights_digest(call.caller.grants)
+        asked = call.path.encode() + b"?" + call.query_text + b"\0" + rights + call.body
         once = Once(f"{endpoint.method} {endpoint.path}", key, hashlib.sha256(asked).digest())
         claim = Claim(call.principal, once)
         place = (call.principal.answers_name, once.route, key)
@@ -364,9 +375,9 @@ class Front:
                 try:
                     principal = await self._directory.principal(caller, place)
                 except Forbidden:
-                    exchange.principal = caller.principal().seen_from(exchange.address, exchange.request_id)
+                    exchange.principal = caller.principal().with_origin(exchange.address, exchange.request_id)
                     raise
-                exchange.principal = principal.seen_from(exchange.address, exchange.request_id)
+                exchange.principal = principal.with_origin(exchange.address, exchange.request_id)
                 rate = self._directory.rate(exchange.principal.namespace)
                 if self._pacer.counts_callers or rate is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced, rate)
@@ -555,7 +566,9 @@ def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) ->
             yield
 
     framework = Starlette(
-        routes=[Route(each.path, _route(server, each), methods=[each.method], name=each.name) for each in endpoints],
+        routes=[
+            ExactRoute(each.path, _route(server, each), methods=[each.method], name=each.name) for each in endpoints
+        ],
         exception_handlers={HTTPException: _framework_refused},
         lifespan=life,
     )

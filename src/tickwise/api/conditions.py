@@ -73,6 +73,11 @@ class Conditions:
     match: Tags | None = None
     none_match: Tags | None = None
 
+    @property
+    def lists_tags(self) -> bool:
+        """Check whether one of them names a tag; `*` names none."""
+        return any(tags is not None and not tags.anything for tags in (self.match, self.none_match))
+
     def check(self, current: bytes | None) -> None:
         """Raise `VersionConflict` if they forbid a write of a resource whose tag is `current`; None: there is none."""
         self.check_match(current)

@@ -67,7 +67,9 @@ STALL_SECONDS: Final = 30.0
 HANDSHAKE_FAILED: Final = "tls_handshake_failed"
 """In the log of refusals, beside the codes of problems."""
 
-ONCE: Final = (b"host", b"authorization", b"content-type", b"idempotency-key", b"transfer-encoding")
+ONCE: Final = (
+    *(b"host", b"authorization", b"tickwise-namespace", b"content-type", b"idempotency-key", b"transfer-encoding"),
+)
 """Headers that a proxy and we must not choose from differently."""
 
 _UNREADABLE: Final = (httptools.HttpParserError, UnicodeDecodeError, AttributeError)

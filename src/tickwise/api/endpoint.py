@@ -257,7 +257,9 @@ def tagged(call: Call, found: Reply) -> Reply:
 def replayed(call: Call, replay: Replay) -> Reply:
     """The stored answer to an earlier request under this Idempotency-Key. Raises `KeyReused`."""
     if call.claim is not None and replay.body_digest != call.claim.once.digest:
-        raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
+        raise KeyReused(
+            "this Idempotency-Key was used before, for another request or with other permissions; choose a new one"
+        )
     headers = [] if call.headers_of is None else call.headers_of(replay.body)
     return Reply(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
 
@@ -285,9 +287,17 @@ def cursor_of(last: str) -> str:
 def cursor_text(cursor: str) -> str:
     """Decode the argument of `cursor_of`. Raises `BadParameter`."""
     try:
-        return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
+        text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
     except ValueError:
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+        raise foreign_cursor() from None
+    if "\0" in text:  # no store keeps it, so no row has it
+        raise foreign_cursor()
+    return text
+
+
+def foreign_cursor() -> BadParameter:
+    """The error of a cursor that no listing of this kind has given."""
+    return BadParameter("the cursor is none of ours; begin without one", parameter="cursor")
 
 
 def given(value: T | UnsetType) -> T | None:
@@ -318,4 +328,4 @@ def cursor_id(cursor: str | UnsetType) -> UUID | None:
     try:
         return UUID(cursor_text(cursor))
     except ValueError:
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+        raise foreign_cursor() from None

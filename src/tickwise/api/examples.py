@@ -27,7 +27,7 @@ BODIES: Final[dict[str, Any]] = {
         ]
     },
     "JobMoveBody": {"namespace": "team-b"},
-    "PauseBody": {"reason": "the database moves", "until": "2100-01-01T00:00:00Z"},
+    "PauseBody": {"reason": "the database moves", "until": "2030-01-01T00:00:00Z"},
     "ResumeBody": {"missed": "run_latest"},
     "RunNowBody": {"payload": {"day": "2026-11-01"}},
     "SkipNextBody": {"reason": "a public holiday"},
@@ -55,7 +55,7 @@ BODIES: Final[dict[str, Any]] = {
     "DecideBody": {"outcome": "succeeded", "note": "the invoice was sent"},
     "QueueHoldBody": {"reason": "the printer is away", "until": "2100-01-01T00:00:00Z"},
     "QueueDrainBody": {"reason": "the host is replaced"},
-    "KeyBody": {"name": "reports", "permissions": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
+    "KeyBody": {"name": "reports", "permissions": ["jobs:write", "runs:read"], "expires_at": "2030-01-01T00:00:00Z"},
     "KeyRotateBody": {"overlap_seconds": 3_600},
     "NamespaceBody": {"name": "team-a", "display_name": "Team A"},
     "QuotasBody": {"jobs": 1_000, "runs_per_day": 100_000, "requests_per_second": 50},

@@ -16,8 +16,9 @@ from typing import Final
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.problems import NotReady
 from tickwise.api.wire import Health
+from tickwise.control.access import holds_everywhere
 from tickwise.control.control import Control
-from tickwise.domain.errors import StoreUnavailable, Unavailable
+from tickwise.domain.errors import Forbidden, StoreUnavailable, Unavailable
 from tickwise.domain.permissions import Permission
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.ports.clock import Clock
@@ -90,8 +91,13 @@ class HealthRoutes:
             raise LateWork(late, retry_after_seconds=RETRY_SECONDS)
         return answer(200, Health(status="ready"))
 
-    async def metrics(self, _call: Call) -> Reply:
-        """The metrics for Prometheus. Without the store they are the counts of this process."""
+    async def metrics(self, call: Call) -> Reply:
+        """The metrics for Prometheus. Without the store they are the counts of this process. Raises `Forbidden`."""
+        if not holds_everywhere(call.principal, Permission.METRICS_READ):
+            raise Forbidden(
+                "the metrics count the jobs and runs of all namespaces: ask with a key that has metrics:read in all of "
+                "them, namespaces: *"
+            )
         return Reply(200, await self._text.get(), [], self._metrics_media)
 
     async def _rendered(self) -> bytes:
@@ -126,7 +132,8 @@ class HealthRoutes:
                 method="GET", path="/metrics", permissions=(Permission.METRICS_READ,), name="metrics", tag="health",
                 everywhere=True,
                 summary="Metrics in the text format of Prometheus.",
-                description="Rendered once a second at most: an answer may be as old.",
+                description="They count the jobs and runs of all namespaces: the permission must hold in all of them. "
+                "Rendered once a second at most: an answer may be as old.",
                 handler=self.metrics, answer_media=("text/plain",),
             ),
         )  # fmt: skip

@@ -124,6 +124,10 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
     ),
     "Tickwise-Attempt": ("The attempt that wrote it.", {"type": "integer"}),
     "Tickwise-Next-Offset": ("The offset to go on from.", {"type": "integer"}),
+    "Tickwise-Until": (
+        "The end of the export: it has the entries before this time. The `since` of the next one.",
+        {"type": "string", "format": "date-time"},
+    ),
     "Tickwise-Complete": (
         "`true`: nothing more will be written.",
         {"type": "string", "enum": ["true", "false"]},

@@ -17,7 +17,7 @@ from tickwise.api.endpoint import Call, Reply, answer
 from tickwise.api.problems import Headers, JobPending, ResultView, problem_of
 from tickwise.api.wire import API
 from tickwise.control.buffered.pending import PendingBatch, PendingRequest
-from tickwise.domain.errors import NeverAccepted, NotFound, Refused, StoreUnavailable
+from tickwise.domain.errors import JobNotFound, NeverAccepted, NotFound, Refused, StoreUnavailable
 
 RETRY_AFTER: Final = (b"retry-after", b"1")
 _JOBS: Final = f"{API}/jobs/".encode()
@@ -67,14 +67,16 @@ def awaited(request: PendingRequest) -> Reply:
 
 
 async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnavailable) -> Reply:
-    """Answer about a job that is not there, or cannot be looked for. Raises the failure if it is not one that
-    was accepted; `JobPending` if it was, and this is no read."""
+    """Answer about the job of the path that is not there, or cannot be looked for. Raises the failure if it is not one
+    that was accepted, or if another thing is not there; `JobPending` if it was accepted, and this is no read."""
     if isinstance(failure, NeverAccepted):
         raise failure
     try:
         job_id = UUID(call.path_values["job_id"])
     except (KeyError, ValueError):
         raise failure from None
+    if isinstance(failure, NotFound) and not (isinstance(failure, JobNotFound) and failure.job_id == job_id):
+        raise failure
     request = await call.control.buffered.job(call.principal, job_id)
     if request is None:
         raise failure

@@ -227,7 +227,7 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (BadHeader, 400, "A header cannot be read"),
     (HttpMalformed, 400, "The request cannot be read"),
     (Malformed, 400, "The body cannot be read"),
-    (Unauthenticated, 401, "A key is needed"),
+    (Unauthenticated, 401, "Not authenticated"),
     (Forbidden, 403, "The key does not allow this"),
     (NotFound, 404, "There is no such thing"),
     (MethodNotAllowed, 405, "The method is not allowed here"),

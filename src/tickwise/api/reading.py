@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from enum import Enum
 from functools import cache, lru_cache
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -21,6 +21,7 @@ import msgspec
 from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
 from tickwise.api.repeats import refuse_repeated
 from tickwise.api.spelling import other_spellings, respelled
+from tickwise.api.wording import sentence
 from tickwise.control.bodies import NOT_BUILT
 from tickwise.domain.errors import Busy, Invalid, TooLarge
 
@@ -195,11 +196,11 @@ def _read_respelled(decoder: msgspec.json.Decoder[T], body: bytes, fields: Itera
     """A body that cannot be read as it is, perhaps because its names have the other spelling."""
     other = respelled(decoder.type, body)
     if other is None:
-        raise explained(said, fields, decoder.type)
+        raise _told(explained(said, fields, decoder.type), said, decoder.type, body)
     try:
         return decoder.decode(other.body)
     except msgspec.ValidationError as failure:
-        refusal = explained(str(failure), fields, decoder.type)
+        refusal = _told(explained(str(failure), fields, decoder.type), str(failure), decoder.type, other.body)
         refusal.pointer = other.pointer(refusal.pointer or "")
         raise refusal from None
 
@@ -231,9 +232,28 @@ def explained(said: str, fields: Iterable[str] = (), kind: object = None) -> Inv
         return Invalid(f"{missing[1]} is missing", pointer=f"{_pointer(missing[2])}/{_escaped(missing[1])}")
     elsewhere = _ELSEWHERE.fullmatch(said)
     if elsewhere is None:
-        return Invalid(_sentence(said), pointer="")
+        return Invalid(sentence(said), pointer="")
     pointer = _pointer(elsewhere[3])
-    return Invalid(_sentence(elsewhere[1]) + _choices(elsewhere[1], kind, elsewhere[3]), pointer=pointer)
+    return Invalid(sentence(elsewhere[1]) + _choices(elsewhere[1], kind, elsewhere[3]), pointer=pointer)
+
+
+def _told(refusal: Invalid, said: str, kind: object, body: bytes) -> Invalid:
+    """The refusal with a pointer to the member of a mapping, whose name msgspec does not tell (`[...]`)."""
+    elsewhere = _ELSEWHERE.fullmatch(said)
+    if elsewhere is None or not elsewhere[3].endswith("[...]") or elsewhere[3].count("[...]") > 1:
+        return refusal
+    found, kinds = msgspec.json.decode(body), [kind]
+    for name, index in _STEP.findall(elsewhere[3].removesuffix("[...]")):
+        found = found[name] if name else found[int(index)]
+        kinds = [inner for outer in kinds for inner in _members(outer, name)]
+    mappings = [part for each in kinds for part in _parts(each) if get_origin(part) is dict]
+    for name, value in found.items() if mappings and isinstance(found, dict) else ():
+        try:
+            msgspec.convert({name: value}, mappings[0])
+        except msgspec.ValidationError:
+            refusal.pointer = f"{refusal.pointer}/{_escaped(name)}"
+            return refusal
+    return refusal
 
 
 def _choices(said: str, kind: object, path: str) -> str:
@@ -244,8 +264,12 @@ def _choices(said: str, kind: object, path: str) -> str:
     for name, _index in _STEP.findall(path):
         # An index, or a key that is not told, leads to what a list or a mapping holds: its arguments.
         kinds = [inner for outer in kinds for inner in _members(outer, name)]
-    enums = [found for each in kinds for found in _parts(each) if isinstance(found, type) and issubclass(found, Enum)]
-    return f"; write one of {', '.join(str(choice.value) for choice in enums[0])}" if enums else ""
+    for part in (part for each in kinds for part in _parts(each)):
+        if get_origin(part) is Literal:
+            return f"; write one of {', '.join(map(str, get_args(part)))}"
+        if isinstance(part, type) and issubclass(part, Enum):
+            return f"; write one of {', '.join(str(choice.value) for choice in part)}"
+    return ""
 
 
 def _members(kind: object, name: str) -> list[Any]:
@@ -261,14 +285,9 @@ def _members(kind: object, name: str) -> list[Any]:
 
 def _parts(kind: object) -> list[Any]:
     """The types that an annotation allows, through `Annotated` and unions."""
-    if get_origin(kind) in (list, tuple, dict) or not get_args(kind):
+    if get_origin(kind) in (list, tuple, dict, Literal) or not get_args(kind):
         return [kind]
     return [part for argument in get_args(kind) for part in _parts(argument)]
-
-
-def _sentence(said: str) -> str:
-    said = said.replace("`", "")
-    return said[:1].lower() + said[1:]
 
 
 def _unknown(name: str, fields: Iterable[str]) -> str:

@@ -119,7 +119,8 @@ def _of_before(client: Client, body: Mapping[str, Any]) -> Stored | None:
         if refusal.status == 404:
             return None
         raise
-    fields = differences(body, job)
+    # A name is for people, and follows from the other entries of the import: another one is no other job.
+    fields = differences({name: value for name, value in body.items() if name != "name"}, job)
     return Stored(ImportOutcome.DIFFERENT if fields else ImportOutcome.PRESENT, str(job["job_id"]), fields)
 
 

@@ -62,6 +62,7 @@ class LazyGroup(click.Group):
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Start here": {
         "up": CommandEntry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
+        "open": CommandEntry("up", "open_pages", "Open the pages in a browser of this machine, signed in."),
         "down": CommandEntry("up", "down", "Stop the server that `up --background` started; the data stays."),
         "run": CommandEntry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
     },
@@ -108,6 +109,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "start", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
         "roles": CommandEntry("roles", "roles", "Look at the active roles."),
+        "executors": CommandEntry("roles", "executors", "Look at the executors."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
@@ -199,7 +201,7 @@ def report(error: Exception, session: Session) -> Exit:
 def _client_error(error: Any, client: Any, session: Session) -> Exit:
     if isinstance(error, client.Unreachable):
         lines = []
-        if error.status is None:
+        if error.status is None and not isinstance(error, client.Untrusted):
             lines = ["Is it running? Start one on this machine with `tickwise up`; `tickwise doctor` looks closer."]
         elif error.request_id is not None:
             lines = [f"The server's log tells more of request {error.request_id}."]

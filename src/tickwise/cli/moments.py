@@ -17,6 +17,7 @@ _UNIT_SECONDS: Final = {
     "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800,
 }  # fmt: skip
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _STEPS: Final = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 86_400, "d"))
@@ -77,7 +78,8 @@ def _spelled_seconds(wanted: str) -> float:
 
 
 def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> datetime:
-    """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday), or `5m` from now.
+    """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday; alone, its begin),
+    or `5m` from now.
 
     With `ago`, where a time that has passed is expected, `5m` is five minutes ago, and a bare clock time its last
     occurrence; else its next one. A text without an offset is a wall clock in `zone` (None: this machine's). Raises
@@ -88,6 +90,7 @@ def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> d
     day, _, rest = wanted.partition(" ")
     if day.lower() in _DAYS:
         base = today + timedelta(days=_DAYS[day.lower()])
+        rest = rest or "0:00"
         clock = _CLOCK.fullmatch(rest.removeprefix("at "))
         if clock:
             return _wall(base, clock, zone)
@@ -97,6 +100,11 @@ def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> d
         if ago:
             return found if found.timestamp() <= at else _wall(today - timedelta(days=1), clock, zone)
         return found if found.timestamp() > at else _wall(today + timedelta(days=1), clock, zone)
+    if _NUMBER.fullmatch(wanted):
+        raise UnreadableTime(
+            f"{text!r} has no unit, and could be a year or seconds; write a time such as '2027-01-31 10:00', "
+            "or how far away it is, such as 30d or 90s"
+        )
     try:
         read = datetime.fromisoformat(wanted)
     except ValueError:

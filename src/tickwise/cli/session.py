@@ -45,8 +45,6 @@ class Session:
     @cached_property
     def client(self) -> Client:
         """A client for the server that was named or found."""
-        from functools import partial
-
         from tickwise.sdk.client import Client, travels_in_clear
 
         target = self.target
@@ -55,8 +53,22 @@ class Session:
                 f"Your key travels to {target.url} unencrypted, and can be read on its way: use https, or say "
                 "--insecure where the way is private."
             )
-        key = partial(self.sign_ins.access_token, target.url, self.trust) if target.is_signed_in else target.key
-        return Client(target.url, key, namespace=target.namespace, trust=self.trust)
+        return Client(target.url, self._credential, namespace=target.namespace, trust=self.trust)
+
+    @cached_property
+    def unbound_client(self) -> Client:
+        """A client with the same credential whose requests name no namespace."""
+        from tickwise.sdk.client import Client
+
+        return Client(self.target.url, self._credential, trust=self.trust)
+
+    @property
+    def _credential(self) -> str | Callable[[], str] | None:
+        """The key of the requests; of a sign-in, the function that gives the access token of the moment."""
+        from functools import partial
+
+        target = self.target
+        return partial(self.sign_ins.access_token, target.url, self.trust) if target.is_signed_in else target.key
 
     @cached_property
     def trust(self) -> ServerTrust:
@@ -102,9 +114,10 @@ class Session:
 
     def close(self) -> None:
         """Give back the connections, if any were made."""
-        client: Client | None = self.__dict__.get("client")
-        if client is not None:
-            client.close()
+        for name in ("client", "unbound_client"):
+            client: Client | None = self.__dict__.get(name)
+            if client is not None:
+                client.close()
 
     @cached_property
     def zone(self) -> tzinfo | None:

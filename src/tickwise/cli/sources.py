@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -95,7 +95,15 @@ def entries(
 
             report = read_celery(data, source=Path(place).name, timezone=timezone)
         found += [SourceEntry(name, entry) for entry in report.entries]
-    return list(_each_key_once(found))
+    return _named_apart(_each_key_once(found))
+
+
+def _named_apart(found: Iterable[SourceEntry]) -> list[SourceEntry]:
+    from tickwise.importers.naming import named_apart
+
+    each = list(found)
+    named = named_apart([one.entry for one in each])
+    return [one._replace(entry=entry) for one, entry in zip(each, named, strict=True)]
 
 
 def _each_key_once(found: Sequence[SourceEntry]) -> Iterator[SourceEntry]:

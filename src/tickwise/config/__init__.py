@@ -54,9 +54,9 @@ class SettingFacts(NamedTuple):
     most: float | None = None
     choices: tuple[str, ...] = ()
     """The allowed values, or the allowed items of a list."""
-    later: tuple[str, ...] = ()
-    """Choices that a later version will have: the message to a caller that names one says so."""
     schemes: tuple[str, ...] = ()
+    networks: bool = False
+    """Each item is a network or an address."""
     shortest: int = 0
     option: str = ""
     secret: bool = False
@@ -171,12 +171,12 @@ class Settings:
         choices=("here", "proxy"),
     )
     api_serve: tuple[str, ...] = _setting(
-        ("jobs", "search", "users", "auth"),
+        ("jobs", "search", "users", "auth", "web"),
         "The parts that an API process serves: `jobs` (all changes of jobs, runs and rules), `search` (all that only "
-        "reads them), `users` (people and namespaces), `auth` (tokens). Health and metrics are always there.",
+        "reads them), `users` (people and namespaces), `auth` (tokens), "
+        "`web` (the pages, which need none of the others). Health and metrics are always there.",
         option="--serve",
-        choices=("jobs", "search", "users", "auth"),
-        later=("web",),
+        choices=("jobs", "search", "users", "auth", "web"),
     )
     recorder_serve: tuple[str, ...] = _setting(
         ("requests", "results"),
@@ -193,6 +193,18 @@ class Settings:
         secret=True,
     )
 
+    browser_idle_seconds: float = _setting(
+        12 * 3_600.0,
+        "A session of the pages that was not used for this time ends. A page that renews itself does not use it.",
+        least=60.0,
+        most=30 * 86_400.0,
+    )
+    browser_session_seconds: float = _setting(
+        7 * 86_400.0,
+        "A session of the pages ends after this time, used or not: then the password is asked for again.",
+        least=300.0,
+        most=90 * 86_400.0,
+    )
     token_key_file: Path | None = _setting(
         None,
         "The file with the private key (Ed25519, PEM) that access tokens are signed with, the same for all processes "
@@ -216,7 +228,8 @@ class Settings:
         (), "The labels that this executor offers to jobs that require them, such as `gpu`."
     )
     executor_namespaces: tuple[str, ...] = _setting(
-        (), "The namespaces whose runs an executor claims; none: those of each one. The store refuses it all others."
+        (),
+        "The namespaces whose runs an executor claims; none: those of each one. The store gives it no others.",
     )
     slots: int = _setting(
         16,
@@ -390,6 +403,7 @@ class Settings:
         (),
         "Networks (`10.0.0.0/8`) and addresses of proxies whose word counts for the address of a client. Unset: the "
         "address is that of the connection, also if a header names another.",
+        networks=True,
     )
     client_address_header: str = _setting(
         "x-forwarded-for",
@@ -694,10 +708,7 @@ def _read(setting: Setting, source: _SettingSource) -> Any:
         _check_alone(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
-        later = f" ({', '.join(setting.facts.later)}: in a later version.)" if setting.facts.later else ""
-        raise Misconfigured(
-            f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.{later}"
-        ) from None
+        raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
     return value
 
 
@@ -713,6 +724,11 @@ def _check_alone(facts: SettingFacts, value: Any) -> None:
             raise ValueError
     if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
         raise ValueError
+    if facts.networks and value:
+        from ipaddress import ip_network
+
+        for each in value:
+            ip_network(each)
     if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
         raise ValueError
 
@@ -761,6 +777,10 @@ def allowed(setting: Setting) -> str:
         return ("one or more of " if many else "one of ") + ", ".join(facts.choices)
     if facts.schemes:
         return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
+    if facts.networks:
+        return "a list of networks (10.0.0.0/8) and addresses (127.0.0.1), in the environment with commas between"
+    if setting.kind == "Path":
+        return "the path of a file" if setting.name.endswith("_file") else "the path of a folder"
     if facts.shortest and setting.kind.startswith("tuple"):
         return f"a list of texts of at least {facts.shortest} characters (in the environment with commas between)"
     if facts.shortest:
@@ -772,7 +792,7 @@ def allowed(setting: Setting) -> str:
 
 
 def _shown(setting: Setting, value: Any) -> str:
-    if value is None:
+    if value is None or value == ():
         return "(unset)"
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.

@@ -39,7 +39,7 @@ def _number(value: Any) -> float:
     return number
 
 
-def _folder(value: Any) -> Path:
+def _path(value: Any) -> Path:
     return Path(_text(str(value) if isinstance(value, Path) else value)).expanduser().absolute()
 
 
@@ -55,6 +55,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "str": Kind(_text, "a text of one line"),
     "int": Kind(_whole, "a whole number"),
     "float": Kind(_number, "a number"),
-    "Path": Kind(_folder, "a folder"),
+    "Path": Kind(_path, "a path"),
     "tuple[str, ...]": Kind(_names, "a list of names (in the environment with commas between)"),
 }

@@ -67,7 +67,9 @@ Labels = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)], Annotated[str, Meta(max_length=TEXT_MAX)]],
     Meta(max_length=50),
 ]
-Label = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_./-]{0,99})?$(?!\n)")]
+LABEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_./-]{0,99})?$(?!\n)"
+QUEUE_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$(?!\n)"
+Label = Annotated[str, Meta(pattern=LABEL_PATTERN)]
 Requires = Annotated[
     list[Label], Meta(max_length=20, description="Labels, `name` or `name=value`, that an executor must have.")
 ]
@@ -217,7 +219,7 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     payload: Payload | UnsetType = UNSET
     params: Payload | UnsetType = UNSET
     isolation: Annotated[str, Meta(max_length=TEXT_MAX)] | UnsetType | None = UNSET
-    queue: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$(?!\n)")] | UnsetType | None = UNSET
+    queue: Annotated[str, Meta(pattern=QUEUE_PATTERN)] | UnsetType | None = UNSET
     requires: Requires | UnsetType | None = UNSET
     priority: Annotated[int, Meta(ge=0, le=9, description="9 first.")] | UnsetType | None = UNSET
     limits: Limits | UnsetType | None = UNSET

@@ -56,8 +56,7 @@ class Callers:
     async def _grants(self, roles: Sequence[Member]) -> tuple[Grant, ...]:
         has_custom = any(each.role not in ROLES for each in roles)
         known = KnownRoles(await self._roles.all(None) if has_custom else ())
-        grants = (known.grant(each) for each in roles)
-        return tuple(grant for grant in grants if grant is not None)
+        return known.grants(roles)
 
 
 def _home(roles: Sequence[Member]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tickwise.control.access import requires, requires_none
+from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.context import ControlContext
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -27,9 +28,17 @@ class ClusterService:
         return [] if self._membership is None else await active_roles(self._membership)
 
     @requires(Permission.EXECUTORS_READ)
-    async def executors(self, _who: Principal) -> Sequence[ExecutorRow]:
-        """Active executors, and those gone lately."""
-        return await self._context.store.executors.all()
+    async def executors(self, who: Principal) -> Sequence[ExecutorRow]:
+        """Active executors, and those gone lately. A principal of one namespace is shown those that may claim its runs:
+        the names of other namespaces, and the machines of their own, are not its business."""
+        rows = await self._context.store.executors.all()
+        if holds_everywhere(who, Permission.EXECUTORS_READ):
+            return rows
+        return [
+            row if row.namespaces is None else replace(row, namespaces=(who.namespace,))
+            for row in rows
+            if row.takes(who.namespace)
+        ]
 
     @requires_none("readiness is open to load balancers; counts of the whole installation name nothing")
     async def stats(self) -> StoreStats:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import UUID
 
-from tickwise.domain.errors import Misconfigured, NotFound, Unavailable
+from tickwise.domain.errors import JobNotFound, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.domain.selectors import matches
 from tickwise.ports.blobs import Blobs
@@ -136,7 +136,7 @@ class NamespaceStates:
         if until <= now:
             with suppress(Unavailable):
                 row = await self._store.namespaces.get(name)
-                closing = row is not None and row.state is NamespaceState.CLOSING
+                closing = row is not None and row.state is not NamespaceState.ACTIVE
                 if len(self._closing) >= NAMESPACES_MAX:
                     self._closing.clear()
                 self._closing[name] = (now + NAMESPACES_FRESH_SECONDS, closing)
@@ -185,7 +185,7 @@ class ControlContext:
         """One job of the caller's namespace. Raises `NotFound`, also for one that the call may not be about."""
         row = await self.store.jobs.get(who.namespace, job_id)
         if row is None or not matches(row.labels, who.within):
-            raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
+            raise JobNotFound(f"there is no job {job_id} in the namespace {who.namespace}", job_id=job_id)
         return row
 
     async def run(self, who: Principal, run_id: UUID) -> RunRow:

@@ -24,6 +24,7 @@ from tickwise.control.keys.service import KeyService
 from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
@@ -40,6 +41,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
+from tickwise.ports.limits import RateLimits
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signing import Signer
@@ -68,17 +70,19 @@ class Control:
         group_commit: GroupCommit | None = None,
         scripts: ScriptCheck | None = None,
         registration: SelfRegistration | None = None,
+        limits: RateLimits | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
+        browser_limits: BrowserLimits | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
-        scripts; None: nothing does. `registration`: how people register; None: they do not.
-        `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings."""
-        self.context = context
-        self.clock = context.clock
+        scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
+        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
+        `browser_limits`: when sessions of browsers end."""
+        self.context, self.clock = context, context.clock
         self._kinds = kinds
         self._scripts = scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
@@ -91,10 +95,9 @@ class Control:
         self.jobs = JobService(context, changes)
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
-        self.calendars = CalendarService(rules)
-        self.windows = WindowService(rules)
-        self.letters, self.runs = LetterService(context), RunService(context)
-        self.queues = QueueService(context)
+        self.calendars, self.windows = CalendarService(rules), WindowService(rules)
+        self.letters = LetterService(context)
+        self.runs, self.queues = RunService(context), QueueService(context)
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)
         self.tasks = TaskService(context, check)
@@ -102,9 +105,10 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration or SelfRegistration(), forms, self.denials)
+        people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
         self._people = people
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership)
         self.receipts, self.live = ReceiptService(context), LiveService(context, live)

@@ -5,7 +5,7 @@ Member(namespace, role, labels) ──► built-in or custom? ──► permissi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tickwise.domain.callers import INSTALLATION, Grant
 from tickwise.domain.model import Principal
@@ -33,6 +33,16 @@ class KnownRoles:
         """The permissions of a role; None: there is no such role."""
         role = self._role(member)
         return ROLES.get(member.role) or (None if role is None else role.permissions)
+
+    def custom_of(self, members: Iterable[Member]) -> frozenset[RoleRow]:
+        """The custom roles among those of members."""
+        found = (self._role(each) for each in members if each.role not in ROLES)
+        return frozenset(row for row in found if row is not None)
+
+    def grants(self, members: Iterable[Member]) -> tuple[Grant, ...]:
+        """The grants of members."""
+        found = (self.grant(each) for each in members)
+        return tuple(grant for grant in found if grant is not None)
 
     def is_more(self, member: Member, who: Principal) -> bool:
         """Check whether the role gives a permission that the caller lacks there."""

@@ -54,7 +54,7 @@ class RequestService:
         self._moves = JobMoves(context)
         self._ingest = ingest
 
-    @requires(Permission.JOBS_WRITE, by_labels=True)
+    @requires(Permission.JOBS_CREATE, Permission.JOBS_WRITE, by_labels=True)
     async def create(
         self,
         who: Principal,
@@ -79,7 +79,7 @@ class RequestService:
                 return replay
         return await self._submissions.submit(who, read() if body is None else body, receipt_for)
 
-    @requires(Permission.JOBS_WRITE, by_labels=True)
+    @requires(Permission.JOBS_CREATE, Permission.JOBS_WRITE, by_labels=True)
     async def create_many(
         self,
         who: Principal,

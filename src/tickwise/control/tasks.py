@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.access import requires
-from tickwise.control.audit.entries import entry
+from tickwise.control.audit.entries import entry, fields_of
 from tickwise.control.bodies import TaskBody, decode_object
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
@@ -265,7 +265,7 @@ class TaskService:
             AuditAction.TASK_STORED,
             "task",
             task_id,
-            after={"name": name, "task": msgspec.json.decode(text)},
+            after={"name": name, "task": fields_of(text)},
             detail={"digest": task.digest},
         )
         return await self._context.surely(

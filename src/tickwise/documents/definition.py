@@ -198,6 +198,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     task: dict[str, Any]
     payload: msgspec.Raw = msgspec.Raw(b"{}")
     timeout_seconds: float | None = None
+    start_deadline_seconds: float | None = None
     max_retries: int = 3
     retry: Retry = Retry()
     limits: Limits = Limits()
@@ -222,6 +223,7 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     task: msgspec.Raw
     payload: msgspec.Raw = msgspec.Raw(b"{}")
     timeout_seconds: float | None = None
+    start_deadline_seconds: float | None = None
     max_retries: int = 3
     retry: Retry = Retry()
     limits: Limits = Limits()

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -141,6 +143,13 @@ class Caller:
         for grant in self.grants:
             found[grant.namespace] = found.get(grant.namespace, frozenset()) | grant.permissions
         return found
+
+
+@lru_cache(maxsize=1024)
+def rights_digest(grants: tuple[Grant, ...]) -> bytes:
+    """A digest of grants: equal for equal permissions, namespaces and labels."""
+    rights = sorted((each.namespace, sorted(each.permissions), sorted(each.labels)) for each in grants)
+    return sha256(repr(rights).encode()).digest()
 
 
 def _both(one: Grant, other: Grant) -> Grant | None:

@@ -70,6 +70,8 @@ class SkipReason(StrEnum):
     """A person asked to skip just this one."""
     QUOTA = "quota"
     """The namespace had used up its runs of the day."""
+    EXPIRED = "expired"
+    """No executor could start it within the job's `start_deadline_seconds`."""
 
 
 class Overlap(StrEnum):

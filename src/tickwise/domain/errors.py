@@ -9,7 +9,8 @@
     │   ├── Forbidden           403
     │   │   └── NoLongerAllowed      … when it was to be carried out
     │   ├── NotFound            404
-    │   │   └── NeverAccepted        … and no request on its way makes it
+    │   │   └── JobNotFound          … no such job
+    │   │       └── NeverAccepted    … and no request on its way makes it
     │   ├── Conflict            409  the thing's state does not allow it
     │   │   └── KeyReused       422  an Idempotency-Key came back with another body
     │   ├── VersionConflict     412  somebody else changed it first: read again, then decide
@@ -29,6 +30,7 @@ one place, `api/problems.py`.
 from __future__ import annotations
 
 from typing import ClassVar
+from uuid import UUID
 
 
 class TickwiseError(Exception):
@@ -88,6 +90,12 @@ class Unauthenticated(Refused):
     code = "unauthenticated"
 
 
+class PasswordLimited(Unauthenticated):
+    """A password that somebody chose who holds less than the person does by now."""
+
+    code = "password_limited"
+
+
 class Forbidden(Refused):
     """The key is known, and may not do this."""
 
@@ -106,8 +114,16 @@ class NotFound(Refused):
     code = "not_found"
 
 
-class NeverAccepted(NotFound):
-    """There is no such thing, and no request that was accepted makes it."""
+class JobNotFound(NotFound):
+    """There is no such job in this namespace. A request that was accepted may be on its way to make it."""
+
+    def __init__(self, detail: str, *, job_id: UUID) -> None:
+        super().__init__(detail)
+        self.job_id = job_id
+
+
+class NeverAccepted(JobNotFound):
+    """There is no such job, and no request that was accepted makes it."""
 
 
 class Conflict(Refused):
@@ -122,7 +138,7 @@ class Conflict(Refused):
 
 
 class KeyReused(Conflict):
-    """An Idempotency-Key that was used with another body before."""
+    """An Idempotency-Key that was used with another body, or with other permissions, before."""
 
     code = "idempotency_key_reused"
 

@@ -119,6 +119,23 @@ JOB_FIELDS: Final = (
             name="--fuse", metavar="N", help="More runs than this in a minute pause the job.", default="120"
         ),
     ),
+    JobField(
+        name="start_deadline_seconds",
+        kind=float,
+        default=None,
+        after="timeout_seconds",
+        description="A run by schedule that no executor could start within this time after it was due is skipped "
+        "(reason `expired`). Without it, such a run waits for an executor however long.",
+        above=0,
+        at_most=366 * 86_400,
+        option=FieldOption(
+            name="--start-deadline",
+            metavar="DURATION",
+            help="Skip a run by schedule that waited longer than this for an executor: 60s.",
+            help_of_edit="Skip a run by schedule that waited longer than this for an executor; 0 for never.",
+            default="none",
+        ),
+    ),
 )
 SCHEDULE_FIELDS: Final = tuple(field for field in JOB_FIELDS if field.is_schedule_policy)
 OTHER_FIELDS: Final = tuple(field for field in JOB_FIELDS if not field.is_schedule_policy)
@@ -156,10 +173,10 @@ WRITTEN_FIELDS: Final = (
     WrittenField("name", ByHand.COLUMN, ("--name",)),
     WrittenField("job_id", ByHand.COLUMN),
     WrittenField("key", ByHand.COLUMN, ("--job-key",)),
-    WrittenField("labels", ByHand.COLUMN, is_previewed=True),
+    WrittenField("labels", ByHand.COLUMN, ("--label",), is_previewed=True),
     WrittenField("owner", ByHand.COLUMN),
     WrittenField("queue", ByHand.COLUMN, ("--queue",)),
-    WrittenField("requires", ByHand.COLUMN),
+    WrittenField("requires", ByHand.COLUMN, ("--requires",)),
     WrittenField("priority", ByHand.COLUMN, ("--priority",)),
     WrittenField("schedule_type", ByHand.TIMES, ("--now", "--on-demand"), is_previewed=True),
     WrittenField("schedule_time", ByHand.TIMES, ("--at", "--in"), is_previewed=True),

@@ -26,6 +26,8 @@ class Permission(StrEnum):
     CALENDARS_WRITE = "calendars:write"
     DOCS_READ = "docs:read"
     EXECUTORS_READ = "executors:read"
+    JOBS_CREATE = "jobs:create"
+    """Submit new jobs, and change or end none: for programs that only hand in work, such as a pipeline."""
     JOBS_OPERATE = "jobs:operate"
     """Pause, resume, skip and snooze: what people do with a schedule that others wrote."""
     JOBS_READ = "jobs:read"
@@ -48,7 +50,7 @@ class Permission(StrEnum):
 
 IMPLIED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        Permission.JOBS_WRITE: frozenset({Permission.JOBS_OPERATE}),
+        Permission.JOBS_WRITE: frozenset({Permission.JOBS_CREATE, Permission.JOBS_OPERATE}),
         Permission.NAMESPACES_ADMIN: frozenset({Permission.NAMESPACES_READ}),
         Permission.USERS_ADMIN: frozenset({Permission.USERS_READ}),
     }

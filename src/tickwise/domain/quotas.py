@@ -1,7 +1,7 @@
 """Quotas: how much one namespace may have and do. None: no quota.
 
 Set by an administrator of the installation, stored with the namespace, and enforced by the store in the transaction
-that adds. What ends makes room again; a day of runs begins at midnight UTC.
+that adds; `concurrent_runs` in the one that starts. What ends makes room again; a day of runs begins at midnight UTC.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ class Quotas:
     bytes: int | None = None
     """Of the definitions that count as jobs, and of all versions of stored tasks."""
     lanes: int | None = None
-    """Combinations of queue, priority and labels, beside the default lanes."""
+    """Combinations of queue, priority and labels. Those of the default queue and priority without labels of people
+    count once a job has used them, and are never refused."""
     calendars: int | None = None
     windows: int | None = None
+    concurrent_runs: int | None = None
+    """Runs that are RUNNING at once. More wait for their start (`domain.rules.limits`)."""
     requests_per_second: float | None = None
     """In place of `namespace_requests_per_second_most`."""
 
@@ -59,3 +62,5 @@ class QuotaUse:
     lanes: int
     calendars: int
     windows: int
+    concurrent_runs: int | None
+    """None: nobody counts them, because there is no quota of them."""

@@ -63,7 +63,8 @@ MAX_ENVIRONMENT_CHARACTERS: Final = 8_000
 MAX_SOURCE_CHARACTERS: Final = 150
 """Of the source's name in a key; a key has 200."""
 GRACE_SECONDS: Final = 60
-"""cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts."""
+"""cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts. So the
+grace of the schedulers is this, and so is the deadline for executors that were away."""
 
 FOR_CRON: Final = frozenset(
     {"CRON_TZ", "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "RANDOM_DELAY", "CRON_WITHIN"}
@@ -72,6 +73,7 @@ FOR_CRON: Final = frozenset(
 _SIXTH_FIELD: Final = re.compile(r"(?!/)[-*/,?~0-9]*[*?0-9][-*/,?~0-9]*")
 _FLAGS: Final = re.compile(r"-([nqs]{1,3})[ \t]+")
 
+_NO_MAIL: Final = "MAILTO: cron mails the output, here no mail is sent; the output is kept with each run"
 _NO_ZONE: Final = (
     "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
     "--timezone Europe/Berlin"
@@ -204,14 +206,14 @@ def _translate(file: _File, line: _Line) -> Translation:
         "max_retries": 0,
         "overlap": times.words.get("overlap", "skip" if flags and "s" in flags.group(1) else "allow"),
         "misfire": {"grace_seconds": GRACE_SECONDS, "mode": "skip"},
+        "start_deadline_seconds": GRACE_SECONDS,
         "jitter_seconds": _delay_seconds(file, changes),
     }
     if user and user != file.user:
         changes.append(f"cron runs it as the user {user}, here it runs as the user of the executor that takes it")
-    if file.environment.get("MAILTO"):
-        changes.append("MAILTO: cron mails the output, here no mail is sent; the output is kept with each run")
     changes += line.quirks
-    return Translation({name: value for name, value in job.items() if value or value == 0}, changes)
+    notes = (_NO_MAIL,) if file.environment.get("MAILTO") else ()
+    return Translation({name: value for name, value in job.items() if value or value == 0}, changes, notes)
 
 
 # -------------------------------------------------------------------------------------------- parts of an entry

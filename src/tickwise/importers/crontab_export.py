@@ -23,7 +23,7 @@ from uuid import UUID
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.cron.fields import KINDS, FieldKind, every_seconds
 from tickwise.domain.errors import Invalid
-from tickwise.importers.crontab import COMMAND_CHARACTERS_CRON, FOR_CRON, read_crontab
+from tickwise.importers.crontab import COMMAND_CHARACTERS_CRON, FOR_CRON, GRACE_SECONDS, read_crontab
 from tickwise.importers.crontab_command import DEFAULT_SHELL, Command, join_percent, unwrap, wrap
 from tickwise.importers.crontab_lines import OUR_COMMENT, assignment
 from tickwise.importers.report import shown
@@ -349,6 +349,8 @@ def _losses(job: Mapping[str, Any]) -> Iterator[str]:
     mode = misfire.get("mode", "latest") if isinstance(misfire, Mapping) else "latest"
     if mode != "skip":
         yield f"cron makes up no missed runs (misfire mode {mode})"
+    if (seconds := job.get("start_deadline_seconds")) and seconds != GRACE_SECONDS:
+        yield f"cron starts it on time or never (start_deadline_seconds {seconds:g})"
     if seconds := job.get("jitter_seconds"):
         yield f"cron runs it without delay (jitter_seconds {seconds:g})"
     if dst := _given(job.get("dst")):

@@ -43,9 +43,11 @@ class ImportEntry:
     """A body for `POST /jobs` in the API's long words; its `key` stays the same when the source is read again."""
     changes: tuple[str, ...] = ()
     reason: str | None = None
+    notes: tuple[str, ...] = ()
+    """Facts that change nothing of when and what runs, such as where the output goes."""
 
     def as_json(self) -> dict[str, Any]:
-        """`line`, `text`, `verdict`, then `job`, `changes` and `reason` as far as the entry has them."""
+        """`line`, `text`, `verdict`, then `job`, `changes`, `reason` and `notes` as far as the entry has them."""
         found: dict[str, Any] = {"line": self.line, "text": self.text, "verdict": self.verdict.value}
         if self.job is not None:
             found["job"] = dict(self.job)
@@ -53,6 +55,8 @@ class ImportEntry:
             found["changes"] = list(self.changes)
         if self.reason is not None:
             found["reason"] = self.reason
+        if self.notes:
+            found["notes"] = list(self.notes)
         return found
 
 
@@ -76,11 +80,13 @@ class ImportReport:
         return {"entries": [entry.as_json() for entry in self.entries]}
 
 
-def imported(line: int, text: str, *, job: Mapping[str, Any], changes: Iterable[str] = ()) -> ImportEntry:
+def imported(
+    line: int, text: str, *, job: Mapping[str, Any], changes: Iterable[str] = (), notes: Iterable[str] = ()
+) -> ImportEntry:
     """An entry with a job: `same` if nothing changes, else `changed`. A change said twice is kept once."""
     unique = tuple(dict.fromkeys(changes))
     verdict = ImportVerdict.CHANGED if unique else ImportVerdict.SAME
-    return ImportEntry(line=line, text=shown(text), verdict=verdict, job=job, changes=unique)
+    return ImportEntry(line=line, text=shown(text), verdict=verdict, job=job, changes=unique, notes=tuple(notes))
 
 
 def refused(line: int, text: str, *, reason: str) -> ImportEntry:

@@ -197,6 +197,9 @@ def _calendar(timer: _Timer, setting: UnitSetting, changes: list[str]) -> dict[s
     accuracy = _accuracy(timer.unit, changes)
     mode = "latest" if timer.unit.flag(_TIMER, "Persistent") else "skip"
     schedule["misfire"] = {"grace_seconds": _number(accuracy), "mode": mode}
+    if mode == "skip":
+        # While the machine is off, a timer that is not persistent starts nothing, and makes nothing up.
+        schedule["start_deadline_seconds"] = _number(accuracy)
     return schedule
 
 

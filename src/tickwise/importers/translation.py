@@ -50,16 +50,17 @@ class Translation(NamedTuple):
 
     job: Mapping[str, Any]
     changes: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 def translated(line: int, text: str, translate: Callable[[], Translation]) -> ImportEntry:
     """The entry that `translate` comes to: imported, or refused with what it raised."""
     try:
-        job, changes = translate()
+        job, changes, notes = translate()
         _check_texts(job)
     except Untranslatable as refusal:
         return given_up(line, text, refusal)
-    return imported(line, text, job=job, changes=map(shown, changes))
+    return imported(line, text, job=job, changes=map(shown, changes), notes=map(shown, notes))
 
 
 def given_up(line: int, text: str, refusal: Untranslatable) -> ImportEntry:

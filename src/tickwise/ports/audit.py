@@ -17,10 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditAction, AuditEntry, AuditSeal, Source
+from tickwise.ports.paging import Page, utf8_bytes
+
+TARGET_BYTES: Final = 39
+"""The size of an id among `targets`, as JSON spells it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,11 @@ class AuditRow:
     before: str | None
     after: str | None
     detail: str | None
+
+    @property
+    def text_bytes(self) -> int:
+        """See `PageRow`. An entry of a batch has up to 10,000 ids, so they count as well."""
+        return utf8_bytes(self.before, self.after, self.detail) + TARGET_BYTES * len(self.targets)
 
 
 class AuditPlace(NamedTuple):
@@ -69,6 +78,8 @@ class AuditQuery:
     """Only entries that follow this place in the order of the listing."""
     ascending: bool = False
     limit: int = 50
+    bytes_most: int | None = None
+    """Cut the page before the entry with which it holds more text than this; None: do not."""
 
 
 class AuditHead(NamedTuple):
@@ -113,6 +124,8 @@ class AuditSpan(NamedTuple):
     after: AuditPlace | None = None
     """Only entries after this place."""
     limit: int = 1_000
+    bytes_most: int | None = None
+    """As in `AuditQuery`; of the texts and ids of the entries."""
 
 
 class AuditStore(Protocol):
@@ -123,8 +136,14 @@ class AuditStore(Protocol):
         them twice."""
         ...
 
-    async def find(self, query: AuditQuery) -> Sequence[AuditRow]:
-        """Entries that match, sealed or not."""
+    async def find(self, query: AuditQuery) -> Page[AuditRow]:
+        """Entries that match, sealed or not. Raises `Invalid` if the search takes too long."""
+        ...
+
+    async def settled(self) -> float:
+        """The newest instant such that no entry before it is still to come: each transaction that may write one has
+        ended. The time of the call, or the begin of the oldest transaction that writes. Takes half a second. Raises
+        `StoreUnavailable` if the begin of such a transaction is not known, and it does not end within seconds."""
         ...
 
     async def seal(self, limit: int) -> int:
@@ -140,7 +159,7 @@ class AuditStore(Protocol):
         """Seals of a namespace in their order, those with a greater `seq`."""
         ...
 
-    async def contents(self, span: AuditSpan) -> Sequence[AuditContent]:
+    async def contents(self, span: AuditSpan) -> Page[AuditContent]:
         """Entries as they are sealed, by time and number."""
         ...
 

@@ -55,6 +55,10 @@ class Unreachable(ClientError):
         self.request_id = request_id
 
 
+class Untrusted(Unreachable):
+    """Something answers, and its certificate is not trusted."""
+
+
 class Pending(Unreachable):
     """The server accepted the request and has not carried it out yet."""
 
@@ -250,7 +254,7 @@ class Client:
                     method, address, params=params or None, content=content, headers=sent, extensions=self._extensions
                 )
             except httpx2.ConnectError as error:
-                raise Unreachable(_not_connected(self.url, error)) from error
+                raise _not_connected(self.url, error) from error
             except httpx2.TimeoutException as error:
                 raise Unreachable(f"{self.url} did not answer in time") from error
             except _BROKEN_ON_THE_WAY as error:
@@ -509,6 +513,20 @@ class Client:
         answer: list[Json] = self.request("GET", "/roles").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ pages
+
+    def session_link(self) -> Json:
+        """A link that opens the pages in a browser of the server's machine, once, signed in as this key: its path as
+        `link`, and for how many seconds it works."""
+        answer: Json = self.request("POST", "/auth/links").body
+        return answer
+
+    def executors_list(self) -> list[Json]:
+        """Active executors, and those gone within the last hour; of a key for one namespace, those that may claim its
+        runs."""
+        answer: list[Json] = self.request("GET", "/executors").body
+        return answer
+
     # ------------------------------------------------------------------------------------------ queues
 
     def queues_list(self) -> list[Json]:
@@ -648,17 +666,17 @@ class Client:
             return False
 
 
-def _not_connected(url: str, error: httpx2.ConnectError) -> str:
+def _not_connected(url: str, error: httpx2.ConnectError) -> Unreachable:
     """The reason that there is no connection, and what to do about one that TLS refused."""
     said = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in said:
-        return (
+        return Untrusted(
             f"the certificate of {url} is not trusted ({said.partition('certificate verify failed: ')[2] or said}); "
             "name the file with its authority: --ca-file, or TICKWISE_CA_FILE"
         )
     if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said:
-        return f"{url} speaks no TLS; is its address http://…?"
-    return f"nothing answers at {url} ({error})"
+        return Untrusted(f"{url} speaks no TLS; is its address http://…?")
+    return Unreachable(f"nothing answers at {url} ({error})")
 
 
 def _safe(segment: str) -> str:

@@ -57,7 +57,9 @@ def _anchor(line: str) -> Anchor | None:
         return None
     try:
         said = json.loads(line)
-        return Anchor(said["namespace"], int(said["seq"]), bytes.fromhex(said["hash"]))
+        sealed_at = said.get("sealed_at")
+        at = None if sealed_at is None else float(sealed_at)
+        return Anchor(said["namespace"], int(said["seq"]), bytes.fromhex(said["hash"]), at)
     except (ValueError, KeyError, TypeError):
         return None  # a line that was cut off by a crash, or of another program
 

@@ -81,15 +81,14 @@ def run_recorder(settings: Settings) -> int:
     return _run(settings, _recorder)
 
 
-def db_upgrade(settings: Settings, executor_role: str | None = None) -> str:
-    """Bring the schema of the given database to what this program needs; the version that it has then. A role of an
-    executor has its rights as soon as the schema is there: an executor that waits for it starts at that moment."""
-    from tickwise.adapters.store.postgres import grant, upgrade
+def db_upgrade(settings: Settings, executor_role: str | None = None, service_roles: Sequence[str] = ()) -> str:
+    """Bring the schema of the given database to what this program needs; the version that it has then. The roles have
+    their rights as soon as the schema is there: a process that waits for it starts at that moment. Raises
+    `Misconfigured`."""
+    from tickwise.adapters.store.postgres import grant_all, upgrade
 
-    database = given_database(settings)
-    if executor_role is None:
-        return asyncio.run(upgrade(database))
-    return asyncio.run(upgrade(database, partial(grant, role=executor_role)))
+    grant = partial(grant_all, executor_role=executor_role, service_roles=service_roles)
+    return asyncio.run(upgrade(given_database(settings), grant))
 
 
 def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:

@@ -33,6 +33,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
+from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
@@ -293,10 +294,14 @@ def _control(runtime: Runtime) -> Control:
         membership=runtime.coordination.shared_state,
         group_commit=GroupCommit(seconds=settings.group_commit_seconds, limit=settings.group_commit_limit),
         scripts=ScriptChecker(),
+        limits=runtime.coordination.limits,
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
         bootstrap_key=settings.bootstrap_key,
         live=LiveOptions(settings.streams_limit, settings.caller_streams_limit, runtime.metrics),
+        browser_limits=BrowserLimits(
+            idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
+        ),
     )
 
 

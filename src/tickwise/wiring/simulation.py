@@ -205,7 +205,7 @@ async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happen
     store = MemoryStore(clock, near_seconds=0.0)
     await store.open()
     for kind, name, text in simulation.rules:
-        await store.rules.put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=kind, name=name, body=text))
+        await store.rules.put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=kind, name=name, body=text), audit=None)
     known = {rule.name for rule in simulation.rules if rule.kind is RuleKind.CALENDAR}
     jobs = [_new_job(subject, simulation.begin, known) for subject in simulation.subjects]
     for first in range(0, len(jobs), JOBS_AT_ONCE):

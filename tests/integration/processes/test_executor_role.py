@@ -15,8 +15,10 @@ from tests.integration.processes.runtime import House, runtime
 from tests.support.databases import with_role
 from tests.support.local_up import environment, run_command
 from tests.support.waiting import eventually
-from tickwise.adapters.store.postgres import grant_executor, upgrade
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import grant_executor, schema, upgrade
 from tickwise.domain.errors import Misconfigured
+from tickwise.ports.identity.namespaces import QUOTAS_FRESH_SECONDS
 
 PEOPLE = (
     "key_secrets", "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens",
@@ -24,7 +26,7 @@ PEOPLE = (
 )  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
-    "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use",
+    "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use", "quota_sizes",
     "namespaces_removed", *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
@@ -110,6 +112,56 @@ async def test_an_executor_does_all_its_work_with_that_role(here: tuple[House, R
     assert 202 == (await runtime.client.post(f"/runs/{run['run_id']}/cancel")).status_code
     assert "CANCELLED" == (await runtime.ended(stopped))["status"]
     assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
+
+
+async def test_an_executor_with_that_role_keeps_the_quota_of_runs_at_once(
+    here: tuple[House, Role], role_url: str, tmp_path: Path
+) -> None:
+    """It sees this quota of each namespace and no other; runs that wait go on as others end."""
+    runtime, executor = here
+    quotas = "/namespaces/default/quotas"
+    assert 200 == (await runtime.client.put(quotas, json={"concurrent_runs": 2, "jobs": 500})).status_code
+    await eventually(lambda: quota_seen(role_url), what="the quota is there for executors")
+    try:
+        await SystemClock().sleep(QUOTAS_FRESH_SECONDS + 0.5)
+        mark = "import pathlib, time; begun = time.time(); time.sleep(0.3)"
+        where = f"pathlib.Path({str(tmp_path)!r}, str(begun)).write_text(str(time.time()))"
+        task = {"kind": "python", "source": f"{mark}; {where}"}
+        jobs = [await runtime.submit(task=task) for _ in range(8)]
+        assert ["SUCCESS"] * 8 == [(await runtime.ended(job_id))["status"] for job_id in jobs]
+    finally:
+        assert 200 == (await runtime.client.put(quotas, json={})).status_code
+    spans = sorted((float(path.name), float(path.read_text())) for path in tmp_path.iterdir())
+    assert [2] == [max(sum(begun <= at < ended for begun, ended in spans) for at, _ in spans)]
+    assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
+
+
+async def quota_seen(role_url: str) -> bool:
+    """Check that the role reads the quota, and nothing else of the namespace."""
+    connection = await asyncpg.connect(role_url)
+    rows = await connection.fetch("SELECT * FROM tickwise.run_quotas")
+    await connection.close()
+    return [("default", 2)] == [tuple(row) for row in rows]
+
+
+async def test_a_role_that_is_there_sees_the_quota_after_an_upgrade(empty_url: str) -> None:
+    """An executor goes on with the rights that it was given before there was such a quota."""
+    name = f"executor_before_{urlsplit(empty_url).path.removeprefix('/')}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(schema, "MIGRATIONS", tuple(each for each in schema.MIGRATIONS if each.version < "0011"))
+        await upgrade(empty_url)
+    owner = await asyncpg.connect(empty_url)
+    await owner.execute(f"CREATE ROLE {name}")
+    try:
+        await owner.execute("SELECT tickwise.grant_executor($1)", name)
+        await upgrade(empty_url)
+        assert await owner.fetchval("SELECT has_table_privilege($1, 'tickwise.run_quotas', 'SELECT')", name)
+        assert not await owner.fetchval("SELECT has_table_privilege($1, 'tickwise.namespaces', 'SELECT')", name)
+    finally:
+        for what in ("ALL TABLES IN SCHEMA", "ALL SEQUENCES IN SCHEMA", "SCHEMA"):
+            await owner.execute(f"REVOKE ALL ON {what} tickwise FROM {name}")
+        await owner.execute(f"DROP ROLE {name}")
+        await owner.close()
 
 
 async def test_an_upgrade_grants_the_role_too(database_url: str, role_url: str) -> None:

@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx2
+import jwt
 import pytest
 
 from tests.integration.processes.fleet import KEY, Fleet, Role
+from tests.services.nginx import Nginx
+from tests.support.certificates import Pair, make, trust
+from tests.support.local_up import ROOT
 from tickwise.adapters.store.postgres import upgrade
 
 PASSWORD: Final = "four quiet herons wade"
 JOB: Final = {"name": "a job", "every": "1h", "task": {"kind": "shell", "command": "true"}}
+EXAMPLE: Final = ROOT / "examples" / "services_apart_tls"
 PARTS: Final = {"jobs": "jobs", "search": "search", "identity": "users,auth"}
 
 
 class Apart:
     """One process of each part. `identity` alone is given the key that signs tokens, `jobs` alone the admin key."""
 
-    def __init__(self, fleet: Fleet, token_key: Path) -> None:
-        self._fleet = fleet
-        self._token_key = token_key
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
         self.roles: dict[str, Role] = {}
         self.urls: dict[str, str] = {}
 
     async def start(self, *parts: str) -> None:
-        own = {"jobs": {"TICKWISE_BOOTSTRAP_KEY": KEY}, "identity": {"TICKWISE_TOKEN_KEY_FILE": str(self._token_key)}}
-        for part in parts:
-            folder = {"TICKWISE_DATA_DIR": str(self._fleet.folder / part)}
-            words = ("api", "--serve", PARTS[part], "--port", "0")
-            self.roles[part] = self._fleet.start(*words, **own.get(part, {}), **folder)
-        for part in parts:
-            self.urls[part] = str(await self.roles[part].ready())
+        """All at once. `identity-2` and the like are further processes of a part; such a process of `identity` has a
+        key of its own for tokens."""
+        for name in parts:
+            part = name.partition("-")[0]
+            own = {"TICKWISE_DATA_DIR": str(self.fleet.folder / name)}
+            if part == "jobs":
+                own["TICKWISE_BOOTSTRAP_KEY"] = KEY
+            elif part == "identity":
+                own["TICKWISE_TOKEN_KEY_FILE"] = str(made_token_key(self.fleet.folder / f"{name}.key"))
+            self.roles[name] = self.fleet.start("api", "--serve", PARTS[part], "--port", "0", **own)
+        for name in parts:
+            self.urls[name] = str(await self.roles[name].ready())
 
     async def ask(self, part: str, method: str, path: str, credential: str, body: Any = None) -> httpx2.Response:
         """A request to one part."""
@@ -43,22 +55,32 @@ class Apart:
         async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=20) as client:
             return await client.request(method, f"{self.urls[part]}/api/v1{path}", json=body, headers=headers)
 
-    async def tokens(self, **grant: str) -> dict[str, Any]:
-        """What `identity` answers to a grant."""
-        answer = await self.ask("identity", "POST", "/auth/token", "", grant)
+    async def get(self, url: str) -> httpx2.Response:
+        """An answer to nobody in particular."""
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+            return await client.get(url)
+
+    async def tokens(self, part: str = "identity", **grant: str) -> dict[str, Any]:
+        """What this process of `identity` answers to a grant."""
+        answer = await self.ask(part, "POST", "/auth/token", "", grant)
         assert 200 == answer.status_code, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
 
+def made_token_key(file: Path) -> Path:
+    """The key that signs tokens, as operators make it; the same again if it is there."""
+    if not file.exists():
+        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(file)], check=True)
+        file.chmod(0o600)
+    return file
+
+
 @pytest.fixture
 def apart(empty_url: str, tmp_path: Path) -> Iterator[Apart]:
-    token_key = tmp_path / "token.key"
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(token_key)], check=True)
-    token_key.chmod(0o600)
     fleet = Fleet(empty_url, tmp_path)
     fleet.untell("TICKWISE_BOOTSTRAP_KEY")
-    yield Apart(fleet, token_key)
+    yield Apart(fleet)
     fleet.stop()
 
 
@@ -90,6 +112,35 @@ async def test_tokens_work_for_jobs_while_no_process_serves_people_and_tokens(ap
     assert 201 == (await apart.ask("jobs", "POST", "/jobs", renewed["access_token"], JOB)).status_code
 
 
+async def test_two_processes_that_change_the_key_of_tokens_at_once_break_no_session(
+    apart: Apart, empty_url: str
+) -> None:
+    """Two processes of `identity` start at the same time, each with another new key, beside one with the key of before:
+    a token of each works at every part, and every part shows all three keys. A process that signed goes away, and its
+    tokens work until they end."""
+    await upgrade(empty_url)
+    await apart.start("jobs", "search", "identity")
+    person = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "developer", "namespace": "default"}]}
+    assert 201 == (await apart.ask("identity", "POST", "/users", KEY, person)).status_code
+    await apart.start("identity-2", "identity-3")
+    signed_by = ("identity", "identity-2", "identity-3")
+    tokens = [
+        (await apart.tokens(each, grant_type="password", username="ada", password=PASSWORD))["access_token"]
+        for each in signed_by
+    ]
+    keys = {jwt.get_unverified_header(token)["kid"] for token in tokens}
+    assert 3 == len(keys)
+    for each in signed_by:
+        published = (await apart.get(f"{apart.urls[each]}/.well-known/jwks.json")).json()["keys"]
+        assert keys == {key["kid"] for key in published}, each
+    apart.roles["identity-2"].kill()
+    for token in tokens:
+        for part in ("identity", "identity-3"):
+            assert 200 == (await apart.ask(part, "GET", "/auth/me", token)).status_code
+        assert 201 == (await apart.ask("jobs", "POST", "/jobs", token, JOB)).status_code
+        assert 200 == (await apart.ask("search", "GET", "/jobs", token)).status_code
+
+
 async def test_the_parts_that_change_no_job_make_no_first_key(apart: Apart, empty_url: str) -> None:
     """They may be the first to start, and would keep the only admin key where nobody looks for it."""
     await upgrade(empty_url)
@@ -101,3 +152,61 @@ async def test_the_parts_that_change_no_job_make_no_first_key(apart: Apart, empt
     await connection.close()
     assert 200 == (await apart.ask("search", "GET", "/jobs", KEY)).status_code
     assert 200 == (await apart.ask("identity", "GET", "/users", KEY)).status_code
+
+
+async def test_the_gateway_of_the_example_speaks_tls_with_clients_and_with_the_parts(
+    apart: Apart, empty_url: str, tmp_path: Path
+) -> None:
+    """Each part has a certificate of the operator's own authority. Requests reach the part that serves them, a client
+    cannot choose its address, and a part with a certificate of somebody else gets none."""
+    await upgrade(empty_url)
+    inside, outside = make(tmp_path / "inside", name="tickwise.internal"), make(tmp_path / "outside")
+    stranger = make(tmp_path / "stranger", name="tickwise.internal")
+    settings = tomllib.loads((EXAMPLE / "service.toml").read_text()) | {
+        "host": "127.0.0.1", "tls_cert_file": str(inside.certificate), "tls_key_file": str(inside.key),
+        "trusted_proxies": ["127.0.0.1"],
+    }  # fmt: skip
+    apart.fleet.tell(**_variables(settings))
+    await apart.start("jobs", "search", "identity")
+    assert {"https"} == {urlsplit(url).scheme for url in apart.urls.values()}
+    client = httpx2.AsyncClient(trust_env=False, verify=trust(outside.certificate), timeout=20)
+    async with client, Nginx(gateway(apart.urls, inside, outside)) as nginx:
+        url = f"https://{nginx.address}/api/v1"
+        admin = {"Authorization": f"Bearer {KEY}", "X-Forwarded-For": "203.0.113.7"}
+        person = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "developer", "namespace": "default"}]}
+        assert 201 == (await client.post(f"{url}/users", json=person, headers=admin)).status_code
+        grant = {"grant_type": "password", "username": "ada", "password": PASSWORD}
+        token = (await client.post(f"{url}/auth/token", json=grant)).json()["access_token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        made = await client.post(f"{url}/jobs", json=JOB, headers=bearer)
+        assert 201 == made.status_code, made.text
+        found = await client.get(f"{url}/jobs/{made.json()['job_id']}", headers=bearer)
+        assert (200, "a job") == (found.status_code, found.json()["name"])
+        (entry,) = (await client.get(f"{url}/audit?action=user.added", headers=admin)).json()
+        assert "127.0.0.1" == entry["caller"]["address"]
+        async with Nginx(gateway(apart.urls, stranger, outside)) as other:
+            answer = await client.get(f"https://{other.address}/api/v1/jobs", headers=bearer)
+            assert 502 == answer.status_code
+
+
+def _variables(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        f"TICKWISE_{name.upper()}": ",".join(value) if isinstance(value, list) else value
+        for name, value in settings.items()
+    }
+
+
+def gateway(urls: Mapping[str, str], inside: Pair, outside: Pair) -> str:
+    """The example's configuration, with the addresses of these parts; `inside`: what it trusts, `outside`: its own."""
+    text = (EXAMPLE / "nginx.conf").read_text()
+    for part, url in urls.items():
+        server = f"upstream tickwise-{part} {{ server {urlsplit(url).netloc}; }}"
+        text, count = re.subn(rf"^upstream tickwise-{part} .*$", server, text, flags=re.MULTILINE)
+        assert 1 == count, part
+    for place, file in (
+        ("tickwise.crt", outside.certificate), ("tickwise.key", outside.key), ("tickwise-ca.pem", inside.certificate),
+    ):  # fmt: skip
+        assert f"/etc/nginx/{place};" in text
+        text = text.replace(f"/etc/nginx/{place};", f"{file};")
+    text = text.replace("listen 443 ssl;", "listen 127.0.0.1:{port} ssl;")
+    return (ROOT / "deploy" / "gateway" / "routes.conf").read_text() + text

@@ -106,3 +106,25 @@ def test_who_comes_too_early_for_its_rate_takes_no_slot_of_its_key() -> None:
     """Another one has it."""
     early, plain = one(1, BOTH), one(2, Gate("job:x", 1))
     assert passed(early, plain, pace=RateState(NOW, NOW)) == [2]
+
+
+QUOTA = ("default", "quota")
+
+
+def test_as_many_pass_the_quota_of_their_namespace_as_are_free() -> None:
+    """With a limit of their own or without: each that passes takes a slot of it; of those with one, of both."""
+    candidates = [one(1, LIMITED), one(2, Gate()), one(3, LIMITED), one(4, Gate())]
+    within = [each._replace(quota=4) for each in candidates]
+    passage = decide(within, running={QUOTA: 1, KEY: 1}, paces={}, now=NOW)
+    assert [found.run_id.int for found in passage.passed] == [1, 2, 4]
+    assert [(wait.run_id.int, wait.limit_key) for wait in passage.waits] == [(3, "job:x")]
+    passage = decide(within, running={QUOTA: 2, KEY: 0}, paces={}, now=NOW)
+    assert [found.run_id.int for found in passage.passed] == [1, 2]
+    assert {(wait.limit_key, wait.most) for wait in passage.waits} == {("quota", 4)}
+
+
+def test_what_waits_for_the_quota_keeps_its_slot_under_its_rate_and_asks_for_none() -> None:
+    """As a run that waits for a slot of its own limit."""
+    slotted, fresh = one(1, PACED, slot=NOW)._replace(quota=0), one(2, PACED)._replace(quota=0)
+    passage = decide([slotted, fresh], running={}, paces={}, now=NOW)
+    assert [(wait.slot, wait.rate_key) for wait in passage.waits] == [(NOW, RATE[1]), (None, None)]

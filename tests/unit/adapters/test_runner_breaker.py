@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwise.adapters.runner.http import circuit_breakers
-from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard
+from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard, Target
 
-HOST = "example.com"
+HOST = Target("default", "example.com")
 
 
 def opened(now: float = 0.0, **settings: float) -> Breakers:
@@ -49,7 +49,17 @@ def test_failures_that_are_not_in_a_row_open_nothing() -> None:
 
 def test_other_hosts_are_not_concerned() -> None:
     """One that is down takes no other along."""
-    assert opened().admit("example.org", "a", 0.0) is None
+    assert opened().admit(Target("default", "example.org"), "a", 0.0) is None
+
+
+def test_other_namespaces_are_not_concerned() -> None:
+    """A namespace whose requests fail stops none of another, and neither closes nor probes its circuit."""
+    made, other = opened(), Target("other", HOST.host)
+    assert made.admit(other, "b", 0.0) is None
+    made.heard(other, "b", Heard.WELL, 1.0)
+    assert made.admit(HOST, "a", 1.0) == 29.0
+    made.heard(other, "b", Heard.FAILED, 31.0)
+    assert made.admit(other, "c", 31.0) is None
 
 
 def test_after_its_time_one_probe_goes_through_and_nobody_else() -> None:
@@ -107,16 +117,16 @@ def test_each_opening_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     made.admit(HOST, "probe", 200.0)
     made.heard(HOST, "probe", Heard.WELL, 200.0)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert all(HOST in record.getMessage() for record in caplog.records)
+    assert all(HOST.host in record.getMessage() for record in caplog.records)
 
 
 def test_what_it_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts that fail are a thing that anybody can invent."""
-    monkeypatch.setattr(circuit_breakers, "MAX_HOSTS", 10)
+    monkeypatch.setattr(circuit_breakers, "MAX_TARGETS", 10)
     made = Breakers()
     for number in range(100):
-        made.heard(f"host-{number}", number, Heard.FAILED, 0.0)
-        made.heard(f"good-{number}", number, Heard.WELL, 0.0)
+        made.heard(Target("default", f"host-{number}"), number, Heard.FAILED, 0.0)
+        made.heard(Target("default", f"good-{number}"), number, Heard.WELL, 0.0)
     assert made.known == 10
 
 

@@ -56,6 +56,15 @@ async def test_every_route_but_health_and_the_ways_in_needs_a_key(here: World) -
     assert walked > 75
 
 
+async def test_a_path_that_ends_in_a_line_break_is_served_nowhere(here: World) -> None:
+    """Also with a key. Where another path ends in a name, the line break is part of that name."""
+    whole = [(method, path) for method, path in _routes(here) if not path.endswith("}")]
+    assert len(whole) > 60
+    for method, path in whole:
+        answer = await _ask(here, method, f"{path}%0a", ADMIN_KEY)
+        assert answer.status_code in (404, 405), (method, path, answer.text)
+
+
 async def test_a_key_without_the_scope_of_a_route_is_refused(here: World) -> None:
     """Each route is 403 for a key that has every other scope, and something else for one that has its own."""
     scopes = set(Permission)
@@ -73,6 +82,16 @@ async def test_a_key_without_the_scope_of_a_route_is_refused(here: World) -> Non
         for scope in enough:
             only = await here.key(f"only-{place}-{scope}", scope, everywhere=True)
             assert (await _ask(here, method, path, only)).status_code not in (401, 403), (method, path, scope)
+
+
+async def test_the_metrics_are_for_those_who_may_read_them_in_the_whole_installation(here: World) -> None:
+    """They count the jobs, runs and queues of all namespaces: the permission in one of them is not enough."""
+    one = await here.key("metrics-of-one-namespace", "metrics:read")
+    every = await here.key("metrics-of-all-namespaces", "metrics:read", everywhere=True)
+    refused = await _ask(here, "GET", "/metrics", one)
+    assert (403, "forbidden") == (refused.status_code, refused.json()["code"])
+    assert "all namespaces" in refused.json()["detail"]
+    assert 200 == (await _ask(here, "GET", "/metrics", every)).status_code
 
 
 async def test_each_scope_of_a_route_is_enough_for_a_job_that_is_there(here: World) -> None:
@@ -98,6 +117,7 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {"/.well-known/jwks.json"}
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
         "changePassword",
+        "createSessionLink",
         "endSessions",
         "rotateKey",
         "whoAmI",
@@ -168,7 +188,7 @@ async def test_a_key_sees_its_own_namespace_only(here: World) -> None:
     headers = {"Authorization": f"Bearer {other}"}
     for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/status"), ("GET", "/runs")):
         answer = await here.client.request(method, f"{API}/jobs/{job_id}{path}", headers=headers, json={})
-        assert 404 == answer.status_code, (method, path)
+        assert answer.status_code in (404, 405), (method, path)
     assert [] == (await here.client.get(f"{API}/jobs", headers=headers)).json()
 
 

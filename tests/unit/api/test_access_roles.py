@@ -98,3 +98,42 @@ async def test_nobody_makes_or_touches_a_role_that_is_stronger(here: World) -> N
     assert 404 == (await put(here, "x", "jobs:read", key=key, namespace="*")).status_code
     assert 404 == (await put(here, "x", "jobs:read", namespace="nowhere")).status_code
     assert 201 == (await put(here, "everywhere", "jobs:read", namespace="*")).status_code
+
+
+async def test_a_namesake_of_the_installation_opens_no_role_of_a_namespace(here: World) -> None:
+    """A weak role at `*` of the same name leaves a stronger one in a namespace what it is, also on record."""
+    await put(here, "staff", "users:admin", "namespaces:read", namespace="*")
+    await put(here, "chief", "*")
+    await put(here, "chief", "namespaces:read", namespace="*")
+    await person(here, "Helen", ("staff", "*"))
+    helen = (await signed_in(here, "Helen"))["access_token"]
+    assert 403 == (await put(here, "chief", "namespaces:read", key=helen)).status_code
+    assert 403 == (await ask(here, helen, "DELETE", "/namespaces/team-a/roles/chief")).status_code
+    assert 200 == (await put(here, "chief", "jobs:read")).status_code
+    [entry] = (await ask(here, ADMIN_KEY, "GET", "/audit?action=role.put&namespace=team-a&limit=1")).json()
+    assert (["*"], ["jobs:read"]) == (entry["before"]["permissions"], entry["after"]["permissions"])
+    assert 200 == (await ask(here, ADMIN_KEY, "DELETE", "/namespaces/team-a/roles/chief")).status_code
+    [entry] = (await ask(here, ADMIN_KEY, "GET", "/audit?action=role.dropped")).json()
+    assert ["jobs:read"] == entry["before"]["permissions"]
+
+
+async def test_a_namespace_rules_its_own_role_beside_a_namesake_of_the_installation(here: World) -> None:
+    """And the own one is the one that is listed: people of the namespace have it."""
+    await put(here, "chief", "namespaces:admin", namespace="*")
+    await person(here, "Boss", ("admin", "team-a"))
+    boss = (await signed_in(here, "Boss"))["access_token"]
+    path = "/namespaces/team-a/roles/chief"
+    assert 201 == (await put(here, "chief", "jobs:read", key=boss)).status_code
+    assert 200 == (await put(here, "chief", "jobs:write", key=boss)).status_code
+    listed = (await ask(here, boss, "GET", "/namespaces/team-a/roles")).json()
+    assert [["jobs:write"]] == [each["permissions"] for each in listed if each["name"] == "chief"]
+    assert 200 == (await ask(here, boss, "DELETE", path)).status_code
+    assert 404 == (await ask(here, boss, "DELETE", path)).status_code
+
+
+async def test_no_weaker_role_is_put_in_front_of_a_stronger_one(here: World) -> None:
+    """People who have the role of the installation in a namespace would have the weaker one from then on."""
+    await put(here, "chief", "jobs:write", namespace="*")
+    body = {"name": "staff", "permissions": ["users:admin", "jobs:read"], "namespaces": ["team-a"]}
+    key = (await ask(here, ADMIN_KEY, "POST", "/keys", json=body)).json()["key"]
+    assert 403 == (await put(here, "chief", "jobs:read", key=key)).status_code

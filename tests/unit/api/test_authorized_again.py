@@ -337,7 +337,7 @@ async def test_a_create_for_a_namespace_that_closes_is_not_applied(there: Buffer
     assert 200 == closed.status_code, closed.text
     await there.clock.advance(5)
     await there.apply()
-    assert ({}, ("failed", "no_longer_allowed")) == (await jobs(there), await end_of(there, made))
+    assert ({}, ("failed", "namespace_closing")) == (await jobs(there), await end_of(there, made))
 
 
 async def test_a_request_of_the_release_before_is_applied(there: Buffered) -> None:

@@ -302,6 +302,15 @@ async def test_another_write_to_a_job_that_is_pending_is_put_off(here: Buffered)
     await send(here, "POST", f"/jobs/{made['job_id']}/pause", 200)
 
 
+async def test_another_thing_that_is_not_there_is_told_of_a_pending_job(here: Buffered) -> None:
+    """A move to a namespace that nobody has added is 404 at once: to wait for the job would not help."""
+    made = await create(here, every="1h")
+    move = f"/jobs/{made['job_id']}/move"
+    assert "not_found" == (await send(here, "POST", move, 404, json={"namespace": "nowhere"}))["code"]
+    await send(here, "POST", "/namespaces", 201, json={"name": "team-a"})
+    assert "job_pending" == (await send(here, "POST", move, 503, json={"namespace": "team-a"}))["code"]
+
+
 async def test_another_process_tells_pending_from_absent_by_the_time_inside_an_id(here: Buffered) -> None:
     """A server that took nothing in says pending of an id that was made after what is applied, also while nothing
     comes; once the marks have passed it, it is not there."""

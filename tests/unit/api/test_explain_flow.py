@@ -27,7 +27,7 @@ async def here() -> AsyncIterator[Scene]:
         yield made
 
 
-async def gated(here: Scene, number: int, claims: list[Claimed], gate: Gate) -> int:
+async def gated(here: Scene, number: int, claims: list[Claimed], gate: Gate | None) -> int:
     """Begin them as an executor does whose jobs have limits; how many were let."""
     starts = [Began(each.run_id, each.token, here.clock.now(), gate=gate) for each in claims]
     return len(claims) - len(await here.store.attempts.start(number, starts))
@@ -74,6 +74,29 @@ async def test_it_waits_for_a_slot_and_who_has_it_is_told(here: Scene) -> None:
     run = await here.ask("GET", f"/runs/{second.run_id}")
     assert (True, True, "key:printer") == (run["waiting"], run["waits_for_slot"], run["limit_key"])
     assert ["it waits until a slot of its concurrency limit is free (key:printer)"] == run["warnings"]
+
+
+async def test_it_waits_for_the_quota_of_its_namespace(here: Scene) -> None:
+    """The quota, and the runs that use it up, of all jobs; also once it was taken away."""
+    for name in ("first", "second"):
+        await here.create(**AT_ONCE, name=name)
+    await here.ask("PUT", "/namespaces/default/quotas", body={"concurrent_runs": 1})
+    number = await here.join()
+    first, second = await here.take(number)
+    assert [1, 0] == [await gated(here, number, [claim], None) for claim in (first, second)]
+    found = await here.explain_run(second.run_id)
+    assert ("waiting_quota", 1, [str(first.run_id)]) == (
+        found["code"],
+        *(found["data"][name] for name in ("concurrent_runs", "taken_by")),
+    )
+    assert "quota concurrent_runs" in found["sentence"]
+    run = await here.ask("GET", f"/runs/{second.run_id}")
+    assert (True, True, "quota") == (run["waiting"], run["waits_for_slot"], run["limit_key"])
+    assert ["concurrent_runs" in warning for warning in run["warnings"]] == [True]
+    await here.ask("PUT", "/namespaces/default/quotas", body={})
+    found = await here.explain_run(second.run_id)
+    assert "waiting_quota" == found["code"]
+    assert "was taken away" in found["sentence"]
 
 
 async def test_it_waits_for_its_turn_under_a_rate(here: Scene) -> None:
@@ -353,11 +376,13 @@ async def test_a_recurring_job_whose_last_run_failed_says_so(here: Scene) -> Non
 
 
 async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene) -> None:
-    """Which host, and when it is offered again; afterwards, why it was late. A circuit of another host is not told."""
+    """Which host, and when it is offered again; afterwards, why it was late. A circuit of another host, or of
+    another namespace, is not told."""
     await here.create(**AT_ONCE, task={"kind": "http", "url": "https://shop.example:8443/hook"})
     number = await here.join(labels=("task:http",), lease_seconds=9 * HOUR)
-    for host in ("other.example", "shop.example:8443"):
-        await here.away("circuit_open", 0.0, 30.0, who=host)
+    for target in ("default/other.example", "default/shop.example:8443"):
+        await here.away("circuit_open", 0.0, 30.0, who=target)
+    await here.away("circuit_open", 0.0, 90.0, who="other/shop.example:8443")
     [claim] = await here.take(number)
     back = outcome(claim, RunState.QUEUED, started=0.0, reason="circuit_open", retry_at=claim.now + 30.0)
     await here.store.attempts.finish(number, [back])
@@ -372,6 +397,8 @@ async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene)
     late = await here.explain_run(claim.run_id)
     assert ("running", "late_circuit") == tuple(codes(late)[:2])
     assert "shop.example:8443 kept failing and was left alone" in late["sentence"]
+    [told] = [cause for cause in late["causes"] if cause["code"] == "late_circuit"]
+    assert "2027-01-15T08:00:30Z" == told["data"]["open_until"]
 
 
 async def test_a_snoozed_run_of_a_paused_job_waits_for_the_resume(here: Scene) -> None:

@@ -496,6 +496,21 @@ async def test_an_occurrence_that_somebody_skipped(here: Scene) -> None:
     assert f"The run of 2027-01-15 09:00 (UTC) was skipped by {who}: inventory." == found["sentence"]
 
 
+async def test_an_occurrence_over_the_quota_of_runs_a_day(here: Scene) -> None:
+    """The quota by its name; the next day's is not touched by it."""
+    job_id = await here.create(**HOURLY)
+    await here.ask("PUT", "/namespaces/default/quotas", body={"runs_per_day": 1})
+    await here.schedule(2 * HOUR + 60)
+    found = await here.explain(job_id, "10:00:00")
+    assert "skipped_quota" == found["code"]
+    assert "quota runs_per_day" in found["sentence"]
+    assert "skipped_quota" != (await here.explain(job_id, "09:00:00"))["code"]
+    run = await here.ask("GET", f"/runs/{the_run(job_id, AT_NINE + HOUR)}")
+    assert ("SKIPPED", "quota") == (run["status"], run["reason"])
+    await here.schedule(15 * HOUR, step=600.0)
+    assert "skipped_quota" != (await here.explain(job_id, "2027-01-16T00:00:00Z"))["code"]
+
+
 @pytest.mark.parametrize("reason", list(SkipReason))
 async def test_each_reason_of_a_record_has_its_code(here: Scene, reason: SkipReason) -> None:
     """`skipped_` and the reason, with what the record says."""

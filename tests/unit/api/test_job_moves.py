@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.support.app import ADMIN_KEY, World, world
 from tests.support.people import ask
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.blobs import read_script, script_key
+from tickwise.ports.blobs import read_script, scripts_folder
 from tickwise.ports.store import ClaimRequest
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import executor, outcome
@@ -107,16 +107,22 @@ async def test_a_stored_task_must_be_there_in_the_same_version_with_the_same_con
     assert "default" == (await move(here, job_id, 200, to="default"))["namespace"]
 
 
-async def test_a_stored_script_goes_with_its_job(here: World) -> None:
-    """The other namespace has it then."""
-    script = b"print('hello')\n"
-    digest = sha256(script).hexdigest()
+async def test_a_stored_script_must_be_there_too(here: World) -> None:
+    """Nothing is copied, neither by a move that is refused nor by one that succeeds."""
+    script = "print('hello')\n"
+    digest = sha256(script.encode()).hexdigest()
     blobs = here.control.context.blobs
-    await blobs.put(script_key(A, digest), script)
+    stored = {"task_id": "t", "script": script}
+    await said(here, "POST", "/tasks", 201, json=stored)
     task = {"kind": "python", "file": f"sha256:{digest}"}
     job_id = (await said(here, "POST", "/jobs", 201, json={**CRON, "task": task}))["job_id"]
-    await move(here, job_id, 200)
-    assert script == await read_script(blobs, B, digest)
+    refused = await move(here, job_id, 409)
+    assert "references_missing" == refused["code"]
+    assert f"the script sha256:{digest}" in refused["detail"]
+    assert [] == list(await blobs.list(scripts_folder(B)))
+    await said(here, "POST", "/tasks", 201, json=stored, namespace=B)
+    assert B == (await move(here, job_id, 200))["namespace"]
+    assert script.encode() == await read_script(blobs, B, digest)
 
 
 async def test_a_move_waits_for_runs_and_leaves_them_where_they_ran(here: World) -> None:

@@ -14,9 +14,12 @@ from tests.support.people import ask
 from tickwise.adapters.clock import VirtualClock
 from tickwise.control.bulk.pages import OperationPages
 from tickwise.control.bulk.removal import NamespaceRemoval
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.lifecycle import RunState
+from tickwise.ports.audit import AuditQuery
 from tickwise.ports.blobs import log_chunk_key, logs_folder, script_key, scripts_folder
 from tickwise.ports.identity.namespaces import SETTLE_SECONDS
+from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest
 from tickwise.roles.scheduler.removals import HOLD_SECONDS, Removals
 from tickwise.testing.factories import executor, outcome
@@ -124,6 +127,34 @@ async def test_a_removal_waits_for_runs_to_stop(here: World, clock: VirtualClock
     await here.store.executors.expire(crashes_max=3)
     await pages(here, clock)
     await in_team(here, "GET", PATH, 404, namespace="default")
+
+
+async def test_a_task_that_does_not_stop_is_asked_once_on_record(here: World, clock: VirtualClock) -> None:
+    """However often the removal looks; and with small pages each of the runs is asked."""
+    for number in range(5):
+        await in_team(here, "POST", "/jobs", 201, json={**NOW, "name": f"job {number}"})
+    one = await here.store.executors.join(executor(queues=("default",), lease_seconds=600.0))
+    request = ClaimRequest(executor=one, queues=("default",), labels=("task:shell",), limit=5, ahead_seconds=0.0)
+    claims = await here.store.attempts.claim(request)
+    await remove(here)
+    carry_out = NamespaceRemoval(here.control.context)
+    for _ in range(12):
+        await carry_out.page(TEAM, 2)
+        await clock.advance(1.0)
+    asked = (await here.store.executors.beat(one, 600.0)).cancels
+    assert {claimed.run_id for claimed in claims} == {each.run_id for each in asked}
+    entries = await here.store.audit.find(AuditQuery(namespace=TEAM, action=AuditAction.RUN_CANCELLED, limit=100))
+    assert len(entries) <= 5
+
+
+async def test_the_keys_of_a_namespace_that_is_being_removed_are_refused_at_once(here: World) -> None:
+    """In every process: what is remembered of keys is looked up again."""
+    key = await here.key("a-key-of-the-team-with-32-characters", "jobs:read", namespace=TEAM)
+    assert 200 == (await ask(here, key, "GET", "/jobs")).status_code
+    await close(here)
+    here.bell.rung.clear()
+    await in_team(here, "DELETE", PATH, 202, namespace="default")
+    assert Topic.KEYS in here.bell.rung
 
 
 async def test_a_removal_goes_on_after_a_crash_at_any_page(here: World, clock: VirtualClock) -> None:

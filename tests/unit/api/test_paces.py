@@ -85,6 +85,29 @@ async def test_keys_whose_namespace_and_name_read_alike_have_a_pace_each() -> No
     assert [200, 200, 200, 429, 200] == statuses
 
 
+async def test_a_key_of_several_namespaces_has_one_pace_in_all_of_them() -> None:
+    """Naming another namespace in each request gives no more requests, and another key of its name has its own pace."""
+    clock = VirtualClock()
+    async with world(clock=clock, paces=RequestPaces(key=PACE)) as here:
+        for name in ("a", "b"):
+            await here.client.post(f"{API}/namespaces", json={"name": name})
+        await clock.advance(6.0)
+        body = {"name": "k", "permissions": ["*"]}
+        one, two = [
+            (await here.client.post(f"{API}/keys", json={**body, "namespaces": places})).json()
+            for places in (["a", "b"], ["a"])
+        ]
+        statuses = [
+            (
+                await here.client.get(
+                    f"{API}/jobs", headers={"Authorization": f"Bearer {made['key']}", "Tickwise-Namespace": place}
+                )
+            ).status_code
+            for made, place in ((one, "a"), (one, "b"), (one, "a"), (one, "b"), (two, "a"))
+        ]
+    assert [200, 200, 200, 429, 200] == statuses
+
+
 async def test_an_address_is_held_to_its_pace_before_its_key_is_looked_up() -> None:
     """Whatever it sends, with a key or none; probes are not counted, and other addresses are not held up."""
     clock = VirtualClock()

@@ -237,6 +237,8 @@ async def test_a_person_is_invited_by_a_link_that_works_once(here: World) -> Non
     assert 401 == (await ask(here, None, "POST", "/auth/token", json=body)).status_code
     weak = await ask(here, None, "POST", "/users/links", json={"secret": invited["link"], "password": "password1234"})
     assert (422, "password_weak") == (weak.status_code, weak.json()["code"])
+    own = await ask(here, None, "POST", "/users/links", json={"secret": invited["link"], "password": "Bob bob BOB bob"})
+    assert (422, "password_weak") == (own.status_code, own.json()["code"])
     use = {"secret": invited["link"], "password": PASSWORD}
     assert 200 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
     assert 401 == (await ask(here, None, "POST", "/users/links", json=use)).status_code
@@ -464,6 +466,20 @@ async def test_wrong_passwords_slow_down_where_they_come_from(here: World, clock
     assert int(paused.headers["retry-after"]) >= 1
     await clock.advance(float(paused.headers["retry-after"]))
     assert 200 == (await ask(here, None, "POST", "/auth/token", json=right)).status_code
+
+
+async def test_guesses_by_name_and_by_e_mail_are_guesses_of_one_person(here: World) -> None:
+    """In one network; somebody else's count stays."""
+    await person(here, "Ada", ("viewer", "default"), email="ada@example.org")
+    await person(here, "Bob", ("viewer", "default"))
+    wrong = {"grant_type": "password", "password": "wrong"}
+
+    async def guess(name: str) -> int:
+        return (await ask(here, None, "POST", "/auth/token", json={**wrong, "username": name})).status_code
+
+    assert [401] * 3 == [await guess("Ada") for _ in range(3)]
+    assert [401, 401, 429] == [await guess("ADA@example.org") for _ in range(3)]
+    assert [429, 401] == [await guess("ada"), await guess("Bob")]
 
 
 async def test_the_key_set_is_for_anybody(here: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ EVERY_HOUR = {"name": "a", "every": "1h", "task": SHELL}
 AT_ONCE = {"name": "b", "schedule_type": "IMMEDIATE", "task": SHELL}
 NONE = {
     "jobs": None, "runs_per_day": None, "bytes": None, "lanes": None, "calendars": None, "windows": None,
-    "requests_per_second": None,
+    "concurrent_runs": None, "requests_per_second": None,
 }  # fmt: skip
 
 
@@ -61,7 +62,7 @@ async def test_quotas_are_replaced_as_a_whole_and_shown_with_their_use(here: Wor
 
 
 async def test_the_administrator_of_a_namespace_sees_them_and_sets_none(here: World) -> None:
-    """Others see nothing of it."""
+    """Members see what is used of which quota, as a refusal tells them to. Other namespaces see nothing of it."""
     keys = {}
     for role in ("admin", "developer"):
         body = {"name": f"ci of {role}", "role": role, "namespaces": ["team"]}
@@ -69,7 +70,12 @@ async def test_the_administrator_of_a_namespace_sees_them_and_sets_none(here: Wo
     for path in ("quotas", "usage"):
         assert 200 == (await ask(here, keys["admin"], "GET", f"{PATH}/{path}")).status_code
         assert 404 == (await ask(here, keys["admin"], "GET", f"/namespaces/default/{path}")).status_code
-        assert 403 == (await ask(here, keys["developer"], "GET", f"{PATH}/{path}")).status_code
+        assert (
+            404 == (await ask(here, keys["developer"], "GET", f"/namespaces/default/{path}")).status_code
+            or path == "quotas"
+        )
+        member = await ask(here, keys["developer"], "GET", f"{PATH}/{path}")
+        assert {"quotas": 403, "usage": 200}[path] == member.status_code
     assert 403 == (await ask(here, keys["admin"], "PUT", f"{PATH}/quotas", json={"jobs": 1})).status_code
 
 
@@ -111,6 +117,33 @@ async def test_a_job_over_the_quota_is_refused_in_each_way_of_creating_one(here:
         )  # fmt: skip
         assert "/api/v1/namespaces/team/usage" in answer.json()["detail"]
     assert 201 == (await submit(here, AT_ONCE)).status_code, "it passes, and counts as a run"
+
+
+async def test_an_edit_that_makes_a_job_last_needs_room_and_others_do_not(here: World) -> None:
+    """A one-time job gets an interval and a payload: its creation asked for neither."""
+    await limit(here, jobs=1, bytes=3_000)
+    at = "2100-01-01T00:00:00Z"
+    assert isinstance(here.clock, VirtualClock)
+    soon = datetime.fromtimestamp(here.clock.now() + 3 * 3_600, UTC).isoformat()
+    once = {"name": "o", "schedule_type": "FUTURE", "schedule_time": soon, "task": SHELL}
+    ids = [(await submit(here, once)).json()["job_id"] for _ in range(3)]
+    grows = {"schedule_type": "INTERVAL", "interval_seconds": 60, "payload": {"b": "x" * 2_000}}
+    codes = []
+    for job_id in ids:
+        answer = await ask(here, ADMIN_KEY, "PATCH", f"/jobs/{job_id}", json=grows, namespace="team")
+        codes.append((answer.status_code, answer.json().get("code")))
+    assert [(200, None), (409, "quota_jobs"), (409, "quota_jobs")] == codes
+    use = (await ask(here, ADMIN_KEY, "GET", f"{PATH}/usage")).json()
+    assert (1, True) == (use["jobs"], use["bytes"] <= 3_000)
+    path = f"/jobs/{ids[0]}"
+    more = {"payload": {"b": "x" * 4_000}}
+    answer = await ask(here, ADMIN_KEY, "PATCH", path, json=more, namespace="team")
+    assert (409, "quota_bytes") == (answer.status_code, answer.json()["code"])
+    keeps: tuple[dict[str, Any], ...] = ({"payload": {}}, {"name": "other"})
+    for kept in keeps:
+        assert 200 == (await ask(here, ADMIN_KEY, "PATCH", path, json=kept, namespace="team")).status_code
+    late = await ask(here, ADMIN_KEY, "PATCH", f"/jobs/{ids[1]}", json={"schedule_time": at}, namespace="team")
+    assert (409, "quota_jobs") == (late.status_code, late.json()["code"])
 
 
 async def test_runs_over_the_quota_of_a_day_are_refused_until_the_next_day(here: World) -> None:

@@ -94,7 +94,7 @@ async def test_it_is_told_when_a_window_goes_on(here: World) -> None:
         ({"when": {}}, "/when"),
         ({"when": {"dates": ["never"]}}, "/when/dates/0"),
         ({"when": NINE, "action": "wait"}, "/action"),
-        ({"when": NINE, "labels": {"team": 1}}, "/labels"),
+        ({"when": NINE, "labels": {"team": 1}}, "/labels/team"),
         ({"when": NINE, "until": "x"}, "/until"),
         ({"when": NINE, "reason": "x" * 1_001}, "/reason"),
     ],

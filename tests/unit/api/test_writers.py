@@ -28,6 +28,7 @@ OTHERS = {
     "payload": {"text": SECRET},
 }
 WRITER = "a-writers-key-for-tests-of-32-characters-or-more"
+CREATOR = "a-creators-key-for-tests-of-32-characters-or-more"
 OPERATOR = "an-operators-key-for-tests-of-32-characters-or-more"
 READER = "a-readers-key-for-tests-of-32-characters-or-more"
 
@@ -36,6 +37,7 @@ READER = "a-readers-key-for-tests-of-32-characters-or-more"
 async def here() -> AsyncIterator[World]:
     async with world(clock=VirtualClock(1_800_000_000.0)) as made:
         await made.key(WRITER, "jobs:write", "runs:write", name="writer")
+        await made.key(CREATOR, "jobs:create", name="creator")
         await made.key(OPERATOR, "jobs:operate", name="operator")
         await made.key(READER, "jobs:write", "jobs:read", "runs:write", "runs:read", name="reader")
         yield made
@@ -112,6 +114,36 @@ async def test_an_operation_of_others_shows_a_writer_its_progress_alone(here: Wo
         assert (other in seen) == (SECRET in shown.text)
 
 
+async def test_a_namesake_sees_no_request_of_an_operation(here: World) -> None:
+    """Names of keys are not unique: the one that asked is known by its id."""
+    body = {"filter": {"all": True}, "payload": {"text": SECRET}}
+    operation = (await write(here, WRITER, "POST", "/runs:retry", body)).json()["operation_id"]
+    namesake = "a-namesakes-key-for-tests-of-32-characters-or-more"
+    await here.key(namesake, "runs:write", name="writer")
+    shown = await write(here, namesake, "GET", f"/operations/{operation}", None)
+    assert (200, False) == (shown.status_code, SECRET in shown.text)
+    assert SECRET in (await write(here, WRITER, "GET", f"/operations/{operation}", None)).text
+
+
+async def test_a_precondition_tells_a_writer_nothing_of_what_others_wrote(here: World) -> None:
+    """The tag is a digest of the whole job: with a guess of it, each guess of the job would be answered."""
+    job_id = await job(here)
+    tag = (await here.client.get(f"{API}/jobs/{job_id}")).headers["etag"]
+    for method, path, key in (
+        ("PUT", f"/jobs/{job_id}", WRITER), ("PATCH", f"/jobs/{job_id}", WRITER), ("DELETE", f"/jobs/{job_id}", WRITER),
+        ("PUT", "/jobs/by-key/k", WRITER), ("POST", f"/jobs/{job_id}/pause", OPERATOR),
+        ("POST", f"/jobs/{job_id}/resume", OPERATOR),
+    ):  # fmt: skip
+        body = None if method == "DELETE" else {} if "/pause" in path or "/resume" in path else {"queue": "mine"}
+        for headers in ({"If-Match": tag}, {"If-Match": '"wrong"'}, {"If-None-Match": tag}):
+            answer = await write(here, key, method, path, body, **headers)
+            assert (403, True) == (answer.status_code, "if_version" in answer.json()["detail"]), (method, path)
+            assert tag.strip('"') not in answer.text
+    assert 412 == (await write(here, WRITER, "PUT", "/jobs/by-key/k", OTHERS, **{"If-None-Match": "*"})).status_code
+    assert 200 == (await write(here, WRITER, "PUT", f"/jobs/{job_id}", {"queue": "x"}, **{"If-Match": "*"})).status_code
+    assert 200 == (await write(here, WRITER, "PUT", f"/jobs/{job_id}?if_version=2", {"queue": "y"})).status_code
+
+
 async def write(here: World, key: str, method: str, path: str, body: Any, **headers: str) -> httpx2.Response:
     """A request with this key. MERGE: a merge patch."""
     media = "application/merge-patch+json" if method == "MERGE" else "application/json"
@@ -136,3 +168,27 @@ async def failed(here: World, *, unknown: bool) -> str:
     ended = outcome(claimed, RunState.FAILED, error=SECRET, reason=reason)
     assert [] == list(await here.store.attempts.finish(one, [ended]))
     return str(claimed.run_id)
+
+
+async def test_a_key_that_only_creates_submits_and_does_nothing_else(here: World) -> None:
+    """One job and many; it reads, changes, pauses and cancels none, not even its own."""
+    headers = {"Authorization": f"Bearer {CREATOR}"}
+    body = {"name": "a", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}}
+    made = await here.client.post(f"{API}/jobs", json=body, headers=headers)
+    assert 201 == made.status_code, made.text
+    many = await here.client.post(f"{API}/jobs:batch", json=[body, body], headers=headers)
+    assert (200, 2) == (many.status_code, many.json()["created"])
+    own = made.json()["job_id"]
+    for method, path, sent in (
+        ("GET", f"/jobs/{own}", None),
+        ("GET", "/jobs", None),
+        ("PUT", f"/jobs/{own}", {"queue": "mine"}),
+        ("PATCH", f"/jobs/{own}", {"queue": "mine"}),
+        ("PUT", "/jobs/by-key/k", body),
+        ("POST", f"/jobs/{own}/pause", {}),
+        ("POST", f"/jobs/{own}/runNow", {}),
+        ("POST", "/jobs:cancel", {"filter": {"all": True}}),
+        ("DELETE", f"/jobs/{own}", None),
+    ):
+        refused = await here.client.request(method, f"{API}{path}", json=sent, headers=headers)
+        assert 403 == refused.status_code, (method, path, refused.text)

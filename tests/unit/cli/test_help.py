@@ -67,6 +67,15 @@ def test_every_command_explains_itself(path: str, command: click.Command) -> Non
             assert option.help, f"{path} {option.opts}"
 
 
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*each, id=each[0] or "tickwise") for each in _commands(root)]
+)
+def test_no_option_takes_the_value_of_another(path: str, command: click.Command) -> None:
+    """Two parameters of one name share what is given for either: `--to NAME` was taken for `--namespace NAME`."""
+    names = [option.name for option in command.params]
+    assert sorted(names) == sorted(set(names)), path
+
+
 @pytest.mark.parametrize("name", [name for section in SECTIONS.values() for name in section])
 def test_the_summary_in_the_list_is_the_commands_own(name: str) -> None:
     """The list is shown without loading the command; what it says must still be true."""

@@ -32,14 +32,14 @@ def test_a_dry_run_is_one_object_with_an_entry_each(crontab: Path) -> None:
     """Each with its line, its text, its verdict, and what belongs to that."""
     ran = bring("crontab", crontab, "--timezone", "Europe/Berlin", "--dry-run", "--json")
     assert (0, "", ["entries"]) == (ran.code, ran.err, list(ran.json))
-    same, refused, changed = ran.json["entries"]
+    same, refused, noted = ran.json["entries"]
     assert ["line", "text", "verdict", "job"] == list(same)
     assert (2, "0 3 * * * /usr/local/bin/backup", "same") == (same["line"], same["text"], same["verdict"])
     assert ("0 3 * * *", "Europe/Berlin") == (same["job"]["cron_expression"], same["job"]["timezone"])
     assert ["line", "text", "verdict", "reason"] == list(refused)
     assert (4, "@reboot /bin/start", "refused") == (refused["line"], refused["text"], refused["verdict"])
-    assert ["line", "text", "verdict", "job", "changes"] == list(changed)
-    assert "MAILTO" in changed["changes"][0]
+    assert ["line", "text", "verdict", "job", "notes"] == list(noted)
+    assert "MAILTO" in noted["notes"][0]
 
 
 def test_of_several_files_each_entry_names_its_own(crontab: Path, tmp_path: Path) -> None:
@@ -57,8 +57,9 @@ def test_people_read_a_block_for_each_entry_and_a_sum(crontab: Path) -> None:
     assert (0, "") == (ran.code, ran.err)
     assert "same     line 2\n    0 3 * * * /usr/local/bin/backup\n" in ran.out
     assert "refused  line 4\n    @reboot /bin/start\n  - " in ran.out
-    assert "changed  line 5\n    */5 * * * * date\n  - MAILTO" in ran.out
-    assert ran.out.endswith("\n3 entries: 1 same, 1 changed, 1 refused\n")
+    assert "same     line 5\n    */5 * * * * date\n" in ran.out
+    assert "\n3 entries: 2 same, 0 changed, 1 refused\n  - MAILTO: " in ran.out
+    assert ran.out.endswith("(1 entry)\n")
 
 
 def test_without_either_option_it_reports_and_says_how_to_go_on(crontab: Path) -> None:

@@ -41,6 +41,7 @@ def test_what_is_no_duration_is_refused_with_what_to_write(text: str) -> None:
         ("2027-07-31 10:00", "2027-07-31T08:00:00+00:00"),
         ("14:30", "2026-11-21T13:30:00+00:00"),
         ("12:30", "2026-11-22T11:30:00+00:00"),
+        ("tomorrow", "2026-11-21T23:00:00+00:00"),
         ("today 12:30", "2026-11-21T11:30:00+00:00"),
         ("tomorrow 10:00", "2026-11-22T09:00:00+00:00"),
         ("yesterday at 10:00", "2026-11-20T09:00:00+00:00"),
@@ -58,7 +59,7 @@ def test_a_moment_is_read_on_the_given_clock(text: str, expected: str) -> None:
     [
         ("90s", NOON - 90),
         ("1h30m", NOON - 5400),
-        ("60", NOON - 60),
+        ("yesterday", NOON - 13 * 3600 - 86_400),
         ("tomorrow 13:00", NOON + 86_400),
         ("12:45", NOON - 900),
         ("13:15", NOON + 900 - 86_400),
@@ -75,7 +76,9 @@ def test_a_length_of_time_that_leads_to_before_all_calendars_is_refused() -> Non
         moments.moment("1100000d", BERLIN, NOON, ago=True)
 
 
-@pytest.mark.parametrize("text", ["", "whenever", "25:00", "12:61", "2027-02-30 10:00", "monday 10:00"])
+@pytest.mark.parametrize(
+    "text", ["", "whenever", "25:00", "12:61", "2027-02-30 10:00", "monday 10:00", "30", "2027", "1.5", "-3"]
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     """The message says so and never guesses."""
     with pytest.raises(moments.UnreadableTime):

@@ -54,3 +54,16 @@ async def test_a_caller_that_leaves_gives_its_turn_to_the_next(passwords: Passwo
         assert await tasks[3]
         assert await passwords.verify(encoded, PASSWORD)
     await asyncio.gather(*(passwords.verify(encoded, PASSWORD) for _ in range(4)))
+
+
+async def test_a_caller_learns_beforehand_that_there_is_no_place(passwords: Passwords) -> None:
+    """Of those that are known and of the others apart, and only while it is so."""
+    encoded = await passwords.hash(PASSWORD)
+    passwords.check_room()
+    flood = [asyncio.create_task(passwords.verify(encoded, PASSWORD)) for _ in range(4)]
+    await SystemClock().sleep(0)
+    with pytest.raises(Busy):
+        passwords.check_room()
+    passwords.check_room(first=True)
+    await asyncio.gather(*flood)
+    passwords.check_room()

@@ -134,3 +134,22 @@ def test_a_token_of_another_installation_is_refused() -> None:
 
 def _text(value: dict[str, Any]) -> str:
     return urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def test_a_header_that_was_good_vouches_for_no_other_token() -> None:
+    """Each token is checked by its own signature, and a key that is no longer known signs nothing more."""
+    issuer, stranger = Issuer(), Issuer()
+    good = issuer.token()
+    assert issuer.tokens.read(good).sub == ADA
+    header, payload, signature = good.split(".")
+    forged = jwt.encode(
+        {"sub": "x"}, stranger.private, algorithm="EdDSA", headers={"kid": issuer.key_id, "typ": "at+jwt"}
+    )
+    assert forged.split(".")[0] == header
+    for token in (forged, f"{header}.{payload}.{signature[::-1]}", f"{header}.{payload}", f"{header}."):
+        with pytest.raises(Unauthenticated):
+            issuer.tokens.read(token)
+    issuer.tokens.use({}, None)
+    assert not issuer.tokens.knows(good)
+    with pytest.raises(Unauthenticated, match="not known here"):
+        issuer.tokens.read(good)

@@ -7,7 +7,7 @@ from uuid import RFC_4122, UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tickwise.domain.model import Principal, Trigger, executor_number, id_instant, joined, run_id, time_id
+from tickwise.domain.model import Origin, Principal, Trigger, executor_number, id_instant, joined, run_id, time_id
 
 MILLIS_MAX = (1 << 48) - 1
 
@@ -126,3 +126,9 @@ def test_numbers_of_executors_sort_by_time_and_fit_a_json_number() -> None:
     assert executor_number(millis, b"\xff\xff") == numbers[1]
     for wrong in (0, -5, 1 << 60):
         assert 1 << 40 <= executor_number(wrong, b"\xff\xff") < 1 << 53
+
+
+def test_the_principal_of_a_request_differs_in_its_origin_alone() -> None:
+    """The origin is put in by its place."""
+    who = Principal("ci", "team-a", frozenset({"jobs:read"}), by_token=True)
+    assert who._replace(origin=Origin("192.0.2.1", "r1")) == who.with_origin("192.0.2.1", "r1")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tickwise.control.access import admitted
-from tickwise.domain.callers import Caller, Grant
+from tickwise.domain.callers import Caller, Grant, rights_digest
 from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.selectors import (
     Labels,
-    RestrictedGrant,
     Selector,
     alternatives,
     combined,
@@ -93,7 +94,7 @@ def test_a_restricted_grant_adds_nothing_to_the_permissions_for_all_jobs() -> No
     assert (OPS,) == who.selector([Permission.RUNS_WRITE])
     assert () == who.selector([Permission.KEYS_ADMIN]) == who.selector([Permission.JOBS_READ])
     assert {"jobs:read"} == who.permissions_in("one")
-    assert {"jobs:read", "jobs:write", "jobs:operate"} == who.permissions_in("one", PROD)
+    assert {"jobs:read", "jobs:write", "jobs:create", "jobs:operate"} == who.permissions_in("one", PROD)
     assert {"jobs:read", "runs:write"} == who.permissions_in("one", OPS)
     assert not who.permissions_in("two", BILLING)
     assert {"runs:write"} == who.permissions_in("two", OPS)
@@ -136,28 +137,29 @@ def test_a_key_is_cut_to_the_labels_of_its_owner() -> None:
     assert (frozenset(), (OPS,)) == (cut.scopes, cut.selector([Permission.JOBS_READ]))
 
 
-def test_answers_are_kept_apart_by_what_a_caller_may_do() -> None:
-    """A key for one team reads no stored answer of a key of the same name for another, or for all jobs."""
-    names = {
-        grants(*some).principal().answers_name
+def test_a_digest_of_rights_differs_with_each_of_them() -> None:
+    """A key for one team reads no stored answer of somebody for another, or for all jobs."""
+    digests = {
+        rights_digest(some)
         for some in (
             (Grant("one", frozenset({"jobs:write"})),),
+            (Grant("two", frozenset({"jobs:write"})),),
             (Grant("one", frozenset({"jobs:write"}), BILLING),),
             (Grant("one", frozenset({"jobs:write"}), OPS),),
             (Grant("one", frozenset({"*"}), OPS),),
             (Grant("one", frozenset({"jobs:read"})), Grant("one", frozenset({"jobs:write"}), OPS)),
         )
     }
-    assert 5 == len(names)
-    whole = grants(Grant("one", frozenset({"jobs:write"}))).principal()
-    assert whole.answers_name == whole.full_name
+    assert 6 == len(digests)
 
 
-def test_answers_of_a_restricted_caller_go_with_its_namespace() -> None:
-    """A removal forgets all answers whose name begins with the namespace."""
-    grant = RestrictedGrant(frozenset({"jobs:write"}), (("team", "billing"),), False)
-    plain = Principal("ci", "team-a", frozenset())
-    restricted = plain._replace(restricted=(grant,))
-    assert plain.answers_name.startswith("team-a/")
-    assert restricted.answers_name.startswith("team-a/")
-    assert plain.answers_name != restricted.answers_name
+def test_answers_go_with_the_namespace_of_their_caller() -> None:
+    """A removal forgets all answers whose name begins with the namespace. Two keys of one name have two."""
+    callers = [
+        Principal("ci", "team-a", frozenset()),
+        *(Principal("ci", "team-a", frozenset(), key_id=UUID(int=number)) for number in (1, 2)),
+        Principal("ci", "team-a", frozenset(), user_id=UUID(int=1)),
+    ]
+    names = {each.answers_name for each in callers}
+    assert 4 == len(names)
+    assert all(each.startswith("team-a/") for each in names)

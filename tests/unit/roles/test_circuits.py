@@ -30,18 +30,25 @@ class Recorder:
 
 
 async def test_an_open_circuit_is_one_incident_however_many_runs_it_gives_back() -> None:
-    """Of each host one, from the first that was given back until it may be tried; opened again, another one."""
+    """Of each host of a namespace one, from the first that was given back until it may be tried; opened again, another
+    one."""
     store = Recorder()
     record = CircuitRecord(store)  # type: ignore[arg-type] # the one method that it calls
-    for ending in (given_back("a", 10.0), given_back("a", 11.0, 29.0), given_back("b", 12.0), given_back("a", 41.0)):
-        record.add(ending)
-    record.add(Ending(Verdict.UNOFFERED, 13.0, 13.0, "busy", "no worker is free"))
+    for namespace, ending in (
+        ("x", given_back("a", 10.0)),
+        ("x", given_back("a", 11.0, 29.0)),
+        ("y", given_back("a", 11.5)),
+        ("x", given_back("b", 12.0)),
+        ("x", given_back("a", 41.0)),
+    ):
+        record.add(namespace, ending)
+    record.add("x", Ending(Verdict.UNOFFERED, 13.0, 13.0, "busy", "no worker is free"))
     with pytest.raises(StoreUnavailable):
         await record.record()
     store.away = False
     await record.record()
     await record.record()
-    assert [("a", 10.0, 40.0), ("b", 12.0, 42.0), ("a", 41.0, 71.0)] == [
+    assert [("x/a", 10.0, 40.0), ("y/a", 11.5, 41.5), ("x/b", 12.0, 42.0), ("x/a", 41.0, 71.0)] == [
         (each.who, each.begin, each.end) for each in store.incidents
     ]
     assert {"circuit_open"} == {each.kind for each in store.incidents}
@@ -59,5 +66,5 @@ async def test_an_executor_tells_of_a_circuit_that_gives_its_runs_back() -> None
     )
     await rig.clock.advance(1.0)
     found = await rig.store.incidents.between(0.0, rig.clock.now() + 60.0)
-    assert ["shop.example"] == [each.who for each in found]
+    assert ["default/shop.example"] == [each.who for each in found]
     await drive(rig.clock, rig.executor.stop())

@@ -9,11 +9,12 @@ import pytest
 
 from tests.unit.roles.rig import Rig, Silent, drive
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Verdict
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Began, Gate, NewJob, QueueHold, RunCancel
-from tickwise.roles.executor.outcomes import ERROR_LENGTH
+from tickwise.roles.executor.outcomes import ERROR_LENGTH, is_expired
 from tickwise.roles.executor.run_starter import GUARD_RETRY_SECONDS
 
 QUICK = {"backoff": "fixed", "base_seconds": 1.0, "jitter": 0.0}
@@ -179,6 +180,41 @@ async def test_a_first_attempt_begins_however_late(rig: Rig) -> None:
     await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.tick()
     assert 1 == len(rig.runner.launched)
+
+
+async def test_a_fire_that_waited_beyond_its_start_deadline_is_skipped(rig: Rig) -> None:
+    """Executors were away: the run is on record with the reason and how long it waited, and never begins."""
+    job = await rig.submit(start_deadline_seconds=60.0)
+    await rig.clock.advance(61.0)
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await rig.tick()
+    row = await rig.row(job)
+    assert ("SKIPPED", "expired") == (str(row.state), row.reason)
+    assert "waited 61 s, and its deadline is 60 s" in (row.error or "")
+    assert [] == rig.runner.launched
+
+
+async def test_a_fire_within_its_start_deadline_begins(rig: Rig) -> None:
+    """However near the end of it."""
+    await rig.submit(start_deadline_seconds=60.0)
+    await rig.clock.advance(59.0)
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await rig.tick()
+    assert 1 == len(rig.runner.launched)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("attempt", 2), ("failures", 1), ("crashes", 1), ("trigger", int(Trigger.RUN_NOW))]
+)
+async def test_the_start_deadline_is_one_of_fires_that_never_began(rig: Rig, field: str, value: Any) -> None:
+    """A run that may have begun, and one that a person asked for, wait however long."""
+    await rig.submit(start_deadline_seconds=60.0)
+    await rig.tick()
+    (held,) = rig.executor._held_runs.live.values()
+    late = held.claimed.due + 61.0
+    assert is_expired(held, late)
+    held.claimed = held.claimed._replace(**{field: value})
+    assert not is_expired(held, late)
 
 
 # ------------------------------------------------------------------------------------------ sequences

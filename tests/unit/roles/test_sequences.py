@@ -17,11 +17,14 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.retry import CRASHES_MAX, OnUnknown
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     Began,
     ClaimRequest,
     JobAction,
+    JobRow,
+    JobTransfer,
     LetterResolution,
     LetterStatus,
     NewJob,
@@ -35,6 +38,7 @@ from tickwise.roles.scheduler.sequences import MAX_CHAIN, PUT_OFF_SECONDS, Seque
 from tickwise.testing.factories import Factory, executor, outcome
 
 FOREVER = 1e9
+TEAM = "team-a"
 
 
 class Failing(WrappedStore):
@@ -60,6 +64,25 @@ class Failing(WrappedStore):
             return answer
 
         return failing
+
+
+class Committed(WrappedStore):
+    """A store that notes which jobs successors are stored for, by the namespace of the ends."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.successors: dict[str, list[UUID]] = {}
+        super().__init__(store)
+
+    def around(self, name: str, call: Call) -> Call:
+        """Only commits are noted."""
+        if name != "completions.commit":
+            return call
+
+        async def noting(namespace: str, ends: sequences.Ends, **named: Any) -> Any:
+            self.successors.setdefault(namespace, []).extend(each.job_id for starts in ends.values() for each in starts)
+            return await call(namespace, ends, **named)
+
+        return noting
 
 
 class Rig:
@@ -171,6 +194,39 @@ async def test_an_end_is_followed_once_by_any_number_of_schedulers(rig: Rig) -> 
     for _ in range(3):
         await rig.sequences().step()
     assert 1 == len(await rig.runs(second))
+
+
+def _to_team(row: JobRow) -> JobTransfer:
+    return JobTransfer(namespace="default", job_id=row.job_id, to=TEAM, expected_version=row.version)
+
+
+@pytest.mark.parametrize("here_first", [True, False], ids=["its former namespace first", "its namespace first"])
+async def test_a_successor_that_moved_away_is_started_where_it_is_and_hides_nothing(rig: Rig, here_first: bool) -> None:
+    """Its former namespace still names it: there nothing is started, and what else follows is. A run of its namespace
+    that names it too, looked at in the same step, starts it, in either order."""
+    await rig.store.namespaces.add(NewNamespace(name=TEAM, display_name=TEAM, created_by="ada"))
+    moved, stays = await rig.job(), await rig.job()
+    row = await rig.store.jobs.get("default", moved.job_id)
+    assert row is not None
+    await rig.store.jobs.move(_to_team(row))
+    ends: list[tuple[str, list[str]]] = [
+        ("default", [str(moved.job_id), str(stays.job_id)]),
+        (TEAM, [str(moved.job_id)]),
+    ]
+    for namespace, then in ends if here_first else ends[::-1]:
+        await rig.job(first=True, namespace=namespace, then=then)
+        await rig.work()
+    assert 2 == len(await rig.store.completions.pending(10))
+    started = Committed(rig.store)
+    await rig.sequences(started).step()
+    assert [] == list(await rig.store.completions.pending(10))
+    assert {"default": [stays.job_id], TEAM: [moved.job_id]} == started.successors
+    assert [] == await rig.runs(moved)
+    (run,) = await rig.store.searches.runs(RunQuery(namespace=TEAM, job_id=moved.job_id))
+    (other,) = await rig.runs(stays)
+    assert ((TEAM, Trigger.SEQUENCE), ("default", Trigger.SEQUENCE)) == (
+        (run.namespace, run.trigger), (other.namespace, other.trigger),
+    )  # fmt: skip
 
 
 async def test_executors_hear_of_what_was_started(rig: Rig) -> None:

@@ -60,12 +60,13 @@ seccompProfile: {type: RuntimeDefault}
 
 {{/*
 What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
-recorder's, an executor has a user of its own in the database. (dict "root" $ "role" api|search|identity|scheduler|recorder|executor|migrations)
+recorder's, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
+`secretsOf`. (dict "root" $ "role" api|search|identity|scheduler|recorder|executor|migrations)
 */}}
 {{- define "tickwise.roleSecrets" -}}
 {{- $secrets := .root.Values.secrets -}}
 {{- $role := .role -}}
-{{- $names := list "database_url" "broker_url" "signals_url" -}}
+{{- $names := list "broker_url" "signals_url" -}}
 {{- if eq $role "migrations" }}{{ $names = list "database_url" }}{{ end -}}
 {{- if has $role (list "api" "search") }}{{ $names = append $names "search_database_url" }}{{ end -}}
 {{- if has $role (list "api" "recorder") }}{{ $names = append $names "requests_keys" }}{{ end -}}
@@ -73,6 +74,19 @@ recorder's, an executor has a user of its own in the database. (dict "root" $ "r
 {{- $held := dict -}}
 {{- range $names }}{{ if hasKey $secrets . }}{{ $_ := set $held . (get $secrets .) }}{{ end }}{{ end -}}
 {{- include "tickwise.toml" (mergeOverwrite $held (get .root.Values.secretsOf $role | default dict)) -}}
+{{- end -}}
+
+{{/* The roles whose pods this release has, as a list: api scheduler executor … */}}
+{{- define "tickwise.components" -}}
+{{- $components := list "api" "scheduler" -}}
+{{- range $part := list "search" "identity" "recorder" }}{{ if (get $.Values $part).enabled }}{{ $components = append $components $part }}{{ end }}{{ end -}}
+{{- if .Values.executors }}{{ $components = append $components "executor" }}{{ end -}}
+{{- $components | toJson -}}
+{{- end -}}
+
+{{/* The user in the address of a database. */}}
+{{- define "tickwise.databaseUser" -}}
+{{- regexReplaceAll "^[a-z]+://([^:@/?]*)(.|\n)*$" . "${1}" -}}
 {{- end -}}
 
 {{/*

@@ -9,8 +9,9 @@ come again.
 The headers are those of draft-ietf-httpapi-ratelimit-headers-10, lists of structured fields; `Retry-After` is the time
 after which the next request will be taken, rounded up to a second.
 
-An address is counted before its key is looked up, by its network. A request that is over the pace of its key does not
-count for its namespace: one key that sends too much leaves the others what is theirs.
+A key, or a person, has one pace in all of its namespaces. An address is counted before its key is looked up, by its
+network. A request that is over the pace of its key does not count for its namespace: one key that sends too much leaves
+the others what is theirs.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Pacer:
         """Let one more request through; the answer to it bears what is put into `headers`, refused or not. `rate`: the
         requests a second of the namespace, if it has a quota of its own. Raises `RateLimited`."""
         if self._paces.key is not None:
-            await self._hit(KEY, who.full_name, self._paces.key, headers)
+            await self._hit(KEY, who.credential_name, self._paces.key, headers)
         pace = self._paces.namespace if rate is None else Pace.of_requests(rate)
         if pace is not None:
             await self._hit(NAMESPACE, joined("@namespace", who.namespace), pace, headers)

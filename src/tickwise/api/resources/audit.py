@@ -10,15 +10,27 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, given, given_instant, page_links
-from tickwise.api.problems import BadParameter
+from tickwise.api.endpoint import (
+    Call,
+    Endpoint,
+    Reply,
+    answer,
+    cursor_text,
+    foreign_cursor,
+    given,
+    given_instant,
+    page_links,
+    page_of,
+)
 from tickwise.api.resources.runs import Cursor, Limit, Time
 from tickwise.api.wire import API, Instant, encode, time_of
-from tickwise.control.audit.service import AuditService
+from tickwise.control.audit.service import AuditService, usual_namespace
 from tickwise.domain.audit import AuditAction, CallerKind
-from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.domain.model import LATEST_INSTANT
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
 
+ENTRIES_MAX: Final = 1 << 63
+"""No entry has this number, or a greater one."""
 NDJSON: Final = "application/x-ndjson"
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -113,9 +125,8 @@ def _raw(text: str | None) -> msgspec.Raw | None:
 
 
 def _query(call: Call, said: AuditFilter) -> AuditQuery:
-    who = call.principal
-    sees_all = not who.everywhere.isdisjoint({Permission.AUDIT_READ, EVERYTHING})
-    usual = None if sees_all and b"tickwise-namespace" not in call.headers else who.namespace
+    is_named = b"tickwise-namespace" in call.headers
+    usual = usual_namespace(call.principal, is_named=is_named)
     return AuditQuery(
         namespace=usual if said.namespace is UNSET else said.namespace,
         since=given_instant(said.since),
@@ -131,8 +142,8 @@ async def audit_list(call: Call) -> Reply:
     said: AuditListQuery = call.query
     query = replace(_query(call, said), beyond=_place(said.cursor), limit=said.limit + 1)
     rows = await call.control.audit.search(call.principal, query)
-    page = rows[: said.limit]
-    last = f"{page[-1].at!r} {page[-1].entry}" if len(rows) > said.limit else None
+    page, more = page_of(rows, said.limit)
+    last = f"{page[-1].at!r} {page[-1].entry}" if more else None
     return answer(200, [entry_view(row) for row in page], headers=page_links(call, last))
 
 
@@ -142,16 +153,19 @@ def _place(cursor: str | UnsetType) -> AuditPlace | None:
         return None
     at, _, entry = cursor_text(cursor).partition(" ")
     try:
-        return AuditPlace(float(at), int(entry))
+        place = AuditPlace(float(at), int(entry))
     except ValueError:
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+        raise foreign_cursor() from None
+    if not (-LATEST_INSTANT < place.at < LATEST_INSTANT and 0 <= place.entry < ENTRIES_MAX):
+        raise foreign_cursor()
+    return place
 
 
 async def audit_export(call: Call) -> Reply:
     """All entries that match, as lines of JSON."""
-    pages = await call.control.audit.export(call.principal, _query(call, call.query))
-    headers = [(b"cache-control", b"no-store")]
-    return Reply(200, b"", headers, NDJSON.encode(), stream=_lines(pages))
+    export = await call.control.audit.export(call.principal, _query(call, call.query))
+    headers = [(b"cache-control", b"no-store"), (b"tickwise-until", encode(time_of(export.until)).strip(b'"'))]
+    return Reply(200, b"", headers, NDJSON.encode(), stream=_lines(export.pages))
 
 
 async def _lines(pages: AsyncIterator[Sequence[AuditRow]]) -> AsyncGenerator[bytes]:
@@ -169,8 +183,9 @@ AUDIT: Final = (
     Endpoint(
         method="GET", path=f"{API}/audit/export", control=AuditService.export, name="exportAudit", tag="audit",
         summary="All entries that match, the oldest first, as lines of JSON.",
-        description="Each line is an entry as in the list. The export itself is an entry, too.",
+        description="Each line is an entry as in the list. The export itself is an entry, too. It ends before the time "
+        "`Tickwise-Until`: give that as `since` of the next export, and together they have each entry once.",
         handler=audit_export, answers=(AuditEntryView,), query=AuditFilter, answer_media=(NDJSON,),
-        answer_headers=("Cache-Control",),
+        answer_headers=("Cache-Control", "Tickwise-Until"),
     ),
 )  # fmt: skip

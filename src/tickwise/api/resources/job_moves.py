@@ -35,8 +35,8 @@ JOB_MOVES: Final = (
         method="POST", path=f"{API}/jobs/{{job_id}}/move", control=JobService.move, name="moveJob", tag="jobs",
         summary="Move a job to another namespace, with its id, key, schedule and standing.",
         description="Needs `jobs:write` in both. The job must have no unfinished run (409, `job_busy`). The stored "
-        "task, the calendars and the successors that it names must be there, too (409, `references_missing`, names "
-        "those that are not); a stored script goes with it. Ended runs, with logs and dead letters, stay in the "
+        "task or script, the calendars and the successors that it names must be there, too (409, `references_missing`, "
+        "names those that are not). Ended runs, with logs and dead letters, stay in the "
         "namespace in which they ran; from there nothing is run again. The same again answers the job as it is.",
         handler=job_move, body=JobMoveBody, answers=(JobView, JobWrittenView), refuses=(404, 409),
     ),

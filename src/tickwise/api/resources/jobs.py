@@ -31,7 +31,7 @@ from tickwise.api.pending import PendingBatchView, PendingView, accepted, accept
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import JSON_TYPES, decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit, RunsOfJobQuery, runs_page
-from tickwise.api.resources.written import JobWrittenView, job_written, reads_jobs
+from tickwise.api.resources.written import JobWrittenView, check_tags, job_written, reads_jobs
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import (
     API,
@@ -314,6 +314,7 @@ async def job_patch(call: Call) -> Reply:
         return await job_change(call)
     query: ChangeQuery = call.query
     job_id = call.uuid("job_id", "job")
+    check_tags(call.principal, call.conditions)
 
     async def look() -> tuple[JobRow, bytes]:
         row = await call.control.jobs.to_change(call.principal, job_id)
@@ -334,6 +335,7 @@ async def _guarded(
 ) -> Reply:
     """Write to a job that is there, if the preconditions allow it; `write` is given the version to hold to, which is
     `only` this one if that is given."""
+    check_tags(call.principal, call.conditions)
     if only is not None and call.conditions is None:
         return await write(only)
 
@@ -348,6 +350,7 @@ async def _guarded(
 async def job_upsert(call: Call) -> Reply:
     """Change the job with this key, or create it."""
     key = call.path_values["key"]
+    check_tags(call.principal, call.conditions)
 
     async def look() -> tuple[FoundJob, bytes | None]:
         found = await call.control.jobs.to_upsert(call.principal, key)

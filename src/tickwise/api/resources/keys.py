@@ -32,7 +32,7 @@ class KeyView(msgspec.Struct, kw_only=True):
 
     key_id: UUID
     name: str
-    """The principal that it stands for: keys of one name and namespace are one to everything but this list."""
+    """For people. Keys of one name share nothing."""
     namespace: str
     """The namespace of requests that name none."""
     namespaces: list[str]
@@ -138,8 +138,10 @@ KEYS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/keys", control=KeyService.page, name="listKeys", tag="keys",
-        summary="The keys of the namespace, the newest first, also those that are revoked or have expired.",
-        description="A caller with `keys:admin` in the installation sees the keys of all namespaces.",
+        summary="The keys that work in the namespace, the newest first, also those that are revoked or have expired.",
+        description="Of a key whose home is another namespace, its name, permissions and times are told, and no other "
+        "namespace, owner or maker. Keys that work in all namespaces are listed in their home. A caller with "
+        "`keys:admin` in the installation sees the keys of all namespaces, whole.",
         handler=keys_list, answers=(list[KeyView],), query=KeysQuery,
     ),
     Endpoint(
@@ -158,8 +160,9 @@ KEYS: Final = (
         method="DELETE", path=f"{API}/keys/{{key_id}}", control=KeyService.revoke, name="revokeKey", tag="keys",
         summary="Revoke a key for ever; the key as it is then is answered.",
         description="Each process of the API refuses it at once where signals come through, and within 4 seconds where "
-        "they do not. Revoking it again changes nothing. A caller with `keys:admin` in the installation revokes "
-        "keys of each namespace.",
+        "they do not. Revoking it again changes nothing. A key that works in several namespaces is revoked in that of "
+        "the request, and works in the others. A caller with `keys:admin` in the installation revokes keys of each "
+        "namespace, everywhere.",
         handler=key_revoke, answers=(KeyView,), refuses=(404,),
     ),
 )  # fmt: skip

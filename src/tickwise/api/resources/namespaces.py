@@ -117,6 +117,7 @@ class QuotasView(msgspec.Struct, kw_only=True):
     lanes: int | None
     calendars: int | None
     windows: int | None
+    concurrent_runs: int | None
     requests_per_second: float | None
     version: int
     """Of the namespace."""
@@ -133,6 +134,8 @@ class UsageView(msgspec.Struct, kw_only=True):
     lanes: int
     calendars: int
     windows: int
+    concurrent_runs: int | None
+    """Runs that go on under the quota of them; null: there is no such quota."""
     quotas: QuotasView
 
 
@@ -166,6 +169,7 @@ async def usage_get(call: Call) -> Reply:
             lanes=use.lanes,
             calendars=use.calendars,
             windows=use.windows,
+            concurrent_runs=use.concurrent_runs,
             quotas=_quotas_view(row),
         ),
     )

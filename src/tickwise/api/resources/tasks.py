@@ -16,11 +16,11 @@ from tickwise.api.endpoint import (
     Reply,
     answer,
     cursor_text,
+    foreign_cursor,
     given,
     page_links,
     page_of,
 )
-from tickwise.api.problems import BadParameter
 from tickwise.api.reading import SCRIPT_TYPES, decode, field_names
 from tickwise.api.wire import API, TaskView, encode, task_view
 from tickwise.control.bodies import TaskBody
@@ -125,7 +125,7 @@ async def task_versions(call: Call) -> Reply:
 def _version_of(cursor: str) -> int:
     text = cursor_text(cursor)
     if not _VERSION.fullmatch(text):
-        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor")
+        raise foreign_cursor()
     return int(text)
 
 

@@ -17,11 +17,11 @@ from tickwise.control.people.users import (
     LinkUseBody,
     PasswordBody,
     RegisterBody,
+    SeenUser,
     UserBody,
     UserChangeBody,
     UserService,
 )
-from tickwise.ports.identity.users import UserRow
 
 _user: Final = msgspec.json.Decoder(UserBody)
 _register: Final = msgspec.json.Decoder(RegisterBody)
@@ -57,6 +57,9 @@ class UserView(msgspec.Struct, kw_only=True):
     roles: list[MemberView]
     """Those in the namespaces that the caller administers."""
     has_password: bool
+    needs_link: bool
+    """The password was chosen, or could be, by an administrator who holds less than the person does by now: it opens
+    nothing. Make a link."""
     active: bool
     created_at: Instant
     created_by: str | None
@@ -88,14 +91,16 @@ class LinkView(msgspec.Struct, kw_only=True):
     link: Secret
 
 
-def user_view(row: UserRow) -> UserView:
+def user_view(user: SeenUser) -> UserView:
     """A person as they are answered."""
+    row = user.row
     return UserView(
         user_id=row.user_id,
         name=row.name,
         email=row.email,
         roles=[MemberView(role=each.role, namespace=each.namespace, labels=dict(each.labels)) for each in row.roles],
         has_password=row.has_password,
+        needs_link=user.needs_link,
         active=row.active,
         created_at=time_of(row.created_at),
         created_by=row.created_by or None,
@@ -107,7 +112,7 @@ def user_view(row: UserRow) -> UserView:
 async def user_add(call: Call) -> Reply:
     """Add a person."""
     added = await call.control.users.add(call.principal, decode(_user, call.body, field_names(UserBody)))
-    view = AddedUserView(**msgspec.structs.asdict(user_view(added.row)), link=added.secret)
+    view = AddedUserView(**msgspec.structs.asdict(user_view(added.user)), link=added.secret)
     return answer(201, view, headers=[(b"cache-control", b"no-store")])
 
 
@@ -122,7 +127,7 @@ async def users_list(call: Call) -> Reply:
     query: UsersQuery = call.query
     rows = await call.control.users.page(call.principal, cursor_id(query.cursor), query.limit + 1)
     page = rows[: query.limit]
-    last = str(page[-1].user_id) if len(rows) > query.limit else None
+    last = str(page[-1].row.user_id) if len(rows) > query.limit else None
     return answer(200, [user_view(row) for row in page], headers=page_links(call, last))
 
 

@@ -14,6 +14,9 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.api.conditions import Conditions
+from tickwise.domain.callers import Asker
+from tickwise.domain.errors import Forbidden
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -57,6 +60,16 @@ def _reads(who: Principal, read: Permission, *written: Permission) -> bool:
     return is_inside(who.selector(written), who.selector((read,)))
 
 
+def check_tags(who: Principal, conditions: Conditions | None) -> None:
+    """Raises `Forbidden` for a precondition by tags of a job that the caller may not read. A tag is a digest of the
+    whole job, so the answer would tell whether a guess of all that others wrote is right."""
+    if conditions is not None and conditions.lists_tags and not reads_jobs(who):
+        raise Forbidden(
+            "a precondition by an ETag needs the permission jobs:read; without it, hold to the version that you were "
+            "told, by if_version, or send *"
+        )
+
+
 def job_written(row: JobRow, warnings: Sequence[str]) -> JobWrittenView:
     """A job whose contents the caller may not see."""
     return JobWrittenView(job_id=row.job_id, status=row.status, version=row.version, warnings=warnings)
@@ -69,4 +82,12 @@ def letter_settled(row: LetterRow) -> LetterSettledView:
 
 def sees_request(who: Principal, row: OperationRow) -> bool:
     """Check whether the caller sees what an operation was asked to do, payloads among it: who asked for it does."""
-    return row.created_by == who.name or (reads_jobs(who) if row.kind.startswith("job") else reads_runs(who))
+    is_own = row.created_by == who.name if row.asker is None else _is_same(row.asker, who)
+    return is_own or (reads_jobs(who) if row.kind.startswith("job") else reads_runs(who))
+
+
+def _is_same(asker: Asker, who: Principal) -> bool:
+    """Check whether both are one person, or one key. A token of a key is the key."""
+    if asker.user_id is not None or who.user_id is not None:
+        return asker.user_id == who.user_id
+    return asker.key_id == who.key_id

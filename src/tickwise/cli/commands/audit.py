@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import heapq
+import json
+import os
+import stat
+import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
-from tickwise.cli import moments, output
+from tickwise.cli import moments, output, work
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
-from tickwise.cli.failures import Exit
+from tickwise.cli.failures import CommandFailure, Exit
+from tickwise.cli.references import is_id
 from tickwise.cli.session import Session, data_dir_option, json_option, view_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tickwise.control.audit.verification import AuditReport
+    from tickwise.sdk.client import Client
 
 Json = dict[str, Any]
+HTTP_FORBIDDEN: Final = 403
+HTTP_NOT_FOUND: Final = 404
+MAX_TARGETS: Final = 21
+"""A name, and twenty things that have it."""
+CHANGE_CHARACTERS: Final = 60
+VALUE_CHARACTERS: Final = 24
+PRIVATE_FILE: Final = 0o600
 
 
 @click.group()
@@ -28,11 +43,16 @@ def audit() -> None:
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--target", metavar="NAME", help="Entries about this thing: its id or its name."),
+        click.option(
+            "--target",
+            metavar="NAME",
+            help="Entries about this thing: its id, or the name of a job (in the namespace of the command), a key or a "
+            "person that is there.",
+        ),
         click.option("--action", metavar="ACTION", help="Such as `job.changed` or `auth.signed_in`."),
         click.option("--actor", metavar="NAME", help="Entries of this caller."),
-        click.option("--until", metavar="TIME", help="Entries before then: a time, or 2h (ago)."),
-        click.option("--since", metavar="TIME", help="Entries from then on: a time, or 2h (ago)."),
+        click.option("--until", metavar="TIME", help="Entries before then: yesterday, '2027-01-31 10:00', 2h (ago)."),
+        click.option("--since", metavar="TIME", help="Entries from then on: yesterday, '2027-01-31 10:00', 2h (ago)."),
     ):
         command = option(command)
     return command
@@ -46,9 +66,15 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None:
     """List entries, the newest first.
 
-    An administrator of the installation sees those of all namespaces, unless --namespace names one.
+    An administrator of the installation sees those of all namespaces, unless --namespace names one; the namespace may
+    be gone. --json shows all that an entry holds.
     """
-    found = session.client.request("GET", "/audit", query={**_query(session, said), "limit": limit}).body
+    query = {**_query(session, said), "limit": limit}
+    client, place = audit_client(session)
+    found = []
+    for target in targets(session, said["target"]):
+        found += client.request("GET", "/audit", query={**query, **place, "target": target}).body
+    found = sorted({each["entry"]: each for each in found}.values(), key=_newest_first)[:limit]
     if session.as_json:
         session.show_json(found)
         return
@@ -59,26 +85,150 @@ def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None
             each["action"],
             _who(each),
             _thing(each),
+            change_text(each),
             each["caller"]["address"],
         )
         for each in found
     ]
-    output.table(session, ("AT", "NAMESPACE", "ACTION", "BY", "ABOUT", "FROM"), rows, empty="No entries.")
+    head = ("AT", "NAMESPACE", "ACTION", "BY", "ABOUT", "CHANGED", "FROM")
+    output.table(session, head, rows, empty="No entries.")
+
+
+def _newest_first(each: Json) -> tuple[float, int]:
+    return -(moments.instant(each["at"]) or 0.0), -int(each["entry"])
+
+
+def audit_client(session: Session) -> tuple[Client, Json]:
+    """The client to ask, and the namespace as a parameter where that is gone.
+
+    A request for a namespace that is not there is refused before it reaches the log. An administrator of the
+    installation asks without one, and names it as a filter.
+    """
+    from tickwise.sdk.client import ProblemError
+
+    ours = session.client
+    if ours.namespace is None:
+        return ours, {}
+    try:
+        ours.request("GET", "/audit", query={"limit": 1})
+    except ProblemError as error:
+        if error.status != HTTP_NOT_FOUND:
+            raise
+        return session.unbound_client, {"namespace": ours.namespace}
+    return ours, {}
+
+
+def targets(session: Session, text: str | None) -> list[str | None]:
+    """The targets to ask for: the text itself, and the ids of jobs, keys and people with this name."""
+    if text is None or is_id(text):
+        return [text]
+    found = [text]
+    for path, query, names, identifier in (
+        ("/jobs", {"name": text}, ("name", "key"), "job_id"),
+        ("/keys", {}, ("name",), "key_id"),
+        ("/users", {}, ("name", "email"), "user_id"),
+    ):
+        found += _named(session, path, query, names, identifier, text)
+    if len(found) > MAX_TARGETS:
+        session.note(f"{len(found) - 1} things are called {text!r}; the first {MAX_TARGETS - 1} are searched for.")
+    return list(found[:MAX_TARGETS])
+
+
+def _named(session: Session, path: str, query: Json, names: tuple[str, ...], identifier: str, text: str) -> list[str]:
+    """The ids of the things of this name. Those that the caller may not list are left out."""
+    from tickwise.sdk.client import ProblemError
+
+    wanted = text.casefold()
+    try:
+        return [
+            str(each[identifier])
+            for page in session.client.pages(path, {**query, "limit": 500})
+            for each in page
+            if wanted in {str(each.get(name) or "").casefold() for name in names}
+        ]
+    except ProblemError as error:
+        if error.status in (HTTP_FORBIDDEN, HTTP_NOT_FOUND):
+            return []
+        raise
+
+
+def change_text(each: Json) -> str:
+    """The changed fields in a few words: `queue: default → reports`."""
+    before, after = each["before"] or {}, each["after"] or {}
+    names = [
+        name
+        for name in (*before, *(name for name in after if name not in before))
+        if before.get(name) != after.get(name)
+    ]
+    if not before:
+        said = [f"{name}: {_value(after[name])}" for name in names if after[name] not in (None, [], {})]
+    elif not after:
+        said = [f"{name}: {_value(before[name])} → gone" for name in names]
+    else:
+        said = [f"{name}: {_value(before.get(name))} → {_value(after.get(name))}" for name in names]
+    text = ", ".join(said)
+    return text if len(text) <= CHANGE_CHARACTERS else text[: CHANGE_CHARACTERS - 1] + "…"
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= VALUE_CHARACTERS else text[: VALUE_CHARACTERS - 1] + "…"
 
 
 @audit.command()
 @_filters
-@click.option("--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="A file.  [stdout]")
+@click.option(
+    "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="A file; only you can read it.  [stdout]"
+)
 @view_options
 @click.pass_obj
 def export(session: Session, /, *, path: Path | None, **said: str | None) -> None:
     """Write all entries that match as lines of JSON, the oldest first."""
-    written = 0
-    with click.open_file("-" if path is None else str(path), "wb", lazy=False) as file:
-        for piece in session.client.stream("/audit/export", query=_query(session, said)):
-            file.write(piece)
-            written += piece.count(b"\n")
+    query = _query(session, said)
+    client, place = audit_client(session)
+    streams = [
+        _lines(client.stream("/audit/export", query={**query, **place, "target": target}))
+        for target in targets(session, said["target"])
+    ]
+    written, last = 0, b""
+    with _written(path) as file:
+        for line in heapq.merge(*streams, key=_age) if len(streams) > 1 else streams[0]:
+            if line != last:  # an entry about several things comes once for each that was asked for
+                file.write(line)
+                written += 1
+            last = line
     session.note(f"{written} entries were written.")
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, with their line breaks."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+    if rest:
+        yield rest
+
+
+def _age(line: bytes) -> tuple[float, int]:
+    entry = json.loads(line)
+    return moments.instant(entry["at"]) or 0.0, entry["entry"]
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[BinaryIO]:
+    """Stdout, or a file that only its owner can read, because entries hold names and addresses of people."""
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+    except OSError as failure:
+        raise CommandFailure(f"{path} cannot be written: {failure.strerror or failure}", Exit.USAGE) from None
+    with os.fdopen(descriptor, "wb") as file:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, PRIVATE_FILE)
+        yield file
 
 
 @audit.command()
@@ -161,6 +311,8 @@ def _as_dict(report: AuditReport) -> Json:
 
 def _query(session: Session, said: dict[str, str | None]) -> Json:
     query: Json = {name: value for name, value in said.items() if value is not None}
+    for name, value in query.items():
+        work.blame(session, f"?{name}", f"--{name}", value)
     for name in ("since", "until"):
         if name in query:
             query[name] = _instant(session, f"--{name}", query[name])

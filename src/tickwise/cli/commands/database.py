@@ -29,22 +29,31 @@ _database = click.option(
 
 @db.command()
 @click.option("--executor-role", metavar="ROLE", help="Then do `db grant-executor ROLE` too.")
+@click.option(
+    "--service-role",
+    "service_roles",
+    metavar="ROLE",
+    multiple=True,
+    help="Then do `db grant-service ROLE` too. Repeat it for more.",
+)
 @_database
 @json_option
 @click.pass_obj
-def upgrade(session: Session, executor_role: str | None, database_url: str | None) -> None:
+def upgrade(
+    session: Session, executor_role: str | None, service_roles: tuple[str, ...], database_url: str | None
+) -> None:
     """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
     from tickwise import config
     from tickwise.wiring import processes
 
     settings = config.load(session.environ, {"database_url": database_url})
-    revision = processes.db_upgrade(settings, executor_role)
-    if executor_role is not None:
-        processes.db_grant_executor(settings, executor_role)
+    revision = processes.db_upgrade(settings, executor_role, service_roles)
     if session.as_json:
-        session.show_json({"revision": revision, "executor_role": executor_role})
+        session.show_json({"revision": revision, "executor_role": executor_role, "service_roles": service_roles})
         return
     session.say(f"The schema is at {revision}.")
+    for role in service_roles:
+        session.say(f"The role {role} has all rights that API, scheduler and recorder need.")
     if executor_role is not None:
         session.say(f"The role {executor_role} has all rights that an executor needs.")
 

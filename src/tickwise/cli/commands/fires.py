@@ -14,6 +14,7 @@ import click
 
 from tickwise.cli import job_fields, moments, output, rules, work
 from tickwise.cli.failures import Exit
+from tickwise.cli.labels import read_labels
 from tickwise.cli.references import is_id
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
@@ -28,6 +29,13 @@ MAX_COUNTED: Final = 1_000
 @work.when_options
 @rules.rule_options
 @job_fields.options(SCHEDULE_FIELDS)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="As of a job with this label, for windows; repeat it.",
+)
 @click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="Number of times to show.")
 @utc_option
@@ -40,6 +48,8 @@ def preview(session: Session, /, job: str | None, start: str | None, count: int,
     """
     said = rules.taken(options)
     given = job_fields.taken(session, options, SCHEDULE_FIELDS)
+    if labels := read_labels(options.pop("labels")):
+        given["labels"] = labels
     when = work.When(**options)
     if (job is None) == (not when.given()):
         raise click.UsageError("name a JOB, or give a schedule such as --cron '*/5 * * * *'.")

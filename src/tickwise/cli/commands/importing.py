@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tickwise.cli import moments, output, sources
+from tickwise.cli import labels, moments, output, sources
 from tickwise.cli.failures import Exit
 from tickwise.cli.session import Decorated, Session, server_options
 
@@ -33,6 +33,27 @@ class ImportMode:
     dry_run: bool
     apply: bool
     strict: bool
+    paused: bool
+    prefix: str
+    fields: dict[str, Any]
+    """Of every job besides those of its entry: queue, requires, labels."""
+
+    @classmethod
+    def of(cls, session: Session, options: dict[str, Any]) -> ImportMode:
+        """The options that all imports share. Raises `click.UsageError`."""
+        fields = labels.job_label_fields(session, options)
+        if (queue := options.pop("queue")) is not None:
+            fields["queue"] = queue
+        return cls(**options, fields=fields)
+
+    def placed(self, each: SourceEntry) -> SourceEntry:
+        """The entry with these fields, its job under the prefixed name."""
+        job = each.entry.job
+        if job is None:
+            return each
+        own = {"labels": {**(job.get("labels") or {}), **self.fields["labels"]}} if "labels" in self.fields else {}
+        name = f"{self.prefix}{job['name']}"
+        return each._replace(entry=replace(each.entry, job={**job, **self.fields, **own, "name": name}))
 
 
 @click.group("import")
@@ -55,8 +76,14 @@ def _import_options(command: Decorated) -> Decorated:
         click.option(
             "--timezone", "zone", metavar="ZONE", help="The zone of times that name none: that of the old machine."
         ),
-    ]
-    command = server_options(command)
+        click.option("--prefix", metavar="TEXT", default="", help="Begin the name of each job with this: 'web1 '."),
+        click.option("--queue", help="The queue of each job.  [default]"),
+        click.option(
+            "--paused", is_flag=True,
+            help="With --apply: pause each new job at once, so that the old machine goes on alone.",
+        ),
+    ]  # fmt: skip
+    command = labels.job_label_options()(server_options(command))
     for option in reversed(options):
         command = option(command)
     return command
@@ -73,7 +100,7 @@ def _import_options(command: Decorated) -> Decorated:
 @click.pass_obj
 def import_crontab(
     session: Session, /, *, files: tuple[str, ...], zone: str | None, user: str | None, names_users: bool | None,
-    source: str | None, **mode: bool,
+    source: str | None, **mode: Any,
 ) -> int:  # fmt: skip
     """Import crontabs, of users or of the system (`-`: stdin).
 
@@ -85,13 +112,13 @@ def import_crontab(
         raise click.UsageError("--source names one file; import the others by themselves.")
     _check_zone(zone)
     found = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
-    return _imported(session, found, ImportMode(**mode), several=len(files) > 1)
+    return _imported(session, found, ImportMode.of(session, mode), several=len(files) > 1)
 
 
 @import_.command("systemd")
 @_import_options
 @click.pass_obj
-def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: bool) -> int:
+def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: Any) -> int:
     """Import timers of systemd: FILEs ending in .timer, or folders with them.
 
     The service of a timer, and the drop-ins of both, are read from beside it.
@@ -99,31 +126,31 @@ def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | N
     \b
     tickwise import systemd /etc/systemd/system/backup.timer
     """
-    return _of_system(session, "systemd", files, zone, ImportMode(**mode))
+    return _of_system(session, "systemd", files, zone, ImportMode.of(session, mode))
 
 
 @import_.command("k8s")
 @_import_options
 @click.pass_obj
-def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: bool) -> int:
+def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: Any) -> int:
     """Import Kubernetes CronJobs from YAML (`-`: stdin).
 
     \b
     kubectl get cronjobs -A -o yaml | tickwise import k8s -
     """
-    return _of_system(session, "k8s", files, zone, ImportMode(**mode))
+    return _of_system(session, "k8s", files, zone, ImportMode.of(session, mode))
 
 
 @import_.command("celery")
 @_import_options
 @click.pass_obj
-def import_celery(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: bool) -> int:
+def import_celery(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: Any) -> int:
     """Import a Celery beat schedule from a Python module, which is read and not run, or from JSON (`-`: stdin).
 
     \b
     tickwise import celery shop/celeryconfig.py
     """
-    return _of_system(session, "celery", files, zone, ImportMode(**mode))
+    return _of_system(session, "celery", files, zone, ImportMode.of(session, mode))
 
 
 def _of_system(session: Session, system: str, files: tuple[str, ...], zone: str | None, mode: ImportMode) -> int:
@@ -143,13 +170,18 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
     """Report the entries, and store them if that was asked for."""
     if mode.dry_run and mode.apply:
         raise click.UsageError("--dry-run and --apply contradict each other; give one of them.")
+    if mode.paused and not mode.apply:
+        raise click.UsageError("--paused goes with --apply.")
+    found = [mode.placed(each) for each in found]
     places = [place for place, each in enumerate(found) if each.entry.job is not None]
     stored: dict[int, Stored] = {}
+    early: list[str] = []
     if mode.apply and places:
         from tickwise.cli.import_jobs import store
 
         bodies = [each.entry.job for each in found if each.entry.job is not None]
         stored = dict(zip(places, store(session.client, bodies), strict=True))
+        early = _paused(session, stored) if mode.paused else []
     if session.as_json:
         session.show_json({"entries": [_as_json(each, stored.get(place), several) for place, each in enumerate(found)]})
     else:
@@ -157,9 +189,23 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
             for line in _lines(session, each, stored.get(place), several):
                 click.echo(line)
         click.echo(_summary(found))
+        for line in _notes(found):
+            click.echo(line)
     _say_what_is_done(session, mode, places, stored)
+    for job_id in early:
+        session.note(f"Warning: job {job_id} came due before it was paused: see tickwise jobs occurrences {job_id}")
     is_whole = len(places) == len(found) and not any(each.fields for each in stored.values())
     return Exit.REFUSED if mode.strict and not is_whole else Exit.OK
+
+
+def _paused(session: Session, stored: dict[int, Stored]) -> list[str]:
+    """Pause the jobs that were stored just now; those of which a run began before."""
+    from tickwise.cli.import_jobs import ImportOutcome
+
+    new = [each.job_id for each in stored.values() if each.outcome is ImportOutcome.CREATED]
+    for job_id in new:
+        session.client.job_pause(job_id, {"reason": "imported with --paused"})
+    return [job_id for job_id in new if session.client.job_runs(job_id, limit=1)]
 
 
 def _as_json(each: SourceEntry, stored: Stored | None, several: bool) -> dict[str, Any]:
@@ -214,10 +260,17 @@ def _summary(found: Sequence[SourceEntry]) -> str:
     return f"{entries}: {counts['same']} same, {counts['changed']} changed, {counts['refused']} refused"
 
 
+def _notes(found: Sequence[SourceEntry]) -> Iterator[str]:
+    """The notes of all entries, each once with the number of its entries."""
+    for note, count in Counter(note for each in found for note in each.entry.notes).items():
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        yield f"  - {output.safe(note)} ({entries})"
+
+
 def _say_what_is_done(session: Session, mode: ImportMode, places: Sequence[int], stored: dict[int, Stored]) -> None:
     if mode.apply:
         counts = Counter(each.outcome.value for each in stored.values())
-        said = [f"{counts['created']} of {len(places)} jobs are stored"]
+        said = [f"{counts['created']} of {len(places)} jobs are stored{' and paused' if mode.paused else ''}"]
         said += [f"{counts['present']} were imported before"] if counts["present"] else []
         said += [f"{counts['different']} were changed since and are left as they are"] if counts["different"] else []
         session.note(", ".join(said) + ".")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from tickwise.cli import bulk, job_fields, moments, output, policies, rules, work
+from tickwise.cli import bulk, job_fields, labels, moments, output, policies, rules, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.pending import is_pending, taken_in
@@ -44,6 +44,7 @@ def jobs() -> None:
 @jobs.command()
 @click.argument("file", default="-")
 @click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
+@labels.job_label_options()
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
@@ -52,14 +53,17 @@ def jobs() -> None:
 def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     """Create a job, or a list of jobs, from JSON in FILE (default: stdin).
 
-    Options apply to all of them and override the file.
+    Options apply to all of them and override the file. --label is added to the labels of the file.
     """
     body = work.read_json(file, "", "FILE")
     said = rules.fields(session, rules.taken(options)) | policies.fields(session, options)
-    said |= job_fields.taken(session, options, JOB_FIELDS)
+    said |= job_fields.taken(session, options, JOB_FIELDS) | labels.job_label_fields(session, options)
     for each in body if isinstance(body, list) else [body]:
         if isinstance(each, dict):
+            own = each.get("labels")
             each.update(said)
+            if "labels" in said and isinstance(own, dict):
+                each["labels"] = own | said["labels"]
     if isinstance(body, list):
         return _create_many(session, body, atomic=atomic)
     if not isinstance(body, dict):
@@ -94,7 +98,9 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 
 @jobs.command("list")
 @click.option("--name", help="Jobs of this name.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; repeat it for more.")
+@click.option(
+    "--label", "wanted_labels", multiple=True, metavar="NAME=VALUE", help="With this label; repeat it for more."
+)
 @click.option(
     "--status", "statuses", multiple=True, help="SCHEDULED, PAUSED, COMPLETED, FAILED or CANCELLED; repeat it for more."
 )
@@ -110,12 +116,12 @@ def list_jobs(
     /,
     limit: int,
     everything: bool,
-    labels: tuple[str, ...],
+    wanted_labels: tuple[str, ...],
     statuses: tuple[str, ...],
     **filters: Any,
 ) -> None:
     """List jobs, newest first."""
-    query = {**filters, "label": list(labels) or None, "limit": 500 if everything else min(limit, 500)}
+    query = {**filters, "label": list(wanted_labels) or None, "limit": 500 if everything else min(limit, 500)}
     query["status"] = [status.upper() for status in statuses] or None
     for status in statuses:
         work.blame(session, "?status", "--status", status.upper())
@@ -219,6 +225,7 @@ def _task_line(task: dict[str, Any]) -> str:
 @work.payload_options
 @click.option("--queue", help="Another queue.")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.")
+@labels.job_label_options(editing=True)
 @job_fields.options(JOB_FIELDS, editing=True)
 @rules.rule_options
 @policies.policy_options
@@ -297,6 +304,7 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
     changes |= rules.fields(session, rules.taken(options), timezone=zone, before=before)
     changes |= policies.fields(session, options, before=job)
     changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
+    changes |= labels.job_label_fields(session, options, before=job)
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
         changes["payload"] = payload
@@ -374,13 +382,13 @@ def resume(session: Session, /, job: str | None, **said: Any) -> int:
 
 @jobs.command()
 @click.argument("job")
-@click.option("--to", "namespace", required=True, metavar="NAMESPACE", help="The namespace that it goes to.")
+@click.option("--to", required=True, metavar="NAMESPACE", help="The namespace that it goes to.")
 @view_options
 @click.pass_obj
-def move(session: Session, job: str, namespace: str) -> int:
+def move(session: Session, job: str, to: str) -> int:
     """Move a job to another namespace. Its ended runs stay where they ran."""
-    work.blame(session, "/namespace", "--to", namespace)
-    return _moved(session, session.client.job_move(resolve(session, job), namespace), f"is in {namespace} now")
+    work.blame(session, "/namespace", "--to", to)
+    return _moved(session, session.client.job_move(resolve(session, job), to), f"is in {to} now")
 
 
 @jobs.command()

@@ -1,4 +1,4 @@
-"""`tickwise roles …`: the active roles."""
+"""`tickwise roles …` and `tickwise executors …`: the active roles, and the processes that run tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tickwise.cli.session import Session, view_options
 
 @click.group()
 def roles() -> None:
-    """Look at the active roles."""
+    """Look at the active roles.
+
+    They are the processes of this installation. `tickwise users roles` is about the roles of people.
+    """
 
 
 @roles.command("list")
@@ -40,3 +43,37 @@ def list_roles(session: Session) -> None:
     ]
     head = ("ROLE", "PROCESS", "VERSION", "SINCE", "LAST SCAN", "HEALTH")
     output.table(session, head, rows, empty="No role has reported itself yet: this server may still be starting.")
+
+
+@click.group()
+def executors() -> None:
+    """Look at the executors."""
+
+
+@executors.command("list")
+@view_options
+@click.pass_obj
+def list_executors(session: Session) -> None:
+    """List the active executors, and those gone within the last hour: what they take, and how much they hold.
+
+    With permissions in one namespace alone, these are the executors that may claim its runs.
+    """
+    found: list[dict[str, Any]] = session.client.executors_list()
+    if session.as_json:
+        session.show_json(found)
+        return
+    rows = [
+        (
+            each["executor_id"],
+            each["name"],
+            "active" if each["alive"] else f"gone {session.time(each['gone_at'])}",
+            " ".join(each["queues"]),
+            "all" if each["namespaces"] is None else " ".join(each["namespaces"]),
+            " ".join(each["labels"]),
+            str(each["slots"]),
+            str(each["held"]),
+        )
+        for each in found
+    ]
+    head = ("EXECUTOR", "NAME", "STATE", "QUEUES", "NAMESPACES", "LABELS", "SLOTS", "HELD")
+    output.table(session, head, rows, empty="No executor is there. Start one: tickwise executor")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import job_fields, policies, rules, work
+from tickwise.cli import job_fields, labels, policies, rules, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.pending import is_pending, taken_in
@@ -50,6 +50,7 @@ class What:
 )
 @click.option("--queue", help="The queue whose executors run it.  [default]")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
+@labels.job_label_options()
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
@@ -125,7 +126,7 @@ def _body(session: Session, what: What, when: work.When, options: dict[str, Any]
     body = {"name": options["name"], **work.schedule(session, when)}
     body |= rules.fields(session, rules.taken(options), timezone=when.timezone)
     body |= policies.fields(session, options)
-    body |= job_fields.taken(session, options, JOB_FIELDS)
+    body |= job_fields.taken(session, options, JOB_FIELDS) | labels.job_label_fields(session, options)
     name, task = _task(session, what)
     body["name"] = body["name"] or name
     body |= task

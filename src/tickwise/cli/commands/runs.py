@@ -114,7 +114,7 @@ def _started(session: Session, run: dict[str, Any], seen_at: float) -> str:
 
 
 def _job_names(session: Session, found: list[dict[str, Any]]) -> dict[str, str]:
-    """The name of each job; where there are too many to ask for, or it is gone, its id."""
+    """The name of each job; where there are too many to ask for, or it is gone or not shown to this caller, its id."""
     from tickwise.sdk.client import ProblemError
 
     names = {run["job_id"]: str(run["job_id"]) for run in found}
@@ -122,7 +122,7 @@ def _job_names(session: Session, found: list[dict[str, Any]]) -> dict[str, str]:
         try:
             names[identifier] = session.client.job_get(identifier)["name"]
         except ProblemError as error:
-            if error.status != 404:
+            if error.status not in (403, 404):
                 raise
     return names
 
@@ -152,6 +152,8 @@ def show(session: Session, run: str) -> None:
         if name.endswith(("_time", "_at")) and isinstance(value, str):
             value = session.time(value, seen_at=seen_at)
         fields[name.replace("_", " ")] = value if isinstance(value, str) else work.compact(value)
+        if name == "job_id":
+            fields["job name"] = _job_names(session, [found])[value]
     for number, warning in enumerate(found.get("warnings") or [], 1):
         fields[f"warning {number}"] = warning
     output.record(session, fields)

@@ -83,7 +83,7 @@ def simulate(
         run_seconds=_duration(run_time),
         rules=rules,
     )
-    names = _names(subjects)
+    names = _names(subjects, of_files=bool(files))
     summary = Summary(names, start, stop)
     with hushed():
         asyncio.run(_write_lines(simulation, names) if session.as_json else _sum_up(simulation, summary))
@@ -131,15 +131,18 @@ def _from_files(
     found: list[Any] = []
     calendars: list[Named] = []
     windows: list[Named] = []
+    of_kind: dict[str, list[str]] = {}
     for name in files:
-        kind = system or sources.format_of(name)
+        of_kind.setdefault(system or sources.format_of(name), []).append(name)
+    for kind, names in of_kind.items():
         if kind == "jobs":
-            data = sources.contents(name)
-            found += sources.jobs(data, name)
-            calendars += sources.beside_jobs(data, "calendars")
-            windows += sources.beside_jobs(data, "windows")
+            for name in names:
+                data = sources.contents(name)
+                found += sources.jobs(data, name)
+                calendars += sources.beside_jobs(data, "calendars")
+                windows += sources.beside_jobs(data, "windows")
             continue
-        for source, entry in sources.entries([name], kind, timezone=zone):
+        for source, entry in sources.entries(names, kind, timezone=zone):
             if entry.job is None:
                 session.note(f"{source}:{entry.line}: left out: {entry.reason}")
             else:
@@ -176,12 +179,14 @@ def _rules(calendars: Sequence[Named], windows: Sequence[Named]) -> list[StoredR
     return [*(calendar_rule(*each) for each in calendars), *(window_rule(*each) for each in windows)]
 
 
-def _names(subjects: Sequence[Subject]) -> dict[UUID, str]:
-    """A name for each, told apart by the id where several share one."""
+def _names(subjects: Sequence[Subject], *, of_files: bool) -> dict[UUID, str]:
+    """A name for each. Where several share one, the server's are told apart by id, those of files by position."""
     often = Counter(subject.name for subject in subjects)
     return {
-        subject.job_id: subject.name if often[subject.name] == 1 else f"{subject.name} ({subject.job_id})"
-        for subject in subjects
+        subject.job_id: subject.name
+        if often[subject.name] == 1
+        else f"{subject.name} ({f'job {number}' if of_files else subject.job_id})"
+        for number, subject in enumerate(subjects, 1)
     }
 
 

@@ -1,15 +1,18 @@
 """Refusals for the audit log: gathered by the minute, so that a flood of them costs a bounded number of entries.
 
-    403, 401 ──► noted in memory ──each few seconds──► one entry for each caller, address, route and status
+    403, 401 ──► noted in memory ──each few seconds──► one entry for each caller, network, route and status
                                                        the first of a minute at once, the others of it with their count
 
-A caller that shows nothing known is a stranger; strangers of more than `STRANGERS_MAX` addresses share one entry.
+A caller that shows nothing known is a stranger. Entries of strangers are bounded for each network, because one customer
+has many addresses, and for each action, so unknown keys never use up the place of failed sign-ins. Refusals beyond a
+bound are counted in the entry `others` of their network, and beyond that in one of all strangers.
 Invariant: refusing a request never waits for the store. Counts that were not written when a process dies are lost.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,15 +23,20 @@ from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source, d
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import Origin, Principal
+from tickwise.domain.networks import network_of
 from tickwise.observability.tasks import end_tasks
 
 WRITE_SECONDS: Final = 2.0
 GATHER_SECONDS: Final = 60.0
 NOTES_MAX: Final = 1_000
 """Different refusals that are gathered in one minute; further ones share one entry."""
-STRANGERS_MAX: Final = 100
-"""Different refusals of strangers among them."""
-ACCOUNT_CHARACTERS_MAX: Final = 100
+STRANGERS_MAX: Final = 20
+"""Different refusals of strangers among them, for each action. A flood makes so many entries a minute, and no more."""
+
+STRANGERS_OF_NETWORK_MAX: Final = 3
+"""Of them, those of one network."""
+OTHERS: Final = "others"
+"""The route of an entry for refusals that have none of their own."""
 
 logger = structlog.get_logger("tickwise.audit")
 
@@ -40,7 +48,8 @@ class _Refusal(NamedTuple):
     action: AuditAction
     kind: CallerKind
     caller: str
-    address: str
+    network: str
+    """The network of its address (`network_of`); empty: any."""
     route: str
     status: int
 
@@ -64,7 +73,8 @@ class Denials:
         self._audit = context.store.audit
         self._clock = context.clock
         self._gathered: dict[_Refusal, _Gathered] = {}
-        self._strangers = 0
+        self._strangers = Counter[AuditAction | tuple[AuditAction, str]]()
+        """Entries of strangers by action, and by action and network."""
         self._noted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -81,29 +91,49 @@ class Denials:
         refusal = _Refusal(INSTALLATION, AuditAction.DENIED, CallerKind.STRANGER, "", origin.address, "", status)
         self._note(refusal, Source(CallerKind.STRANGER, None, "", *origin))
 
-    def sign_in_failed(self, account: str, origin: Origin) -> None:
-        """Note a wrong password or key."""
-        name = account[:ACCOUNT_CHARACTERS_MAX]
+    def sign_in_failed(self, name: str, origin: Origin) -> None:
+        """Note a wrong password or key. `name`: of the person; empty for one who is not there, because a name that was
+        typed may be a password."""
         refusal = _Refusal(INSTALLATION, AuditAction.SIGN_IN_FAILED, CallerKind.STRANGER, name, origin.address, "", 401)
         self._note(refusal, Source(CallerKind.STRANGER, None, name, *origin))
 
     def _note(self, refusal: _Refusal, source: Source) -> None:
-        gathered = self._gathered.get(refusal)
-        if gathered is None and not self._has_room(refusal):
-            refusal = _Refusal(INSTALLATION, refusal.action, CallerKind.STRANGER, "", "", "others", refusal.status)
-            source = Source(CallerKind.STRANGER, None, "")
-            gathered = self._gathered.get(refusal)
-        if gathered is not None:
-            gathered.count += 1
-            return
-        self._noted.set()
-        self._strangers += refusal.kind is CallerKind.STRANGER
-        self._gathered[refusal] = _Gathered(source, self._clock.monotonic() + GATHER_SECONDS)
+        refusal = refusal._replace(network=network_of(refusal.network))
+        of_network = _Refusal(
+            INSTALLATION, refusal.action, CallerKind.STRANGER, "", refusal.network, OTHERS, refusal.status
+        )
+        for each in (refusal, of_network, of_network._replace(network="")):
+            gathered = self._gathered.get(each)
+            if gathered is not None:
+                gathered.count += 1
+                return
+            if self._has_room(each):
+                if each is not refusal:
+                    source = Source(CallerKind.STRANGER, None, "", each.network)
+                self._noted.set()
+                self._gathered[each] = _Gathered(source, self._clock.monotonic() + GATHER_SECONDS)
+                self._count_stranger(each, 1)
+                return
 
     def _has_room(self, refusal: _Refusal) -> bool:
+        if refusal.route == OTHERS and not refusal.network:
+            return True
         if len(self._gathered) >= NOTES_MAX:
             return False
-        return refusal.kind is not CallerKind.STRANGER or self._strangers < STRANGERS_MAX
+        if refusal.kind is not CallerKind.STRANGER:
+            return True
+        of_network = self._strangers[refusal.action, refusal.network]
+        return self._strangers[refusal.action] < STRANGERS_MAX and (
+            refusal.route == OTHERS or of_network < STRANGERS_OF_NETWORK_MAX
+        )
+
+    def _count_stranger(self, refusal: _Refusal, by: int) -> None:
+        if refusal.kind is not CallerKind.STRANGER:
+            return
+        for counted in (refusal.action, (refusal.action, refusal.network)):
+            self._strangers[counted] += by
+            if not self._strangers[counted]:
+                del self._strangers[counted]
 
     async def start(self) -> None:
         """Begin to write."""
@@ -148,11 +178,11 @@ class Denials:
         ]
         for refusal in over:
             del self._gathered[refusal]
-            self._strangers -= refusal.kind is CallerKind.STRANGER
+            self._count_stranger(refusal, -1)
 
 
 def _entry(refusal: _Refusal, gathered: _Gathered, count: int) -> AuditEntry:
     facts = {"status": refusal.status, "count": count - gathered.written}
     detail = {**facts, "route": refusal.route} if refusal.route else facts
-    source = gathered.source if count == 1 else gathered.source._replace(request_id="")
+    source = gathered.source if count == 1 else gathered.source._replace(request_id="", address=refusal.network)
     return AuditEntry(refusal.namespace, refusal.action, source, "request", detail=document(detail))

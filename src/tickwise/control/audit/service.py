@@ -6,9 +6,10 @@ those of each namespace, and the installation's own.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Final
+from math import floor
+from typing import Final, NamedTuple
 
 from tickwise.control.access import holds_everywhere, requires
 from tickwise.control.audit.entries import entry
@@ -18,8 +19,18 @@ from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
+from tickwise.ports.paging import PAGE_BYTES, Page
 
 EXPORT_PAGE: Final = 500
+DAY_SECONDS: Final = 86_400.0
+
+
+class AuditExport(NamedTuple):
+    """An export."""
+
+    until: float
+    """It has all entries that match before this instant: the `since` of the next one."""
+    pages: AsyncIterator[Page[AuditRow]]
 
 
 class AuditService:
@@ -30,31 +41,47 @@ class AuditService:
         self._audit = context.store.audit
 
     @requires(Permission.AUDIT_READ)
-    async def search(self, who: Principal, query: AuditQuery) -> Sequence[AuditRow]:
+    async def search(self, who: Principal, query: AuditQuery) -> Page[AuditRow]:
         """Entries that match. Raises `Forbidden` for a query beyond the caller's namespace."""
-        return await self._audit.find(await self._seen(who, query))
+        return await self._audit.find(replace(await self._seen(who, query), bytes_most=PAGE_BYTES))
 
     @requires(Permission.AUDIT_READ)
-    async def export(self, who: Principal, query: AuditQuery) -> AsyncIterator[Sequence[AuditRow]]:
-        """All entries that match, the oldest first, up to the present one; page by page as they are read. The export
-        itself is an entry, and written before. Raises `Forbidden` as `search`."""
+    async def export(self, who: Principal, query: AuditQuery) -> AuditExport:
+        """All entries that match, the oldest first, up to the present one; page by page as they are read. It ends
+        before entries whose transactions have not ended, so an export from its end on has all others. The export itself
+        is an entry, and written before. Raises `Forbidden` as `search`, and `StoreUnavailable` as `AuditStore.settled`.
+        """
         query = await self._seen(who, query)
-        now = await self._context.time.now()
+        settled = floor(await self._audit.settled() * 1000.0) / 1000.0
+        until = settled if query.until is None else min(query.until, settled)
         asked = {"since": query.since, "until": query.until, "actor": query.actor, "action": query.action}
         detail = {name: value for name, value in {**asked, "target": query.target}.items() if value is not None}
+        detail["until"] = until
         place = query.namespace or "*"
         await self._audit.add([entry(who, AuditAction.AUDIT_EXPORTED, "audit", namespace=place, detail=detail)])
-        until = now if query.until is None else min(query.until, now)
-        return self._pages(replace(query, until=until, ascending=True, limit=EXPORT_PAGE))
+        query = replace(query, until=until, ascending=True, limit=EXPORT_PAGE, bytes_most=PAGE_BYTES)
+        return AuditExport(until, self._days(query, until))
 
-    async def _pages(self, query: AuditQuery) -> AsyncIterator[Sequence[AuditRow]]:
+    async def _days(self, query: AuditQuery, until: float) -> AsyncIterator[Page[AuditRow]]:
+        """The pages of one day after another: a search for a rare caller reads no more than a day at a time."""
+        first = await self._audit.find(
+            AuditQuery(namespace=query.namespace, since=query.since, ascending=True, limit=1)
+        )
+        begin = first[0].at if first else until
+        while begin < until:
+            end = min(until, (begin // DAY_SECONDS + 1) * DAY_SECONDS)
+            async for page in self._pages(replace(query, since=begin, until=end)):
+                yield page
+            begin = end
+
+    async def _pages(self, query: AuditQuery) -> AsyncIterator[Page[AuditRow]]:
         while True:
-            rows = await self._audit.find(query)
-            if rows:
-                yield rows
-            if len(rows) < query.limit:
+            page = await self._audit.find(query)
+            if page:
+                yield page
+            if not page.is_full(query.limit):
                 return
-            query = replace(query, beyond=AuditPlace(rows[-1].at, rows[-1].entry))
+            query = replace(query, beyond=AuditPlace(page[-1].at, page[-1].entry))
 
     async def _seen(self, who: Principal, query: AuditQuery) -> AuditQuery:
         """The query for what the caller sees: of its namespace, and not of a former one of the same name. Raises
@@ -66,3 +93,9 @@ class AuditService:
         row = await self._context.store.namespaces.get(who.namespace)
         begun = 0.0 if row is None else row.created_at
         return query if query.since is not None and query.since >= begun else replace(query, since=begun)
+
+
+def usual_namespace(who: Principal, *, is_named: bool) -> str | None:
+    """The namespace of a query that names none: that of the caller; None (each) for a caller that sees all, unless the
+    request itself was made in a namespace (`is_named`)."""
+    return None if holds_everywhere(who, Permission.AUDIT_READ) and not is_named else who.namespace

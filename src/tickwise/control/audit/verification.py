@@ -5,8 +5,8 @@
     anchors from outside ────────────► the same hashes, none beyond the head ─────┤
     entries without a seal, checkpoints of retention ─────────────────────────────┘
 
-It reads and changes nothing, and holds two portions of digests in memory. It computes the hashes itself: what the
-database says of its own hashes is what is checked.
+It reads and changes nothing, and holds a few portions of digests in memory: the database reads some while the digests
+of others are computed. It computes the hashes itself: what the database says of its own hashes is what is checked.
 """
 
 from __future__ import annotations
@@ -20,11 +20,18 @@ from typing import Final, NamedTuple
 from tickwise.domain.audit import FIRST_HASH, AuditSeal, entry_digest
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.audit import AuditCheckpoint, AuditHead, AuditPlace, AuditSpan, AuditStore
+from tickwise.ports.paging import PAGE_BYTES
 
 SEALS_OF_PAGE: Final = 200
+"""Of the first page. A seal has up to 1,000 entries, which are 40 kB."""
+SEALS_OF_PAGE_MAX: Final = 5_000
+"""Of further pages, where seals are small: a quiet namespace has one entry in each."""
 ENTRIES_OF_PORTION: Final = 10_000
 ENTRIES_OF_PAGE: Final = 10_000
+CONTENT_BYTES: Final = 4 * PAGE_BYTES
+"""Of a page: 10,000 usual entries are within it."""
 PORTIONS_AT_ONCE: Final = 2
+CHAINS_AT_ONCE: Final = 2
 HEADS_OF_PAGE: Final = 1_000
 FINDINGS_MAX: Final = 1_000
 """The most findings that are told; all are counted."""
@@ -32,6 +39,8 @@ UNSEALED_MAX: Final = 100
 UNSEALED_SECONDS: Final = 60.0
 """An entry is sealed within a second or so; one that was not after a minute is a finding."""
 DAY_SECONDS: Final = 86_400.0
+SEALED_LATE_SECONDS: Final = DAY_SECONDS
+"""An entry is sealed within a second or so; one that a scheduler sealed a day later was written while none ran."""
 
 
 class AuditFindingKind(StrEnum):
@@ -72,6 +81,8 @@ class Anchor(NamedTuple):
     namespace: str
     seq: int
     hash: bytes
+    sealed_at: float | None = None
+    """The time of the seal; None: unknown."""
 
 
 @dataclass(slots=True)
@@ -97,16 +108,25 @@ class AuditReport:
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(AuditFinding(kind, namespace, seq, entry, detail))
 
+    def include(self, part: AuditReport) -> None:
+        """Add what was found in one chain."""
+        self.namespaces += part.namespaces
+        self.seals += part.seals
+        self.entries += part.entries
+        self.anchors += part.anchors
+        self.found += part.found
+        self.findings += part.findings[: FINDINGS_MAX - len(self.findings)]
+
 
 async def verify(
     audit: AuditStore, anchors: Iterable[Anchor] = (), *, kept_seconds: float | None = None
 ) -> AuditReport:
     """Check the whole log. `kept_seconds`: the retention that the settings say; None: it is not compared."""
     report = AuditReport()
-    noted: dict[str, dict[int, bytes]] = {}
+    noted: dict[str, dict[int, Anchor]] = {}
     for anchor in anchors:
-        known = noted.setdefault(anchor.namespace, {}).setdefault(anchor.seq, anchor.hash)
-        if known != anchor.hash:
+        known = noted.setdefault(anchor.namespace, {}).setdefault(anchor.seq, anchor)
+        if known.hash != anchor.hash:
             detail = "two anchors of this seal differ: the chain was set back or rewritten between them"
             report.add(AuditFindingKind.REWRITTEN, anchor.namespace, detail, seq=anchor.seq)
     heads = {head.namespace: head for head in await _heads(audit)}
@@ -114,9 +134,24 @@ async def verify(
     report.dropped = list(checkpoints.values())
     if kept_seconds is not None:
         _check_dropped(report, kept_seconds)
-    for namespace in sorted({*heads, *checkpoints, *noted}):
-        check = _ChainCheck(audit, report, namespace, checkpoints.get(namespace), noted.get(namespace, {}))
-        await check.run()
+    unsealed = asyncio.create_task(_unsealed(audit))
+    chains: list[asyncio.Task[AuditReport]] = []
+    try:
+        for namespace in sorted({*heads, *checkpoints, *noted}):
+            if len(chains) >= CHAINS_AT_ONCE:
+                report.include(await chains.pop(0))
+            check = _ChainCheck(audit, namespace, checkpoints.get(namespace), noted.get(namespace, {}))
+            chains.append(asyncio.create_task(check.run()))
+        while chains:
+            report.include(await chains.pop(0))
+        report.include(await unsealed)
+    finally:
+        await end_tasks([*chains, unsealed])
+    return report
+
+
+async def _unsealed(audit: AuditStore) -> AuditReport:
+    report = AuditReport()
     for row in await audit.unsealed(UNSEALED_SECONDS, UNSEALED_MAX):
         detail = f"{row.action} by {row.source.name or row.source.kind} was never sealed"
         report.add(AuditFindingKind.UNSEALED, row.namespace, detail, entry=row.entry)
@@ -148,22 +183,21 @@ class _ChainCheck:
     def __init__(
         self,
         audit: AuditStore,
-        report: AuditReport,
         namespace: str,
         begin: AuditCheckpoint | None,
-        anchors: Mapping[int, bytes],
+        anchors: Mapping[int, Anchor],
     ) -> None:
         self._audit = audit
-        self._report = report
+        self._report = AuditReport(namespaces=1)
         self._namespace = namespace
         self._anchors = anchors
         self._dropped_before = float("-inf") if begin is None else begin.dropped_before
         self._seq, self._hash = (0, FIRST_HASH) if begin is None else (begin.seq, begin.hash)
 
-    async def run(self) -> None:
+    async def run(self) -> AuditReport:
         """Check all of it."""
-        self._report.namespaces += 1
         self._compare(self._seq, self._hash)
+        self._check_begin()
         checks: list[asyncio.Task[None]] = []
         try:
             async for portion in self._portions():
@@ -176,13 +210,14 @@ class _ChainCheck:
         finally:
             await end_tasks(checks)
         self._check_head()
+        return self._report
 
     async def _portions(self) -> AsyncIterator[Sequence[AuditSeal]]:
         """The seals whose entries are to be checked; each seal itself is checked as it is read."""
         portion: list[AuditSeal] = []
-        size = 0
+        size, limit = 0, SEALS_OF_PAGE
         while True:
-            page = await self._audit.seals(self._namespace, self._seq, SEALS_OF_PAGE)
+            page = await self._audit.seals(self._namespace, self._seq, limit)
             for seal in page:
                 self._check_seal(seal)
                 if seal.until >= self._dropped_before:
@@ -191,8 +226,10 @@ class _ChainCheck:
                 if size >= ENTRIES_OF_PORTION:
                     yield portion
                     portion, size = [], 0
-            if len(page) < SEALS_OF_PAGE:
+            if len(page) < limit:
                 break
+            mean = sum(len(seal.entries) for seal in page) / limit
+            limit = max(SEALS_OF_PAGE, min(int(ENTRIES_OF_PORTION / max(1.0, mean)), SEALS_OF_PAGE_MAX))
         if portion:
             yield portion
 
@@ -213,9 +250,27 @@ class _ChainCheck:
         if noted is None:
             return
         self._report.anchors += 1
-        if noted != found:
-            detail = f"its hash is {found.hex()[:16]}…, and {noted.hex()[:16]}… was noted outside"
+        if noted.hash != found:
+            detail = f"its hash is {found.hex()[:16]}…, and {noted.hash.hex()[:16]}… was noted outside"
             self._add(AuditFindingKind.REWRITTEN, detail, seq=seq)
+
+    def _check_begin(self) -> None:
+        """A checkpoint that was moved on hides that younger seals were removed. The chain holds then, and the times of
+        its anchors tell: of a dropped seal each entry is older than the drop."""
+        late = [
+            anchor
+            for anchor in self._anchors.values()
+            if anchor.seq <= self._seq
+            and anchor.sealed_at is not None
+            and anchor.sealed_at >= self._dropped_before + SEALED_LATE_SECONDS
+        ]
+        if late:
+            detail = (
+                f"the checkpoint says that retention dropped the seals up to {self._seq}, and {len(late)} of them were "
+                "noted outside as sealed more than a day after the last day that was dropped; right only if no "
+                "scheduler ran for that day"
+            )
+            self._add(AuditFindingKind.DROPPED_EARLY, detail, seq=min(anchor.seq for anchor in late))
 
     def _check_head(self) -> None:
         beyond = [seq for seq in self._anchors if seq > self._seq]
@@ -243,9 +298,10 @@ class _ChainCheck:
         found: dict[int, bytes] = {}
         after: AuditPlace | None = None
         while True:
-            page = await self._audit.contents(AuditSpan(self._namespace, since, until, after, ENTRIES_OF_PAGE))
+            span = AuditSpan(self._namespace, since, until, after, ENTRIES_OF_PAGE, CONTENT_BYTES)
+            page = await self._audit.contents(span)
             found.update((entry, entry_digest(content)) for entry, _, content in page if entry in wanted)
-            if len(page) < ENTRIES_OF_PAGE:
+            if not page.is_full(ENTRIES_OF_PAGE):
                 return found
             after = AuditPlace(page[-1].at, page[-1].entry)
 

@@ -38,7 +38,6 @@ from tickwise.domain.callers import Asker
 from tickwise.domain.errors import (
     Bug,
     Busy,
-    Conflict,
     Invalid,
     NoLongerAllowed,
     Refused,
@@ -62,8 +61,9 @@ _KINDS: Final = {
 }
 _SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
 """The permissions of a request that was allowed; none needs more than these."""
-_NEEDED: Final = (Permission.JOBS_WRITE,)
-"""The permission that the asker of each kind of request must still have when it is applied."""
+_TO_CREATE: Final = (Permission.JOBS_CREATE, Permission.JOBS_WRITE)
+_TO_CHANGE: Final = (Permission.JOBS_WRITE,)
+"""Of these permissions the asker must still have one when the request is applied."""
 
 logger = structlog.get_logger("tickwise.recorder")
 
@@ -93,10 +93,16 @@ class _Turn:
     ended_jobs: set[UUID] = field(default_factory=set)
     refused: bool = False
     """One of them was refused."""
+    removed: Mapping[str, float] = field(default_factory=dict)
+    """The times at which namespaces of the names of the batch went."""
     denials: dict[tuple[Asker, str, bool], NoLongerAllowed | None] = field(default_factory=dict)
     """The answers about those who asked, in each namespace: each is looked up once for a batch."""
     done: int = 0
     failed: int = 0
+
+    def is_for_former(self, namespace: str, accepted: float) -> bool:
+        """Check whether what was accepted at this time was for a namespace that is gone."""
+        return accepted <= self.removed.get(namespace, -math.inf)
 
     def add(self, request: Request, job: NewJob) -> None:
         """A create, and the job that it comes to."""
@@ -146,11 +152,10 @@ class RequestApplier:
 
         Raises `Unavailable`: later. Any other error: one of them cannot be applied, and if it is alone, that is on
         record."""
-        turn = _Turn()
-        removed = await self._removed(requests)
+        turn = _Turn(removed=await self._removed(requests))
         try:
             for request in requests:
-                if request.accepted <= removed.get(request.namespace, -math.inf):
+                if turn.is_for_former(request.namespace, request.accepted):
                     turn.end(request, namespace_closing(request.namespace))
                 else:
                     await self._take(turn, request)
@@ -204,13 +209,9 @@ class RequestApplier:
         if place not in turn.denials:
             turn.denials[place] = None
             try:
-                await self._askers.allow(asker, request.namespace, _NEEDED)
-                if creates:
-                    await self._context.namespaces.check_open(request.namespace)
+                await self._askers.allow(asker, request.namespace, _TO_CREATE if creates else _TO_CHANGE)
             except NoLongerAllowed as denial:
                 turn.denials[place] = denial
-            except Conflict as closing:
-                turn.denials[place] = NoLongerAllowed(closing.detail)
             except Unavailable:
                 del turn.denials[place]
                 raise
@@ -281,8 +282,10 @@ class RequestApplier:
 
     async def _is_over(self, turn: _Turn, request: Request) -> bool:
         """Check whether the request was applied, or refused, before."""
-        if any(ended.operation_id == request.operation_id for ended in turn.ended):
-            return True
+        for ended in turn.ended:
+            # The same request for a former namespace of the name has the same id, and says nothing of this one.
+            if ended.operation_id == request.operation_id and not turn.is_for_former(ended.namespace, ended.created_at):
+                return True
         return await self._store.operations.get(request.namespace, request.operation_id) is not None
 
     async def _record(self, turn: _Turn) -> None:

@@ -6,13 +6,16 @@
 
 Invariants: a request that is answered with 202 is with the broker, durably, under an id that the answer names. A
 request that can be refused at once is refused at once; one that cannot be applied later ends as a failed operation
-(`application`). A repeat of a request, under its `job_id` or Idempotency-Key, has the same ids in every process."""
+(`application`). A repeat of a request, under its `job_id` or Idempotency-Key, has the same ids in every process. Its
+answer comes from memory only for the namespace that is there: recorders refuse what was accepted for a former one of
+the same name, so the same request is sent anew for a later one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -21,7 +24,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.bodies import SCHEDULE_NAMED, JobBody
-from tickwise.control.buffered.pending import PendingRequest, Pendings, RequestKind
+from tickwise.control.buffered.pending import AskedUnderKey, PendingRequest, Pendings, RequestKind
 from tickwise.control.buffered.seen_scenes import SeenScenes
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.context import ControlContext
@@ -40,7 +43,7 @@ from tickwise.control.texts import clean_text
 from tickwise.control.turns import Turns
 from tickwise.domain.audit import Source
 from tickwise.domain.errors import Invalid, KeyReused, NeverAccepted, NotFound, Refused, StoreUnavailable
-from tickwise.domain.model import Principal, id_instant, time_id
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, id_instant, time_id
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker, Message
 from tickwise.ports.shared_state import SharedState
@@ -117,9 +120,10 @@ class BufferedIngest:
         name = None
         if once is not None:
             name = self._name_of(who, once)
-            if self._is_repeat(name, once):
+            if await self._is_repeat(who, name, once):
                 known = self.pendings.own(who.namespace, body.job_id or _job_id_of(name, 0), "create")
-                if known is not None:
+                # In doubt it is sent again: it has the same ids.
+                if known is not None and not await self._is_for_former(known, if_away=True):
                     return known
         if name is not None:
             body = _named(body, name, 0)
@@ -130,7 +134,7 @@ class BufferedIngest:
             return None
         await self._send([made])
         if name is not None and once is not None:
-            self.pendings.keep_key(name, once.digest)
+            self.pendings.keep_key(name, AskedUnderKey(once.digest, made[0].accepted))
         return made[0]
 
     async def accept_many(
@@ -141,7 +145,7 @@ class BufferedIngest:
         await self._context.namespaces.check_open(who.namespace)
         name = None if once is None else self._name_of(who, once)
         if name is not None and once is not None:
-            self._is_repeat(name, once)
+            await self._is_repeat(who, name, once)
         scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
         verdicts: list[PendingRequest | Refused] = []
         made: list[tuple[PendingRequest, Message]] = []
@@ -163,7 +167,7 @@ class BufferedIngest:
             verdicts.append(job[0])
         await self._send(made)
         if name is not None and once is not None:
-            self.pendings.keep_key(name, once.digest)
+            self.pendings.keep_key(name, AskedUnderKey(once.digest, scene.now))
         return verdicts
 
     async def _created(
@@ -181,12 +185,13 @@ class BufferedIngest:
             # An id may come again with another body: this is another operation, with an end of its own.
             operation = _id_of(hashlib.sha256(_pack((job.namespace, job.job_id, job.digest))).digest())
             known = self.pendings.own(who.namespace, job.job_id, "create")
-            if known is not None and known.digest != job.digest and not await self._is_refused(known):
+            if known is not None and known.digest != job.digest and not await self._is_over(known):
                 raise id_taken(job.job_id)
         request = _request(
             who, kind="create", operation_id=operation, job_id=job.job_id, accepted=scene.now, job=NewJobPart.of(job)
         )
-        pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
+        warnings = composed.warnings
+        pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, warnings, scene.now)
         return pending, self._message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
@@ -206,8 +211,11 @@ class BufferedIngest:
         if row is not None and row.job_id != job_id:
             raise key_taken(key)
 
-    async def _is_refused(self, request: PendingRequest) -> bool:
-        """Check whether the request failed to apply. False while the store is away."""
+    async def _is_over(self, request: PendingRequest) -> bool:
+        """Check whether a create has left its id free: it failed to apply, or its namespace is gone. False while the
+        store is away."""
+        if await self._is_for_former(request, if_away=False):
+            return True
         try:
             row = await self._breaker.ask(
                 lambda: self._context.store.operations.get(request.namespace, request.operation_id)
@@ -218,16 +226,46 @@ class BufferedIngest:
 
     def _name_of(self, who: Principal, once: Once) -> bytes:
         """The name of a request under an Idempotency-Key, equal in every process and at every repetition. It contains
-        the store's secret name, so that no client can compute it and take its ids first."""
-        return hashlib.sha256(_pack((self._cluster, who.full_name, once.route, once.key))).digest()
+        the store's secret name, so that no client can compute it and take its ids first. Callers share it as they share
+        stored answers."""
+        return hashlib.sha256(_pack((self._cluster, who.answers_name, once.route, once.key))).digest()
 
-    def _is_repeat(self, name: bytes, once: Once) -> bool:
-        """Check whether this process remembers an earlier request with this key. Raises `KeyReused` for another
-        request."""
-        digest = self.pendings.digest_of_key(name)
-        if digest is not None and digest != once.digest:
-            raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
-        return digest is not None
+    async def _is_repeat(self, who: Principal, name: bytes, once: Once) -> bool:
+        """Check whether this process remembers this request. Raises `KeyReused` for another one with the key."""
+        asked = self.pendings.of_key(name)
+        if asked is None or asked.digest == once.digest:
+            return asked is not None
+        if await self._is_gone_since(who.namespace, asked.accepted, if_away=False):
+            return False
+        raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
+
+    # ------------------------------------------------------------------------------------------ former namespaces
+
+    async def pending_of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> PendingRequest | None:
+        """The pending request for a job of the present namespace, of any process that announced it."""
+        return await self._present(await self.pendings.of_job(namespace, job_id, kind))
+
+    async def pending_operation(self, namespace: str, operation: UUID) -> PendingRequest | None:
+        """The pending request under this name, for the present namespace."""
+        return await self._present(await self.pendings.of_operation(namespace, operation))
+
+    async def _present(self, request: PendingRequest | None) -> PendingRequest | None:
+        return None if request is None or await self._is_for_former(request, if_away=False) else request
+
+    async def _is_for_former(self, request: PendingRequest, *, if_away: bool) -> bool:
+        """Check whether the request was accepted for a namespace that is gone. `if_away`: while the store is away."""
+        return await self._is_gone_since(request.namespace, request.accepted, if_away=if_away)
+
+    async def _is_gone_since(self, namespace: str, accepted: float, *, if_away: bool) -> bool:
+        """Check whether a namespace of this name went after that time: by the rule of the recorders, which refuse what
+        was accepted before."""
+        if namespace == DEFAULT_NAMESPACE:
+            return False
+        try:
+            removed = await self._breaker.ask(lambda: self._context.store.namespaces.removed([namespace]))
+        except StoreUnavailable:
+            return if_away
+        return accepted <= removed.get(namespace, -math.inf)
 
     # ------------------------------------------------------------------------------------------ changes and cancels
 
@@ -236,13 +274,13 @@ class BufferedIngest:
         store answers and no other request for the job is pending; else the body is checked alone. Raises and answers as
         `accept`."""
         scene = await self._scene_at_hand(who, (body,))
-        if self._is_foreseen(who.namespace, job_id) or not await self._is_judged(who, job_id, body):
+        if await self._is_foreseen(who.namespace, job_id) or not await self._is_judged(who, job_id, body):
             _judge_alone(job_id, body, scene, self._composer.check)
         return await self._asked_for(who, job_id, "change", text)
 
     async def accept_cancel(self, who: Principal, job_id: UUID) -> PendingRequest | None:
         """Take a cancel in. Raises and answers as `accept`."""
-        if not self._is_foreseen(who.namespace, job_id):
+        if not await self._is_foreseen(who.namespace, job_id):
             try:
                 row = await self._breaker.ask(lambda: self._context.store.jobs.get(who.namespace, job_id))
             except StoreUnavailable:
@@ -259,7 +297,7 @@ class BufferedIngest:
         message = self._message(request)
         if not fits(message):
             return None
-        pending = PendingRequest(operation, job_id, kind, who.namespace)
+        pending = PendingRequest(operation, job_id, kind, who.namespace, accepted=now)
         await self._send([(pending, message)])
         return pending
 
@@ -275,16 +313,19 @@ class BufferedIngest:
             return False
         return True
 
-    def _is_foreseen(self, namespace: str, job_id: UUID) -> bool:
+    async def _is_foreseen(self, namespace: str, job_id: UUID) -> bool:
         """Check whether this process took in a create or a change of the job that is not applied yet."""
-        return any(self.pendings.own(namespace, job_id, kind) is not None for kind in ("create", "change"))
+        own = self.pendings.own(namespace, job_id, "create"), self.pendings.own(namespace, job_id, "change")
+        found = [request for request in own if request is not None]
+        # The latest counts: an earlier one may be for a former namespace.
+        return bool(found) and await self._present(max(found, key=lambda request: request.accepted)) is not None
 
     async def _must_be_awaited(self, who: Principal, job_id: UUID) -> None:
         """Raise `NotFound` if the id is one of ours and its job would exist by now. With a client's own id, the job may
         be pending."""
-        told = await self.pendings.of_job(who.namespace, job_id, "create")
+        told = await self.pending_of_job(who.namespace, job_id, "create")
         if told is None and await self.is_past(job_id):
-            raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}")
+            raise NeverAccepted(f"there is no job {job_id} in the namespace {who.namespace}", job_id=job_id)
 
     async def is_past(self, identifier: UUID) -> bool:
         """Check whether all requests that were accepted up to the making of this id, if it is one of ours, are applied.

@@ -5,13 +5,15 @@ announced.
                                           read of something absent ──► memory, shared state, else the time inside its id
 
 Invariant: nothing is decided by it but words: whether a reader is told "pending" or "not there". What is forgotten here
-is applied all the same.
+is applied all the same. It remembers by the name of a namespace, which another namespace may have by now:
+`BufferedIngest` compares the time of each request with the end of the former one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 from uuid import UUID
@@ -53,6 +55,15 @@ class PendingRequest(NamedTuple):
     digest: bytes | None = None
     """Of what was asked for, if the client named the job or the request."""
     warnings: tuple[str, ...] = ()
+    accepted: float = math.inf
+    """The store's clock when it was accepted; inf: unknown."""
+
+
+class AskedUnderKey(NamedTuple):
+    """The last request under an Idempotency-Key."""
+
+    digest: bytes
+    accepted: float
 
 
 class PendingBatch(NamedTuple):
@@ -72,7 +83,7 @@ class Pendings:
         }
         self._by_operation = Recent[Place, PendingRequest](clock, most=MAX_REMEMBERED)
         """Those whose name is not the job's id."""
-        self._by_key = Recent[bytes, bytes](clock, most=MAX_REMEMBERED)
+        self._by_key = Recent[bytes, AskedUnderKey](clock, most=MAX_REMEMBERED)
         self._unpublished: list[PendingRequest] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -101,11 +112,11 @@ class Pendings:
             self._unpublished += requests[: max(0, MAX_UNPUBLISHED - len(self._unpublished))]
             self._wake.set()
 
-    def keep_key(self, key: bytes, digest: bytes) -> None:
+    def keep_key(self, key: bytes, asked: AskedUnderKey) -> None:
         """Under this Idempotency-Key that was asked for."""
-        self._by_key.keep(key, digest)
+        self._by_key.keep(key, asked)
 
-    def digest_of_key(self, key: bytes) -> bytes | None:
+    def of_key(self, key: bytes) -> AskedUnderKey | None:
         """The request under it, if it is remembered."""
         return self._by_key.find(key)
 
@@ -166,6 +177,7 @@ class Pendings:
                 UUID(str(job)),
                 kind if kind in ("change", "cancel") else "create",
                 str(facts.get("namespace")),
+                accepted=float(str(facts.get("accepted", math.inf))),
             )
         except ValueError:
             return None
@@ -186,6 +198,7 @@ def _notes(request: PendingRequest) -> Iterator[Note]:
         "job": str(request.job_id),
         "kind": request.kind,
         "namespace": request.namespace,
+        "accepted": request.accepted,
     }
     yield Note(BOARD_KIND, _name("operation", request.namespace, request.operation_id), facts)
     if request.job_id is not None:

@@ -47,7 +47,7 @@ class PendingReads:
     async def job(self, who: Principal, job_id: UUID) -> PendingRequest | None:
         """The request that will make this job, which the store does not have or cannot be asked for; None: there is
         none, as far as can be told. Raises `NotFound` if it was refused."""
-        told = await self._pendings.of_job(who.namespace, job_id, "create")
+        told = await self._ingest.pending_of_job(who.namespace, job_id, "create")
         operation = job_id if told is None else told.operation_id
         try:
             row = await self._breaker.ask(lambda: self._context.store.operations.get(who.namespace, operation))
@@ -63,7 +63,7 @@ class PendingReads:
 
     async def is_change_pending(self, row: JobRow) -> bool:
         """Check whether a change or a cancel of this job was accepted and is not applied, as far as is known here."""
-        told = await self._pendings.of_job(row.namespace, row.job_id, "change")
+        told = await self._ingest.pending_of_job(row.namespace, row.job_id, "change")
         if told is None:
             return False
         if await self._context.store.operations.get(row.namespace, told.operation_id) is None:
@@ -76,7 +76,7 @@ class PendingReads:
         try:
             return await find_operation(self._context, who, operation, "read", "write")
         except (NotFound, StoreUnavailable):
-            told = await self._pendings.of_operation(who.namespace, operation)
+            told = await self._ingest.pending_operation(who.namespace, operation)
             found = await self._request_of(who, operation, told)
             if found is None:
                 raise

@@ -22,15 +22,15 @@ from tickwise.control.filters import UNFINISHED
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.domain.errors import NotFound, Refused
-from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import logs_folder, scripts_folder
-from tickwise.ports.store import JobQuery, RunQuery
+from tickwise.ports.store import NO_TEXT, RunQuery
 
 WAIT_SECONDS: Final = 1.0
 """Between two looks at runs that have yet to stop, and at a removal that is too young to end."""
 AT_ONCE: Final = 16
 """The most cancels of a page that are under way at the same time."""
+LAST_ID: Final = UUID(int=(1 << 128) - 1)
 REMOVER: Final = "tickwise"
 """The name under which jobs and runs are cancelled."""
 
@@ -41,6 +41,11 @@ class NamespaceRemoval:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
         self._moves = JobMoves(context)
+        self._cancelled: dict[str, UUID] = {}
+        """The jobs of a namespace up to this one are cancelled. Nothing new comes, so none is looked at twice; another
+        process begins with the first."""
+        self._asked: dict[str, UUID] = {}
+        """The runs of a namespace from this one on were asked to stop; the next page is of earlier ones."""
 
     async def page(self, name: str, size: int) -> float | None:
         """Carry out the next page of up to `size` things. In how many seconds the next one is to be tried; None: the
@@ -50,7 +55,7 @@ class NamespaceRemoval:
             return 0.0
         if await self._stop_runs(who, size):
             return WAIT_SECONDS
-        ended = await store.searches.runs(RunQuery(namespace=name, limit=size))
+        ended = await store.searches.runs(RunQuery(namespace=name, limit=size, texts=NO_TEXT))
         if ended:
             ids = [run.run_id for run in ended]
             await self._drop_logs(ids)
@@ -59,15 +64,17 @@ class NamespaceRemoval:
         if await store.removals.drop(name, size):
             return 0.0
         await self._drop_folder(scripts_folder(name))
-        return None if await store.removals.end(name) else WAIT_SECONDS
+        over = await store.removals.end(name)
+        self._cancelled.pop(name, None)  # what is left, if anything, may be a job
+        return None if over else WAIT_SECONDS
 
     async def _cancel_jobs(self, who: Principal, size: int) -> bool:
         """Cancel the jobs of a page; False if none has anything to come."""
-        query = JobQuery(namespace=who.namespace, statuses=(JobStatus.SCHEDULED, JobStatus.PAUSED), limit=size)
-        jobs = await self._context.store.searches.jobs(query)
+        name = who.namespace
+        jobs = await self._context.store.removals.jobs(name, after=self._cancelled.get(name), limit=size)
         for first in range(0, len(jobs), AT_ONCE):
-            some = jobs[first : first + AT_ONCE]
-            await asyncio.gather(*(self._cancel_job(who, job.job_id) for job in some))
+            await asyncio.gather(*(self._cancel_job(who, job_id) for job_id in jobs[first : first + AT_ONCE]))
+        self._cancelled[name] = jobs[-1] if jobs else LAST_ID
         return bool(jobs)
 
     async def _cancel_job(self, who: Principal, job_id: UUID) -> None:
@@ -75,14 +82,18 @@ class NamespaceRemoval:
             await self._moves.cancel(who, job_id)
 
     async def _stop_runs(self, who: Principal, size: int) -> bool:
-        """Ask the runs that are left to stop; False if there is none. Those of executors that are gone end as they are
-        found lost."""
-        query = RunQuery(namespace=who.namespace, states=UNFINISHED, limit=size)
+        """Ask a page of the runs that are left to stop, and with the next call the page after it; False if there is
+        none. Those of executors that are gone end as they are found lost."""
+        before = self._asked.pop(who.namespace, None)
+        query = RunQuery(namespace=who.namespace, states=UNFINISHED, before=before, limit=size, texts=NO_TEXT)
         runs = await self._context.store.searches.runs(query)
         for run in runs:
-            with suppress(Refused):  # it ended meanwhile
-                await cancel_run(self._context, who, run.run_id)
-        return bool(runs)
+            if run.cancel is None:
+                with suppress(Refused):  # it ended meanwhile
+                    await cancel_run(self._context, who, run.run_id)
+        if len(runs) == size:
+            self._asked[who.namespace] = runs[-1].run_id
+        return bool(runs) or before is not None
 
     async def _drop_logs(self, run_ids: Sequence[UUID]) -> None:
         for run_id in run_ids:

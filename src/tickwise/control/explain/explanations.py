@@ -42,7 +42,8 @@ class Because(StrEnum):
     LATE_EXECUTORS_LEFT = "late_executors_left"
     """The executors that could take it were stopping, or were lost, before one of them took it."""
     LATE_LIMITED = "late_limited"
-    """Its job has a concurrency or rate limit, which leaves no record; nothing else kept it waiting."""
+    """Its job has a concurrency or rate limit, or its namespace a quota of runs at once, which leave no record; nothing
+    else kept it waiting."""
     LATE_EXECUTOR_LOST = "late_executor_lost"
     """The executor that held it first was lost before it began."""
     LATE_START = "late_start"
@@ -108,6 +109,8 @@ class Because(StrEnum):
     WAITING_BACKOFF = "waiting_backoff"
     WAITING_SLOT = "waiting_slot"
     """As many runs go on as its concurrency limit allows."""
+    WAITING_QUOTA = "waiting_quota"
+    """As many runs of its namespace go on as the namespace's quota of runs at once allows."""
     WAITING_RATE = "waiting_rate"
     """It has its turn under a rate limit, which is yet to come."""
     WAITING_QUEUE_HELD = "waiting_queue_held"
@@ -131,6 +134,7 @@ class Because(StrEnum):
     SKIPPED_FUSE = "skipped_fuse"
     SKIPPED_REQUESTED = "skipped_requested"
     SKIPPED_QUOTA = "skipped_quota"
+    SKIPPED_EXPIRED = "skipped_expired"
     CANCELLED = "cancelled"
     """It never began."""
     FAILED_UNBEGUN = "failed_unbegun"
@@ -228,6 +232,8 @@ class RunFacts:
     """Of one that waits: its queue."""
     holders: Sequence[tuple[RunRow, str]] = ()
     """Of one that waits for a slot: the runs that have the slots, with the names of their jobs."""
+    concurrent_runs: int | None = None
+    """The quota of runs at once of its namespace, as it is now."""
     origin: tuple[RunRow, str] | None = None
     """The run that started it, with the name of its job."""
     letter: LetterRow | None = None

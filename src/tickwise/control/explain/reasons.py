@@ -50,6 +50,7 @@ _SKIPPED: Final[dict[str, Because]] = {
     SkipReason.FUSE: Because.SKIPPED_FUSE,
     SkipReason.REQUESTED: Because.SKIPPED_REQUESTED,
     SkipReason.QUOTA: Because.SKIPPED_QUOTA,
+    SkipReason.EXPIRED: Because.SKIPPED_EXPIRED,
 }
 _SKIPPED_TOO: Final = "; skipped"
 """The end of the sentence of a record of times that the clock left out."""
@@ -259,6 +260,9 @@ def _nobody_took_it(facts: RunFacts) -> Cause:
     if facts.plan is not None and (facts.plan.concurrency or facts.plan.rate):
         what = " and ".join(name for name in ("concurrency", "rate") if getattr(facts.plan, name) is not None)
         return Cause(Because.LATE_LIMITED, f"its job has a limit ({what}), and nothing else is known that kept it")
+    if facts.concurrent_runs is not None:
+        words = f"its namespace has a quota of runs at once ({facts.concurrent_runs}), and nothing else is known that "
+        return Cause(Because.LATE_LIMITED, f"{words}kept it", {"concurrent_runs": facts.concurrent_runs})
     taken = facts.attempts[0].dispatched_at if facts.attempts else facts.run.dispatched_at
     if taken is not None and taken - due > ON_TIME_SECONDS:
         gone = [each.gone_at for each in able if each.registered_at <= due < (each.gone_at or each.lease_until)]

@@ -13,6 +13,7 @@ from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.domain.selectors import Selector, matches
 from tickwise.ports.store import NO_TEXT, JobRow, LetterResolution, LetterRow, RunQuery, RunRow
 
@@ -42,6 +43,8 @@ class RunContext:
             found["letter"] = await self._context.store.letters.get(
                 namespace, run.run_id, self._context.dead_letter_seconds
             )
+        row = await self._context.store.namespaces.get(namespace)
+        found["concurrent_runs"] = None if row is None else row.quotas.concurrent_runs
         if job is None:
             return found
         if run.state in (RunState.QUEUED, RunState.RETRYING):
@@ -54,9 +57,13 @@ class RunContext:
         return found
 
     async def _holders(self, namespace: str, key: str) -> list[tuple[RunRow, str]]:
-        """The runs that have the slots of a concurrency limit."""
+        """The runs that have the slots of a concurrency limit, or of the quota of runs at once."""
         query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT, texts=NO_TEXT)
-        rows = [row for row in await self._context.store.searches.runs(query) if row.limit_key == key]
+        rows = [
+            row
+            for row in await self._context.store.searches.runs(query)
+            if row.limit_key is not None and key in (row.limit_key, QUOTA_KEY)
+        ]
         named = [(row, await self._job_name(namespace, row.job_id)) for row in rows[:MAX_HOLDERS]]
         return [(row, name) for row, name in named if name is not None]
 

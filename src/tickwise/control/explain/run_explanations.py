@@ -21,7 +21,7 @@ from tickwise.control.explain.standing import Standing
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import name_from
+from tickwise.domain.model import joined, name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.selectors import Selector, matches
 from tickwise.domain.zones import zone_named
@@ -129,9 +129,12 @@ def _function(row: JobRow, plan: Definition) -> str | None:
 
 
 def _circuits(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:
-    """The times in which the circuit of the host was open that an http task calls."""
+    """The times in which the namespace's circuit of the host was open that an http task calls; `who` is the host."""
     if standing.row.task_kind != "http":
         return []
     url = msgspec.json.decode(standing.plan.task).get("url")
     host = host_of(url) if isinstance(url, str) else None
-    return [each for each in noticed if each.kind == CIRCUIT_OPEN and each.who == host]
+    if host is None:
+        return []
+    target = joined(standing.row.namespace, host)
+    return [replace(each, who=host) for each in noticed if each.kind == CIRCUIT_OPEN and each.who == target]

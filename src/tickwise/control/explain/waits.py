@@ -15,6 +15,7 @@ from tickwise.domain.excerpts import main_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
+from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.domain.rules.sentences import FAILED_SENTENCE, HELD_SENTENCE
 from tickwise.ports.store import Incident, LetterRow, LetterStatus, RunRow
 
@@ -45,6 +46,8 @@ class Waits(NamedTuple):
 def waits(facts: RunFacts) -> Waits | None:
     """A slot, its turn under a rate, or a queue that stands still; None: none of these."""
     run, now = facts.run, facts.now
+    if run.blocked and run.limit_key == QUOTA_KEY:
+        return _for_quota(facts)
     if run.blocked and run.limit_key is not None:
         return _for_slot(facts, run.limit_key)
     if is_paused(facts):
@@ -108,13 +111,32 @@ def _for_slot(facts: RunFacts, key: str) -> Waits:
     limit = None if facts.plan is None or facts.plan.concurrency is None else facts.plan.concurrency.limit
     slots = "its slot" if limit is None else "the one slot" if limit == 1 else f"one of the {limit} slots"
     words = f"waits for {slots} of its concurrency limit ({key})"
-    if facts.holders:
-        shown = ", ".join(f"{run.run_id} of the job {name!r}" for run, name in facts.holders[:TOLD_HOLDERS])
-        more = len(facts.holders) - TOLD_HOLDERS
-        words += f", which {'is' if len(facts.holders) == 1 else 'are'} taken by {shown}"
-        words += f" and {more} more" if more > 0 else ""
+    words += _taken_by(facts)
     data = {"limit_key": key, "limit": limit, "taken_by": [str(run.run_id) for run, _ in facts.holders]}
     return Waits(Because.WAITING_SLOT, words, data)
+
+
+def _for_quota(facts: RunFacts) -> Waits:
+    """As many runs of its namespace go on as its quota allows."""
+    quota = facts.concurrent_runs
+    if quota is None:
+        return Waits(Because.WAITING_QUOTA, "waits: the quota of its namespace was taken away, and it goes on soon", {})
+    words = (
+        f"waits for one of the runs that its namespace {facts.run.namespace!r} may have at once, {quota} by its quota "
+    )
+    words += f"concurrent_runs{_taken_by(facts)}"
+    taken_by = [str(run.run_id) for run, _ in facts.holders]
+    return Waits(Because.WAITING_QUOTA, words, {"concurrent_runs": quota, "taken_by": taken_by})
+
+
+def _taken_by(facts: RunFacts) -> str:
+    """The runs that have the slots."""
+    if not facts.holders:
+        return ""
+    shown = ", ".join(f"{run.run_id} of the job {name!r}" for run, name in facts.holders[:TOLD_HOLDERS])
+    more = len(facts.holders) - TOLD_HOLDERS
+    words = f", which {'is' if len(facts.holders) == 1 else 'are'} taken by {shown}"
+    return words + (f" and {more} more" if more > 0 else "")
 
 
 # ------------------------------------------------------------------------------------------ on the way

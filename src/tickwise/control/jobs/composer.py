@@ -15,6 +15,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import Composed, compose
 from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, read, rechecked
+from tickwise.control.jobs.resolving import TASK_MISSING
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import NOTHING, listed, look
 from tickwise.control.rules import calendars_known
@@ -23,6 +24,7 @@ from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal
 from tickwise.ports.store import NewJob, StoredTask
+from tickwise.roles.shared.served_queues import NOBODY
 
 
 class JobComposer:
@@ -96,7 +98,11 @@ class JobComposer:
         Raises the refusal if no job of this id was ever stored.
         """
         at = body.schedule_time or body.at
-        if body.job_id and at and refusal.pointer in ("/schedule_time", "/at"):
+        if body.job_id and refusal.code == TASK_MISSING:
+            # Its function was offered then.
+            if await self._context.store.jobs.get(who.namespace, body.job_id) is not None:
+                return self.compose_now(who, body, scene._replace(serving=NOBODY))
+        elif body.job_id and at and refusal.pointer in ("/schedule_time", "/at"):
             row = await self._context.store.jobs.get(who.namespace, body.job_id)
             if row is not None:
                 then = scene._replace(now=row.created_at)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
-from tickwise.control.audit.entries import job_moved
+from tickwise.control.audit.entries import job_standing_changed
 from tickwise.control.bodies import MissedMode, PauseBody, ResumeBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
@@ -87,7 +87,7 @@ class JobMoves:
             move = plan(row, await self._context.time.now())
             if move is None:
                 return row
-            audit = job_moved(who, _ACTIONS[move.action], row, move)
+            audit = job_standing_changed(who, _ACTIONS[move.action], row, move)
             try:
                 row = await self._context.surely(lambda: self._context.store.jobs.move(move, audit=audit))  # noqa: B023 - awaited within the turn
             except VersionConflict:

@@ -46,6 +46,14 @@ def resolve(
     if not name:
         raise Invalid("a job needs a name", pointer="/name")
     clean_text(name, "/name")
+    if task is None and scene.serving.is_known and name not in scene.serving.functions:
+        raise Invalid(
+            f"the job has no task, and no active executor offers a function of its name {name[:100]!r}; send a task, "
+            'such as {"kind": "shell", "command": "…"}. For a function that executors will offer later, name it: '
+            '{"kind": "function", "name": "…"}',
+            pointer="/task",
+            code="task_missing",
+        )
     return name, own_function(name, check) if task is None else task
 
 
@@ -69,6 +77,7 @@ def resolve_task(body: JobBody, scene: Scene, check: TaskCheck) -> ResolvedTask 
 
 
 UNCHECKED: Final = "the syntax of the script was not checked"
+TASK_MISSING: Final = "task_missing"
 OWN_FUNCTION: Final = "no task was given, so the job runs the registered function of its own name, "
 
 

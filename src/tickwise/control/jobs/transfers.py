@@ -1,8 +1,9 @@
 """A job goes from one namespace to another: what its definition names must be there, too.
 
-    the job as it is ──► its stored task, calendars, successors, scripts: there as well? ──► transferred
+    the job as it is ──► its stored task, script, calendars, successors: there as well? ──► transferred
                               └─► Conflict, with the name of each that is missing
 
+Nothing is copied for it, so a move that is refused, or that a crash ends, leaves nothing in the other namespace.
 Windows are chosen by labels, not by name: those of the other namespace hold from then on.
 """
 
@@ -21,11 +22,11 @@ from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
 from tickwise.control.rules import calendars_known
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import Definition, decode_definition
-from tickwise.domain.audit import AuditAction
-from tickwise.domain.errors import Busy, Conflict, VersionConflict
+from tickwise.domain.audit import AuditAction, AuditEntry
+from tickwise.domain.errors import Busy, Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
-from tickwise.ports.blobs import read_script, script_key
+from tickwise.ports.blobs import script_key
 from tickwise.ports.store import JobRow, JobTransfer
 
 SHA256: Final = "sha256:"
@@ -61,9 +62,7 @@ class JobTransfers:
                 return row
             definition = decode_definition(row.definition)
             await self._check_references(definition, to)
-            await self._copy_script(definition, row.namespace, to)
-            transfer = JobTransfer(namespace=row.namespace, job_id=job_id, to=to, expected_version=row.version)
-            audit = entry(who, AuditAction.JOB_MOVED, "job", job_id, namespace=row.namespace, detail={"to": to})
+            transfer, audit = _transfer(who, row, to)
             try:
                 moved = await self._context.surely(lambda: store.jobs.move(transfer, audit=audit))  # noqa: B023 - awaited within the turn
             except VersionConflict:
@@ -80,6 +79,9 @@ class JobTransfers:
             task = await self._context.store.tasks.get(to, definition.task_id, definition.task_version)
             if task is None or task.task.encode() != bytes(definition.task):
                 missing.append(f"the task {definition.task_id} in version {definition.task_version}, with its content")
+        digest = _script_of(definition)
+        if digest is not None and not await self._has_script(to, digest):
+            missing.append(f"the script {SHA256}{digest}")
         named = {use.name for use in definition.calendars}
         known = await calendars_known(self._context, to, named) if named else frozenset()
         missing += [f"the calendar {name}" for name in sorted(named - known)]
@@ -94,14 +96,31 @@ class JobTransfers:
                 code="references_missing",
             )
 
-    async def _copy_script(self, definition: Definition, source: str, to: str) -> None:
-        """Let the other namespace have the stored script that the job runs. Twice is once."""
+    async def _has_script(self, namespace: str, digest: str) -> bool:
         try:
-            task = _script.decode(definition.task)
-        except msgspec.MsgspecError:
-            return
-        if task.kind == "python" and isinstance(task.file, str) and task.file.startswith(SHA256):
-            digest = task.file.removeprefix(SHA256)
-            await self._context.blobs.put(
-                script_key(to, digest), await read_script(self._context.blobs, source, digest)
-            )
+            await self._context.blobs.get_range(script_key(namespace, digest), 0, 1)
+        except NotFound:
+            return False
+        return True
+
+
+def _transfer(who: Principal, row: JobRow, to: str) -> tuple[JobTransfer, AuditEntry]:
+    """The transfer, with the entry of the namespace that receives the job; the entry of the one that it leaves."""
+    left, arrived = (
+        entry(who, AuditAction.JOB_MOVED, "job", row.job_id, namespace=namespace, detail=detail)
+        for namespace, detail in ((row.namespace, {"to": to}), (to, {"from": row.namespace}))
+    )
+    transfer = JobTransfer(
+        namespace=row.namespace, job_id=row.job_id, to=to, expected_version=row.version, arrival=arrived
+    )
+    return transfer, left
+
+
+def _script_of(definition: Definition) -> str | None:
+    """The digest of the stored script that the job runs."""
+    try:
+        task = _script.decode(definition.task)
+    except msgspec.MsgspecError:
+        return None
+    is_stored = task.kind == "python" and isinstance(task.file, str) and task.file.startswith(SHA256)
+    return str(task.file).removeprefix(SHA256) if is_stored else None

@@ -25,6 +25,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.forms import new_secret
 from tickwise.control.keys.secrets import ADMIN, SHOWN_CHARACTERS, key_of, secret_digest
+from tickwise.control.names import check_not_reserved
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
@@ -32,7 +33,6 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Bug, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
-from tickwise.domain.names import likeness
 from tickwise.domain.permissions import EVERYTHING, ROLES, Permission, contains
 from tickwise.domain.selectors import Labels, in_words
 from tickwise.ports.identity import KeyOrigin, KeyRotation, KeyRow, Keys
@@ -45,6 +45,9 @@ logger = structlog.get_logger("tickwise.keys")
 
 
 NAMESPACES_MAX: Final = 100
+EXPIRY_YEARS_MAX: Final = 10
+EXPIRY_SECONDS_MAX: Final = (365 * EXPIRY_YEARS_MAX + 3) * 86_400.0
+"""Longer is `--expires 400000d` for `400d`. A key that shall live longer has no expiry, and is rotated."""
 OVERLAP_SECONDS: Final = 86_400.0
 """The overlap of a rotation that names none: programs that are deployed once a day change over in it."""
 
@@ -55,7 +58,7 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A key to make."""
 
-    name: Annotated[Name, Meta(description="The name for people. Keys of one name share answers and rate limits.")]
+    name: Annotated[Name, Meta(description="The name for people. Keys of one name share nothing.")]
     role: (
         Annotated[
             str,
@@ -125,10 +128,7 @@ class KeyService:
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
-        if likeness(name) == likeness(ADMIN):
-            raise Invalid(
-                f"the name {ADMIN}, and what looks like it, is the installation's own; choose another", pointer="/name"
-            )
+        check_not_reserved(name, "/name", (ADMIN,))
         namespaces = _namespaces(who, body)
         permissions, labels = _permissions(body), granted_labels(body.labels, "/labels")
         for place in namespaces:
@@ -144,21 +144,19 @@ class KeyService:
             namespaces=frozenset(namespaces),
             labels=labels,
         )
+        after = {
+            "name": name,
+            "permissions": sorted(permissions),
+            "labels": dict(labels),
+            "expires_at": expires_at,
+        }
+        # The home sees all; another namespace is told of itself.
+        told = {place: [place] for place in namespaces if place != INSTALLATION} | {home: sorted(namespaces)}
+        audit = [
+            entry(who, AuditAction.KEY_MADE, "key", key.key_id, namespace=place, after={**after, "namespaces": seen})
+            for place, seen in told.items()
+        ]
         # Again after a commit that may have failed: False then says that it did not.
-        audit = entry(
-            who,
-            AuditAction.KEY_MADE,
-            "key",
-            key.key_id,
-            namespace=home,
-            after={
-                "name": name,
-                "namespaces": sorted(namespaces),
-                "permissions": sorted(permissions),
-                "labels": dict(labels),
-                "expires_at": expires_at,
-            },
-        )
         await self._context.surely(lambda: self._keys.add(key, audit=audit))
         row = KeyRow(
             key_id=key.key_id,
@@ -193,29 +191,39 @@ class KeyService:
     async def page(
         self, who: Principal, before: UUID | None, limit: int, *, namespace: str | None = None
     ) -> Sequence[KeyRow]:
-        """Keys of the caller's namespace, or of the installation; the newest first, also those that are over. Raises
-        `Forbidden` if `namespace` is not one that the caller sees."""
+        """Keys that work in the caller's namespace, or those of the installation; the newest first, also those that are
+        over. Of a key whose home is another namespace, the caller is told what it is in this one. Raises `Forbidden` if
+        `namespace` is not one that the caller sees."""
         mine = _scope_of(who)
         if mine is not None and namespace is not None:
             check_namespace(who, namespace)
-        return await self._keys.page(mine or namespace, before=before, limit=limit)
+        rows = await self._keys.page(mine or namespace, before=before, limit=limit)
+        return [row if mine is None else _seen_in(mine, row) for row in rows]
 
     @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
-        """From now on it is refused. Raises `NotFound`, and `Forbidden` for a key with more permissions than the
-        caller's, or one that other namespaces use, too. Every key may revoke itself."""
+        """From now on it is refused; one that works in other namespaces, too, is refused in the caller's alone. Raises
+        `NotFound`, and `Forbidden` for a key with more permissions than the caller's. Every key may revoke itself, and
+        the installation each key, everywhere."""
         scope = _scope_of(who)
         found = await self._keys.of_id(key_id)
+        places = frozenset[str]() if found is None else found.caller.namespaces.keys()
+        if found is not None and scope in places and len(places) > 1 and key_id != who.key_id:
+            return await self._take_out(who, found.caller, key_id)
         if found is not None and scope in (None, found.caller.home) and key_id != who.key_id:
             _check_weaker(who, found.caller)
-        audit = entry(
-            who,
-            AuditAction.KEY_REVOKED,
-            "key",
-            key_id,
-            namespace=who.namespace if found is None else found.caller.home,
-            detail=found and {"name": found.caller.name},
-        )
+        told = {who.namespace} if found is None else {found.caller.home, *places} - {INSTALLATION}
+        audit = [
+            entry(
+                who,
+                AuditAction.KEY_REVOKED,
+                "key",
+                key_id,
+                namespace=place,
+                detail=found and {"name": found.caller.name},
+            )
+            for place in sorted(told)
+        ]
         row = await self._context.surely(lambda: self._keys.revoke(scope, key_id, audit=audit))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
@@ -229,6 +237,23 @@ class KeyService:
             by_key=_text(who.key_id),
         )
         return row
+
+    async def _take_out(self, who: Principal, key: Caller, key_id: UUID) -> KeyRow:
+        """Take the rights of a key in the caller's namespace, and leave it those elsewhere; the key as it is seen here,
+        revoked. Raises `NotFound`, `Forbidden`."""
+        here = who.namespace
+        _check_weaker(who, replace(key, grants=tuple(each for each in key.grants if each.namespace == here)))
+        detail = {"name": key.name, "namespaces": [here]}
+        audit = [
+            entry(who, AuditAction.KEY_REVOKED, "key", key_id, namespace=place, detail=detail)
+            for place in dict.fromkeys((here, key.home))
+        ]
+        row = await self._context.surely(lambda: self._keys.revoke(here, key_id, only_there=True, audit=audit))
+        if row is None:
+            raise NotFound(f"there is no key {key_id}")
+        self._context.signals.send(Topic.KEYS, (key_id,))
+        logger.info("key_taken_out", key_id=str(key_id), name=row.name, namespace=here, by=who.name)
+        return replace(_guest(here, row), revoked_at=await self._context.time.now())
 
     @requires_none("each key may rotate itself; for another one, keys:admin is checked here")
     async def rotate(self, who: Principal, key_id: UUID, body: KeyRotateBody) -> MadeKey:
@@ -297,12 +322,30 @@ class KeyService:
                 f"the key that asks expires at {written(who.expires_at)}, and makes none that is good for longer",
                 pointer="/expires_at",
             )
+        if expires_at is not None and expires_at > now + EXPIRY_SECONDS_MAX:
+            raise Invalid(
+                f"expires_at is more than {EXPIRY_YEARS_MAX} years away, which is probably a mistake: give an earlier "
+                "time, such as one in 90 days, or none for a key that does not expire",
+                pointer="/expires_at",
+            )
         return expires_at
 
 
 def _scope_of(who: Principal) -> str | None:
     """The namespace whose keys the caller sees; None: those of all namespaces."""
     return None if holds_everywhere(who, Permission.KEYS_ADMIN) else who.namespace
+
+
+def _seen_in(namespace: str, row: KeyRow) -> KeyRow:
+    """The key as the administrators of a namespace see it: whole, if the namespace is its home."""
+    return row if row.namespace == namespace else _guest(namespace, row)
+
+
+def _guest(namespace: str, row: KeyRow) -> KeyRow:
+    """The part of a key that concerns one of its namespaces: nothing tells of the others."""
+    return replace(
+        row, namespace=namespace, namespaces=frozenset({namespace}), prefix=None, created_by=None, owner_id=None
+    )
 
 
 def _namespaces(who: Principal, body: KeyBody) -> Sequence[str]:

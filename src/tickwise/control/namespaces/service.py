@@ -70,6 +70,9 @@ class QuotasBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
     calendars: Annotated[int, Meta(ge=0, le=1_000)] | None = None
     windows: Annotated[int, Meta(ge=0, le=200)] | None = None
+    concurrent_runs: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Runs at once; more wait for their start.")
+    ] = None
     requests_per_second: Annotated[
         Annotated[float, Meta(ge=0.001, le=1_000_000)] | None,
         Meta(description="In place of the setting `namespace_requests_per_second_most`."),
@@ -159,7 +162,7 @@ class NamespaceService:
         logger.info("quotas_set", namespace=name, quotas=changed.quotas.said(), by=who.name)
         return changed
 
-    @requires(Permission.NAMESPACES_ADMIN)
+    @requires(Permission.NAMESPACES_READ)
     async def usage(self, who: Principal, name: str) -> tuple[NamespaceRow, QuotaUse]:
         """The namespace, and what it uses of its quotas, counted now. Raises `NotFound`."""
         row = await self._row(who, name)
@@ -175,6 +178,7 @@ class NamespaceService:
         row = await self._context.surely(lambda: self._context.store.removals.begin(name, audit=audit))
         if row is None:
             raise _not_found(name)
+        self._context.signals.send(Topic.KEYS)  # all: keys, sessions and roles of the namespace are good no longer
         self._context.signals.send(Topic.OPERATIONS)
         logger.info("namespace_removal_asked", namespace=name, by=who.name)
         return row

@@ -3,9 +3,7 @@
     password ──verify──► session: access (10 min) + refresh ──rotate──► access + refresh ──► …
     key ─────────────► access, bounded by the key: for programs that must not hand the key itself around
 
-Nobody learns from an answer whether a name exists, nor from its time. Attempts are paced by address before a hash is
-computed, and by name and network after a failure: many wrong passwords from one place wait there, and the person goes
-on from another (`pace`).
+How a password is checked, and at which pace: `password_check`.
 
 Invariant: a refresh token works once; shown again it ends its session, because one of two has a stolen one.
 """
@@ -28,14 +26,15 @@ from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
-from tickwise.control.people.passwords import Passwords
+from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
+from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
 from tickwise.domain.model import Origin, Principal, time_id
-from tickwise.domain.names import email_key, likeness
 from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.ports.identity.browser_sessions import BrowserSessionStore
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
 from tickwise.ports.identity.users import UserRow, UserStore
 from tickwise.ports.signals import Topic
@@ -46,7 +45,6 @@ SESSION_SECONDS: Final = 30 * 86_400.0
 """A session ends after this long in any case."""
 
 _KNOWN: Final = frozenset({*Permission, EVERYTHING})
-_WRONG: Final = "the name or the password is wrong"
 
 logger = structlog.get_logger("tickwise.people")
 
@@ -87,7 +85,8 @@ class AuthService:
         *,
         users: UserStore,
         sessions: SessionStore,
-        passwords: Passwords,
+        browsers: BrowserSessionStore,
+        check: PasswordCheck,
         tokens: AccessTokens,
         callers: Callers,
         bearers: TokenBearers,
@@ -100,7 +99,8 @@ class AuthService:
         self._context = context
         self._users = users
         self._sessions = sessions
-        self._passwords = passwords
+        self._browsers = browsers
+        self._check = check
         self._tokens = tokens
         self._callers = callers
         self._bearers = bearers
@@ -119,7 +119,7 @@ class AuthService:
         if body.grant_type == "password":
             return await self._by_password(body, origin)
         # Each costs a query, and every client may cause one.
-        self._pace.begin("", origin.address)
+        await self._pace.begin("", origin.address)
         if body.grant_type == "refresh_token":
             return await self._by_refresh(body, origin)
         return await self._by_key(body, origin)
@@ -142,31 +142,17 @@ class AuthService:
         if who.user_id is not None:
             audit = _entry(AuditAction.SIGNED_OUT, Source.of(who), "session")
             families = await self._sessions.revoke(user_id=who.user_id, audit=audit)
-            self._context.signals.send(Topic.KEYS, tuple(families))
+            browsers = await self._browsers.end(user_id=who.user_id, audit=audit)
+            self._context.signals.send(Topic.KEYS, (*families, *browsers))
 
     async def _by_password(self, body: TokenBody, origin: Origin) -> Tokens:
-        username = _field(body.username, "username")
+        username = clean_text(_field(body.username, "username"), "/username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
-        account = email_key(username) if "@" in username else likeness(username)
-        address = origin.address
-        self._pace.begin(account, address)
-        found = await self._users.sign_in(account)
-        usable = found is not None and found.row.active
-        good = await self._passwords.verify(
-            found.password if found is not None and usable else None,
-            password,
-            first=self._pace.is_known(account, address),
-        )
-        if found is None or not good:
-            logger.info("sign_in_failed", account=account[:100], address=address)
-            self._denials.sign_in_failed(account, origin)
-            self._pace.failed(account, address)
-            raise Unauthenticated(_WRONG)
-        self._pace.succeeded(account, address)
-        await self._check_namespace(await self._callers.of_person(found.row), namespace)
-        await self._users.signed_in(found.row.user_id)
-        return await self._begin(found.row, scope, namespace, origin)
+        signed = await self._check.person(username, password, origin)
+        await self._check_namespace(signed.caller, namespace)
+        await self._users.signed_in(signed.row.user_id)
+        return await self._begin(signed.row, scope, namespace, origin)
 
     async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, origin: Origin) -> Tokens:
         clock = self._context.clock
@@ -189,7 +175,11 @@ class AuthService:
         return self._tokens_of(session, refresh, row)
 
     async def _by_refresh(self, body: TokenBody, origin: Origin) -> Tokens:
-        shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        try:
+            shown = self._secret(body.refresh_token, "refresh_token", SecretKind.REFRESH)
+        except Unauthenticated:
+            self._denials.sign_in_failed("", origin)
+            raise
         refresh = new_secret(self._context.clock, SecretKind.REFRESH)
         audit = _entry(AuditAction.TOKEN_REUSED, _stranger(origin), "user")
         rotated = await self._context.surely(
@@ -200,6 +190,8 @@ class AuthService:
             self._context.signals.send(Topic.KEYS, (session.family,))
             logger.warning("refresh_token_reused", user_id=str(session.user_id), address=session.address)
         if rotated.rotation is not Rotation.ROTATED or session is None:
+            if rotated.rotation is Rotation.UNKNOWN:  # one that was used before has an entry of its own
+                self._denials.sign_in_failed("", origin)
             raise Unauthenticated(
                 "this refresh token does not work: it was used or revoked, or is too old; sign in again"
             )

@@ -15,7 +15,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tickwise.control.callers import Callers
-from tickwise.control.people.tokens import AccessTokens, Claims, SigningKey, raw
+from tickwise.control.people.tokens import SKEW_SECONDS, AccessTokens, Claims, SigningKey, raw
 from tickwise.domain.callers import INSTALLATION, Caller, Grant
 from tickwise.domain.errors import Unauthenticated
 from tickwise.domain.permissions import EVERYTHING, narrowed
@@ -50,15 +50,21 @@ class TokenBearers:
         self._reading = asyncio.Lock()
 
     async def sign_with(self, signing: SigningKey) -> None:
-        """Publish the public half of this key, then sign with it. Raises `StoreUnavailable`."""
+        """Publish the public half of this key, then sign with it. A key that follows others signs once every process
+        may read the keys again, `RELOAD_SECONDS` later: no process refuses its first tokens. Raises
+        `StoreUnavailable`."""
         public = PublicKey(
             key_id=signing.key_id,
             public=raw(signing.private.public_key()),
             created_at=self._clock.now(),
             retired_at=None,
         )
+        published = await self._sessions.publish(public)
+        self._know(published)
+        if len(published) > 1 and _is_new(published, signing.key_id, self._clock.now()):
+            await self._clock.sleep(RELOAD_SECONDS)
         self._signing = signing
-        self._know(await self._sessions.publish(public))
+        self._know(await self._sessions.public_keys())
 
     async def public_keys(self) -> Sequence[PublicKey]:
         """The keys that tokens are checked with, for the key set. Raises `StoreUnavailable`."""
@@ -103,6 +109,13 @@ class TokenBearers:
         self._published = tuple(published)
         publics = {each.key_id: Ed25519PublicKey.from_public_bytes(each.public) for each in published}
         self._tokens.use(publics, self._signing)
+
+
+def _is_new(published: Sequence[PublicKey], key_id: str, now: float) -> bool:
+    """Check whether a key may have been published so lately that another process has not read it. The store has noted
+    the time, by a clock of its own."""
+    since = now - RELOAD_SECONDS - SKEW_SECONDS
+    return any(each.key_id == key_id and each.created_at > since for each in published)
 
 
 def _bounded(caller: Caller, claims: Claims) -> Caller:

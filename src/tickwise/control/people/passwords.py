@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Collection
@@ -32,6 +33,14 @@ besides."""
 MAX_CHARACTERS: Final = 256
 MAX_WAITING: Final = 16
 """Hashes that wait for their turn: one and a half seconds of work."""
+
+SERVICE: Final = "tickwise"
+OWN_CHARACTERS_MIN: Final = 8
+"""Of a password without what follows from its context: as many as NIST asks for at least."""
+CONTEXT_WORD_CHARACTERS_MIN: Final = 3
+RUN_CHARACTERS_MIN: Final = 3
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_REPEATED: Final = re.compile(r"(.{1,64}?)\1+")
 
 _GUESSES_LOG10_MIN: Final = 6.0
 """A password that is found among the first million guesses is common."""
@@ -58,10 +67,17 @@ def check_password(password: str, pointer: str, about: Collection[str] = ()) -> 
         )
     if len(text) > MAX_CHARACTERS:
         raise Invalid(f"a password has {MAX_CHARACTERS} characters at most", pointer=pointer, code="password_weak")
+    if len(own_part(text, about)) < OWN_CHARACTERS_MIN:
+        raise Invalid(
+            f"the password consists mostly of a name, an e-mail address, the word {SERVICE}, a year, or of repeated or "
+            "consecutive characters, which are tried first; add some words that have nothing to do with the person",
+            pointer=pointer,
+            code="password_weak",
+        )
     # 30,000 common passwords and as many words: 30 ms to load, so only where a password is chosen.
     from zxcvbn import zxcvbn
 
-    words = ["tickwise", *about, *(part for word in about for part in word.replace("@", ".").split("."))]
+    words = [SERVICE, *about, *(part for word in about for part in word.replace("@", ".").split("."))]
     estimate = zxcvbn(text[:_MEASURED_CHARACTERS], user_inputs=[word for word in words if word])
     if float(estimate["guesses_log10"]) < _GUESSES_LOG10_MIN:
         raise Invalid(
@@ -70,6 +86,39 @@ def check_password(password: str, pointer: str, about: Collection[str] = ()) -> 
             pointer=pointer,
             code="password_weak",
         )
+
+
+def own_part(password: str, about: Collection[str] = ()) -> str:
+    """The letters and digits that remain of a password without what follows from its context: the words of `about`,
+    the service's name, years, and all but the first of repeated parts and of consecutive characters.
+
+    NIST SP 800-63B, 3.1.1.2 asks for context-specific words to be refused; an estimate of guesses counts a word that is
+    written three times as three words.
+    """
+    words = {SERVICE}
+    for each in about:
+        parts = re.findall(r"[^\W_]+", each.casefold())
+        words |= {"".join(parts), *parts}
+    text = password.casefold()
+    for word in sorted(words, key=len, reverse=True):
+        if len(word) >= CONTEXT_WORD_CHARACTERS_MIN:
+            text = text.replace(word, " ")
+    text = "".join(re.findall(r"[^\W_]", _YEAR.sub(" ", text)))
+    return _REPEATED.sub(r"\1", _without_runs(text))
+
+
+def _without_runs(text: str) -> str:
+    """The first character of each run of three or more that count up or down, such as 1234 or cba."""
+    kept: list[str] = []
+    place = 0
+    while place < len(text):
+        end, step = place + 1, 0
+        while end < len(text) and (ord(text[end]) - ord(text[end - 1])) in ((step,) if step else (1, -1)):
+            step = ord(text[end]) - ord(text[end - 1])
+            end += 1
+        kept.append(text[place] if end - place >= RUN_CHARACTERS_MIN else text[place:end])
+        place = end
+    return "".join(kept)
 
 
 class Passwords:
@@ -103,6 +152,11 @@ class Passwords:
             return False
         return await self._run(lambda: self._verified(encoded, text), first=first)
 
+    def check_room(self, *, first: bool = False) -> None:
+        """Raise `Busy` if a `verify` of now would find no place to wait, so that what leads to it need not be done."""
+        if self._under_way >= self._at_once and len(self._known if first else self._others) >= self._max_waiting:
+            raise _busy()
+
     def close(self) -> None:
         """End the threads; what is under way is waited for."""
         self._threads.shutdown()
@@ -127,7 +181,7 @@ class Passwords:
     async def _turn(self, turn: asyncio.Future[None], waiting: deque[asyncio.Future[None]]) -> None:
         """Wait for the place of one that has ended."""
         if len(waiting) >= self._max_waiting:
-            raise Busy("too many people sign in at once; try again in a few seconds")
+            raise _busy()
         waiting.append(turn)
         try:
             await turn
@@ -152,3 +206,7 @@ class Passwords:
                     turn.set_result(None)
                     return
         self._under_way -= 1
+
+
+def _busy() -> Busy:
+    return Busy("too many people sign in at once; try again in a few seconds")

@@ -1,7 +1,9 @@
 """Custom roles: sets of permissions with a name, in one namespace, or in all (`*`).
 
-Invariant: nobody makes, changes or removes a role that holds more than their own permissions in its namespace. So no
-caller makes a person stronger than itself, or takes from a stronger one.
+A role of a namespace hides the role of `*` with its name there.
+
+Invariant: nobody makes, changes, hides or removes a role that holds more than their own permissions in its namespace.
+So no caller makes a person stronger than itself, or takes from a stronger one.
 """
 
 from __future__ import annotations
@@ -68,42 +70,51 @@ class RoleService:
     async def all(self, who: Principal, namespace: str) -> Sequence[KnownRole]:
         """The roles that can be given in the namespace: the built-in ones, then its own by name."""
         await self._check_place(who, namespace)
-        own = sorted(await self._roles.all(namespace), key=lambda role: role.name)
+        # The role of the namespace comes last, and hides its namesake of the installation.
+        rows = sorted(await self._roles.all(namespace), key=lambda role: role.namespace == namespace)
+        own = sorted({role.name: role for role in rows}.values(), key=lambda role: role.name)
         built_in = [KnownRole(name, permissions, is_built_in=True) for name, permissions in ROLES.items()]
         return [*built_in, *(KnownRole(role.name, role.permissions, False, role.labels) for role in own)]
 
     @requires(Permission.USERS_ADMIN)
     async def put(self, who: Principal, namespace: str, name: str, body: RolePermissionsBody) -> KnownRole:
         """Make a role, or replace its permissions: the tokens of the people who have it end. Raises `Invalid`,
-        `Forbidden`."""
+        `Forbidden`, and `VersionConflict` if the role was changed meanwhile."""
         await self._check_place(who, namespace)
         _check_name(name)
         permissions, labels = frozenset(body.permissions), granted_labels(body.labels, "/labels")
         for place, each in enumerate(body.permissions):
             if each != EVERYTHING and each not in set(Permission):
-                raise Invalid(f"there is no permission {each!r}", pointer=f"/permissions/{place}")
+                raise Invalid(
+                    f"there is no permission {each[:100]!r}; there are {', '.join(Permission)}, and {EVERYTHING} for "
+                    "everything",
+                    pointer=f"/permissions/{place}",
+                )
         row = RoleRow(namespace, name, permissions, labels)
         _check_given(who, row, "/permissions")
-        before = await self._find(namespace, name)
+        hidden, before = await self._find(namespace, name)
         if before is not None:
             _check_given(who, before, None)
+        elif hidden is not None:
+            _check_given(who, hidden._replace(namespace=namespace), None)
         was = None if before is None else _shown(before)
         audit = entry(who, AuditAction.ROLE_PUT, "role", name, namespace=namespace, before=was, after=_shown(row))
-        people = await self._context.surely(lambda: self._roles.put(row, audit=audit))
+        people = await self._context.surely(lambda: self._roles.put(row, judged=_rows(hidden, before), audit=audit))
         self._context.signals.send(Topic.KEYS, tuple(people))
         logger.info("role_put", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, permissions, is_built_in=False, labels=labels, is_new=before is None)
 
     @requires(Permission.USERS_ADMIN)
     async def drop(self, who: Principal, namespace: str, name: str) -> KnownRole:
-        """Remove a role. Raises `NotFound`, `Forbidden`, and `Conflict`, code `role_in_use`, if a person has it."""
+        """Remove a role. Raises `NotFound`, `Forbidden`, and `Conflict`, code `role_in_use`, if a person has it;
+        `VersionConflict` if it was changed meanwhile."""
         await self._check_place(who, namespace)
-        before = await self._find(namespace, name)
+        hidden, before = await self._find(namespace, name)
         if before is None:
             raise NotFound(f"there is no custom role {name[:100]!r} in the namespace {namespace}")
         _check_given(who, before, None)
         audit = entry(who, AuditAction.ROLE_DROPPED, "role", name, namespace=namespace, before=_shown(before))
-        await self._context.surely(lambda: self._roles.drop(namespace, name, audit=audit))
+        await self._context.surely(lambda: self._roles.drop(namespace, name, judged=_rows(hidden, before), audit=audit))
         logger.info("role_dropped", role=name, namespace=namespace, by=who.name)
         return KnownRole(name, before.permissions, is_built_in=False, labels=before.labels)
 
@@ -116,8 +127,14 @@ class RoleService:
         if namespace != INSTALLATION:
             await self._directory.check(namespace)
 
-    async def _find(self, namespace: str, name: str) -> RoleRow | None:
-        return next((role for role in await self._roles.all(namespace) if role.name == name), None)
+    async def _find(self, namespace: str, name: str) -> tuple[RoleRow | None, RoleRow | None]:
+        """The roles of this name: that of the installation, and the one of the namespace itself."""
+        found = {role.namespace: role for role in await self._roles.all(namespace) if role.name == name}
+        return found.get(INSTALLATION), found.get(namespace)
+
+
+def _rows(*found: RoleRow | None) -> frozenset[RoleRow]:
+    return frozenset(row for row in found if row is not None)
 
 
 def _shown(role: RoleRow) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from tickwise.domain.errors import Conflict, Invalid, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
+from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.ports.store import (
     PAGE_BYTES,
     AttemptRow,
@@ -40,6 +41,7 @@ from tickwise.roles.shared.served_queues import not_offered, unserved
 DAY_SECONDS: Final = 86_400.0
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
+NO_QUOTA: Final = "it waits until fewer runs of its namespace go on than its quota says (concurrent_runs)"
 NO_EXECUTOR: Final = "no executor is active; runs wait for one"
 LISTED_TEXTS: Final = frozenset({RunText.RESULT})
 """A list of runs shows no definition, with the payload in it."""
@@ -138,6 +140,8 @@ class RunService:
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """The reason why a run without a holder waits."""
         if row.blocked:
+            if row.limit_key == QUOTA_KEY:
+                return (NO_QUOTA,)
             return (BLOCKED if row.limit_key is None else f"{NO_SLOT} ({row.limit_key})",)
         job = await self._context.store.jobs.get(row.namespace, row.job_id)
         if job is None:

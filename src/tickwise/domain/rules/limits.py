@@ -2,6 +2,9 @@
 
 A slot is taken by each RUNNING run of the key and, for a moment, by each woken run: one that waited and may be claimed.
 Nothing is counted up and down.
+
+The quota of runs at once of a namespace is a limit, too, with a key of its own. A run of such a namespace runs under
+the key of its job's limit, or else under that of the quota; the quota counts both.
 """
 
 from __future__ import annotations
@@ -9,6 +12,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+QUOTA_KEY: Final = "quota"
+"""The key of the quota of runs at once of a namespace. No key of a job's limit equals it (`control.jobs.policies`)."""
+ALL_AT_ONCE: Final = 1_000
+"""Runs that wait for a quota that is no more go on, so many at a time."""
 CLAIM_SECONDS: Final = 1.0
 """A woken run reserves a slot for so long unclaimed: there may be no executor that can take it."""
 START_SECONDS: Final = 5.0

@@ -4,10 +4,12 @@ keys        API keys, each a principal of a namespace
 users       people, their roles, custom roles, links that admit once
 namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
+browser_sessions  cookies of the pages, and links that sign in once
 """
 
 from __future__ import annotations
 
+from tickwise.ports.identity.browser_sessions import BrowserSessionStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -17,6 +19,8 @@ from tickwise.ports.identity.keys import (
     Keys,
     NewKey,
     check_keys_room,
+    key_kept,
+    key_replaced,
 )
 from tickwise.ports.identity.namespaces import NamespaceStore, RemovalStore
 from tickwise.ports.identity.quotas import QuotaStore
@@ -25,6 +29,7 @@ from tickwise.ports.identity.users import RoleStore, UserStore
 
 __all__ = [
     "MAX_KEYS",
+    "BrowserSessionStore",
     "FoundKey",
     "KeyOrigin",
     "KeyRotation",
@@ -38,4 +43,6 @@ __all__ = [
     "SessionStore",
     "UserStore",
     "check_keys_room",
+    "key_kept",
+    "key_replaced",
 ]

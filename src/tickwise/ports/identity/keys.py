@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.audit import AuditEntry
+from tickwise.domain.audit import AuditAction, AuditEntry, key_by_program
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
@@ -150,6 +151,16 @@ class KeyRotation:
             )
 
 
+WHY_MADE: Final[Mapping[KeyOrigin, str]] = MappingProxyType(
+    {
+        KeyOrigin.FIRST: "the first key of the installation",
+        KeyOrigin.SETTING: "it stands in TICKWISE_BOOTSTRAP_KEY",
+        KeyOrigin.LOCAL: "for the command line of this machine",
+    }
+)
+"""The reason for a key that nobody has asked for."""
+
+
 class FoundKey(NamedTuple):
     """A good key."""
 
@@ -159,21 +170,35 @@ class FoundKey(NamedTuple):
     """Until it expires, by the store's clock; None: it does not."""
 
 
+def key_kept(key: NewKey) -> AuditEntry:
+    """The entry of a key that the program itself has made."""
+    principal = key.principal
+    return key_by_program(
+        AuditAction.KEY_MADE, key.key_id, principal.name, principal.namespace, WHY_MADE.get(key.origin, key.origin)
+    )
+
+
+def key_replaced(key_id: UUID, name: str, namespace: str) -> AuditEntry:
+    """The entry of a key of the setting that another one has replaced."""
+    return key_by_program(AuditAction.KEY_REVOKED, key_id, name, namespace, "replaced in TICKWISE_BOOTSTRAP_KEY")
+
+
 class Keys(Protocol):
     """API keys. All may be called again after an `InDoubt`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
         `keys_exhausted`, for one that was asked for where its namespace has `MAX_KEYS` good ones of these."""
         ...
 
     async def first(self, key: NewKey) -> bool:
-        """Keep it if no key was ever kept, of any namespace. Of several processes that ask at once, one hears True."""
+        """Keep it if no key was ever kept, of any namespace. Of several processes that ask at once, one hears True. The
+        key has an entry of the program in the audit log."""
         ...
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         """Keep it unless it is there, and revoke all other keys of origin SETTING: which these were. None, and nothing
-        changes, if this one is revoked itself."""
+        changes, if this one is revoked itself. Each key that is kept or revoked has an entry of the program."""
         ...
 
     async def find(self, digest: bytes) -> FoundKey | None:
@@ -191,11 +216,19 @@ class Keys(Protocol):
         ...
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
-        """Keys of a namespace (None: of all), also those that are over, the newest id first; those below `before`."""
+        """Keys that have this namespace as their home, or work there by its name (None: all), also those that are over,
+        the newest id first; those below `before`."""
         ...
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
-        """Revoke it; what was revoked stays as it is. None if the namespace (None: no namespace) has no such key."""
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
+        """Revoke it; what was revoked stays as it is. None if no key of this id has the namespace (None: any) as its
+        home.
+
+        With `only_there`, the key works in this namespace no more and keeps its others, one of which becomes its home
+        if this was it. One that does not work there by its name, or nowhere else, stays as it is. None: there is no
+        such key."""
         ...
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

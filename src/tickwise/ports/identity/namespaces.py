@@ -186,6 +186,11 @@ class RemovalStore(Protocol):
         """The rest of a namespace."""
         ...
 
+    async def jobs(self, name: str, *, after: UUID | None, limit: int) -> Sequence[UUID]:
+        """The jobs of a namespace that go on by themselves or on demand: with a plan, a pause, an unfinished run or
+        without a schedule, and not cancelled. By id, those above `after`."""
+        ...
+
     async def drop_runs(self, name: str, run_ids: Collection[UUID]) -> int:
         """Delete these ended runs of a namespace that is being removed, with their attempts and letters; how many there
         were."""

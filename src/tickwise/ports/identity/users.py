@@ -9,14 +9,16 @@ link works once, and not after its time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
+from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.permissions import ROLES
 from tickwise.domain.selectors import Labels
 
 
@@ -29,6 +31,15 @@ class Member(NamedTuple):
     """A built-in role (`domain.permissions.Role`), or a custom one of that namespace."""
     labels: Labels = ()
     """The role holds for jobs that have all of these; none: for all jobs."""
+
+
+class PasswordLimit(NamedTuple):
+    """A bound of a password that somebody else chose, or could have chosen by a link: it opens what they could open."""
+
+    namespace: str
+    """`*`: each one."""
+    permissions: frozenset[str]
+    """Those that they had there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +58,8 @@ class UserRow:
     created_by: str
     signed_in_at: float | None
     version: int
+    password_limit: PasswordLimit | None = None
+    """None: the password opens all that the person may do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +76,12 @@ class NewUser:
     """The hash, as argon2 encodes it; None: the person has to use a link first."""
     roles: tuple[Member, ...]
     created_by: str
+    looks: tuple[str, ...] = ()
+    """Names with one of these in common look alike."""
+    password_limit: PasswordLimit | None = None
+    """Of the password."""
+    known_roles: frozenset[RoleRow] | None = None
+    """The custom roles that `roles` were judged by; None: they were not judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +94,9 @@ class UserChange:
     email_key: str | None
     password: str | None = None
     """Another hash; None: the one that is there."""
+    looks: tuple[str, ...] = ()
+    known_roles: frozenset[RoleRow] | None = None
+    """The custom roles that the row's roles were judged by; None: they were not judged."""
 
     def ends_tokens(self, before: UserRow) -> bool:
         """Check whether tokens that were made before the change are refused after it."""
@@ -118,6 +140,8 @@ class NewLink:
     seconds: float
     """The time for which it works."""
     created_by: str
+    password_limit: PasswordLimit | None = None
+    """Of a password that is chosen by it: its maker knows the secret."""
 
 
 class SignIn(NamedTuple):
@@ -157,6 +181,35 @@ def role_unknown(member: Member) -> Conflict:
     )
 
 
+def role_changed(name: str) -> VersionConflict:
+    """The error that a custom role is not what it was when it was judged."""
+    return VersionConflict(f"the role {name[:100]!r} was changed meanwhile: look again")
+
+
+def check_roles(
+    roles: Sequence[Member], custom: Mapping[tuple[str, str], RoleRow], known: frozenset[RoleRow] | None
+) -> None:
+    """Check roles that are to be given, among the custom roles by namespace and name. Raises `Conflict`, code
+    `role_unknown`; `VersionConflict` if one is not as it was judged."""
+    for each in roles:
+        if each.role in ROLES:
+            continue
+        row = custom.get((each.namespace, each.role)) or custom.get((INSTALLATION, each.role))
+        if row is None:
+            raise role_unknown(each)
+        if known is not None and row not in known:
+            raise role_changed(each.role)
+
+
+def check_judged(
+    namespace: str, name: str, custom: Mapping[tuple[str, str], RoleRow], judged: frozenset[RoleRow] | None
+) -> None:
+    """Raises `VersionConflict` if the roles of a name in a namespace and in `*` are others than those judged."""
+    found = (custom.get((place, name)) for place in (namespace, INSTALLATION))
+    if judged is not None and {row for row in found if row is not None} != judged:
+        raise role_changed(name)
+
+
 def check_administrator(before: int, after: int) -> None:
     """Raises `Conflict` if a change would leave an installation without the administrator that it had."""
     if before and not after:
@@ -169,8 +222,8 @@ class UserStore(Protocol):
     """People. All methods may be called again after an `InDoubt`."""
 
     async def add(self, user: NewUser, *, audit: AuditEntry | None = None) -> UserRow:
-        """Keep it. The same id again is the same person. Raises `Conflict`: `user_exists` (name or e-mail),
-        `role_unknown`."""
+        """Keep it. The same id again is the same person. Raises `Conflict`: `user_exists` (name or e-mail, or a name
+        with a look in common), `role_unknown`; `VersionConflict` if a custom role is none of `known_roles` by now."""
         ...
 
     async def get(self, user_id: UUID) -> UserRow | None:
@@ -188,7 +241,8 @@ class UserStore(Protocol):
     async def change(self, change: UserChange, *, audit: AuditEntry | None = None) -> UserRow:
         """Replace name, e-mail, roles, `active`, and the hash if one is given, of the version that the row says. The
         version grows by one, and the generation if tokens end. The person's open links work no more if `ends_links`.
-        Raises `VersionConflict`, `NotFound`, and `Conflict`: `user_exists`, `role_unknown`, `last_administrator`."""
+        A name that stays may look like another one. Raises `VersionConflict`, also if a custom role is none of
+        `known_roles` by now, `NotFound`, and `Conflict`: `user_exists`, `role_unknown`, `last_administrator`."""
         ...
 
     async def link(self, link: NewLink, *, audit: AuditEntry | None = None) -> None:
@@ -196,10 +250,19 @@ class UserStore(Protocol):
         the person's generation is another by now."""
         ...
 
+    async def link_holder(self, digest: bytes) -> UserRow | None:
+        """The person of a link that works. None: there is no link with this digest that works."""
+        ...
+
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
-        """Use a link: the person has this hash from now on, its generation grows, and its other links work no more; one
-        transaction. None: there is no link with this digest that works. The same call again, after its commit, is
-        None. The person is caller and target of `audit`."""
+        """Use a link: the person has this hash from now on, with the limit of the link, its generation grows, and its
+        other links work no more; one transaction. None: there is no link with this digest that works. The same call
+        again, after its commit, is None. The person is caller and target of `audit`."""
+        ...
+
+    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
+        """Give people that an earlier release added the looks of their names, at most `limit` at once; how many there
+        were. Two of them may look alike."""
         ...
 
     async def signed_in(self, user_id: UUID) -> None:
@@ -214,11 +277,22 @@ class RoleStore(Protocol):
         """Custom roles of a namespace; None: all."""
         ...
 
-    async def put(self, role: RoleRow, *, audit: AuditEntry | None = None) -> Sequence[UUID]:
+    async def put(
+        self, role: RoleRow, *, judged: frozenset[RoleRow] | None = None, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
         """Keep a role, or replace it. The generation of the people who have it grows, and their open links work no
-        more: their ids."""
+        more: their ids. `judged`: the roles of its name in its namespace and in `*` that the right to do it was judged
+        by; None: it was not judged. Raises `VersionConflict` if they are others by now."""
         ...
 
-    async def drop(self, namespace: str, name: str, *, audit: AuditEntry | None = None) -> bool:
-        """Remove a role; False if it is gone already. Raises `Conflict`, code `role_in_use`, if a person has it."""
+    async def drop(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        judged: frozenset[RoleRow] | None = None,
+        audit: AuditEntry | None = None,
+    ) -> bool:
+        """Remove a role; False if it is gone already. `judged`: as in `put`. Raises `Conflict`, code `role_in_use`, if
+        a person has it; `VersionConflict`."""
         ...

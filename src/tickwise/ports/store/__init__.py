@@ -9,8 +9,9 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions
-                                            API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
+    keys · namespaces · removals · users · roles · sessions · browser_sessions
+                                            API keys, tenants, people, custom roles, refresh tokens, cookies
+                                            (`ports.identity`)
 
 Rules of every method:
 
@@ -38,7 +39,17 @@ from typing import Protocol
 
 from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
-from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.identity import (
+    BrowserSessionStore,
+    Keys,
+    NamespaceStore,
+    QuotaStore,
+    RemovalStore,
+    RoleStore,
+    SessionStore,
+    UserStore,
+)
+from tickwise.ports.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -95,7 +106,6 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
-from tickwise.ports.store.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -354,6 +364,8 @@ class Store(Protocol):
     def users(self) -> UserStore: ...
     @property
     def sessions(self) -> SessionStore: ...
+    @property
+    def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

@@ -15,16 +15,17 @@ from tickwise.domain.errors import Bug, Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store.paging import Page, utf8_bytes
+from tickwise.ports.paging import Page, utf8_bytes
 from tickwise.ports.store.transfers import JobTransfer
 
 MAX_LANES: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
 them, so what would bring one more is refused, code `lanes_exhausted`."""
 MAX_LANES_OF_NAMESPACE: Final = 1_000
-"""The most lanes of one namespace, so that no namespace uses up those of all."""
+"""The most lanes of one namespace, so that no namespace uses up those of all. Default lanes count, and are never
+refused."""
 LANES_RESERVED: Final = 16
-"""The number that each namespace may have at any total, besides its default lanes."""
+"""The number that each namespace may have at any total, its default lanes included."""
 
 LANE_IDLE_SECONDS: Final = 3_600.0
 """A lane that no job and no run has used for so long may be freed, where there is little room left."""
@@ -440,7 +441,7 @@ class JobStore(Protocol):
         and every one of a recurring job, a timer. With a receipt whose key was used before, nothing is stored and the
         earlier answer comes back; else the receipt is kept with the jobs if every one is CREATED or REPEATED, and not
         at all if one was refused (its answer is then for `ReceiptStore.keep`). Of a namespace with quotas as many are
-        stored, in their order, as there is room for.
+        stored, in their order, as there is room for; one that is refused for its id or its key takes no room.
 
         With `whole`, nothing is stored unless every one is CREATED or REPEATED.
 
@@ -463,7 +464,8 @@ class JobStore(Protocol):
         among others a run would lose its place.
 
         Raises `VersionConflict` (another version is stored, or it was paused or resumed meanwhile), `NotFound`,
-        `Conflict` (it is CANCELLED, or its new key is taken).
+        `Conflict` (it is CANCELLED, or its new key is taken, or by the change it would count for the quotas of its
+        namespace and has no room, or has more bytes than there is room for).
         """
         ...
 

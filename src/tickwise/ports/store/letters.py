@@ -20,8 +20,8 @@ from uuid import UUID
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import Asker
 from tickwise.domain.selectors import Selector
+from tickwise.ports.paging import utf8_bytes
 from tickwise.ports.store.definitions import EndedOperation, NewRun, OperationStatus, Receipt, Replay
-from tickwise.ports.store.paging import utf8_bytes
 from tickwise.ports.store.records import EVERY_TEXT, RunRow, RunText
 
 

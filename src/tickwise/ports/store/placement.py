@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tickwise.domain.model import id_instant
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store.definitions import NewJob, Replan
+from tickwise.ports.store.definitions import JobChange, NewJob, Replan
 
 PASSING_SECONDS: Final = 86_400.0
 """A one-time job that is due sooner after its creation lies in the partitions that are dropped; a later one would have
@@ -23,6 +23,13 @@ def is_lasting(job: NewJob) -> bool:
     if job.recurring or job.named or job.key is not None or job.calendars or job.schedule_type in LASTING_TYPES:
         return True
     return job.due is not None and job.due - id_instant(job.job_id) > PASSING_SECONDS
+
+
+def change_lasts(change: JobChange) -> bool:
+    """Check whether an edit takes a job out of the partitions that are dropped. It does not go back there."""
+    if change.key is not None or change.calendars or change.schedule_type in LASTING_TYPES:
+        return True
+    return plan_lasts(change.job_id, change.replan)
 
 
 def plan_lasts(job_id: UUID, plan: Replan | None) -> bool:

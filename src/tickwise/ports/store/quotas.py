@@ -3,25 +3,27 @@
     add ──► the namespace has quotas? ──no──► as ever
                      └─yes──► its use, locked ──► QuotaRoom ──► what fits is added, and counted in the same transaction
 
-Invariant: from `QUOTAS_FRESH_SECONDS` after a quota was set, no two additions together pass it, in any process. What
-was added before, and jobs that last by a change, are counted by the first addition after `RECOUNT_SECONDS`. Fires of
-schedules are counted before their transaction: those of one that fails stay counted.
+Invariant: from `QUOTAS_FRESH_SECONDS` after a quota was set, no two additions together pass it, in any process. An edit
+adds what it makes count (`cost_of_change`). What was added before the quota is counted by the first addition after
+`RECOUNT_SECONDS`. Fires of schedules are counted in their transaction (`QuotaStore.take_runs`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tickwise.domain.errors import Conflict
 from tickwise.domain.quotas import Quotas
-from tickwise.ports.store.definitions import Added, NewJob
-from tickwise.ports.store.placement import is_lasting
+from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.store.definitions import Added, JobChange, NewJob
+from tickwise.ports.store.placement import change_lasts, is_lasting
 
 RECOUNT_SECONDS: Final = 60.0
-"""Jobs and bytes are counted anew after so long, and,"""
+"""The age from which a count of jobs and bytes is made anew."""
 CROWDED_SECONDS: Final = 1.0
-"""if there seems to be no room, after so long: what has ended made room."""
+"""The age from which it is made anew if there seems to be no room: jobs that have ended may have made some."""
 
 
 class Cost(NamedTuple):
@@ -31,12 +33,45 @@ class Cost(NamedTuple):
     runs: int = 0
     bytes: int = 0
 
+    @classmethod
+    def total(cls, costs: Sequence[Cost]) -> Cost:
+        """The cost of all of them."""
+        return cls(*map(sum, zip(*costs, strict=True))) if costs else cls()
+
 
 def cost_of(job: NewJob) -> Cost:
     """The cost of a new job: that it lasts, and the run that it asks for if it runs once."""
     lasting = is_lasting(job)
     runs = len(job.missed) + (0 if job.recurring or job.never else 1)
     return Cost(1 if lasting else 0, runs, len(job.definition.encode()) if lasting else 0)
+
+
+class StoredJob(NamedTuple):
+    """The properties of a stored job that quotas count."""
+
+    lasts: bool
+    has_timer: bool
+    has_runs: bool
+    """Unfinished ones."""
+    bytes: int
+    """Of its definition."""
+
+
+def cost_of_change(change: JobChange, schedule_type: str, stored: StoredJob) -> Cost:
+    """The cost of an edit: that the job counts from now on, and the bytes that it then has more. Nothing of an edit
+    that shrinks or keeps. `schedule_type`: that before the edit."""
+    plan = change.replan
+    counted = stored.lasts and _is_active(schedule_type, stored.has_timer, stored.has_runs)
+    has_timer = stored.has_timer if plan is None else plan.timer is not None or bool(plan.missed)
+    counts = (stored.lasts or change_lasts(change)) and _is_active(change.schedule_type, has_timer, stored.has_runs)
+    if not counts:
+        return Cost()
+    more = len(change.definition.encode()) - (stored.bytes if counted else 0)
+    return Cost(jobs=0 if counted else 1, bytes=max(0, more))
+
+
+def _is_active(schedule_type: str, has_timer: bool, has_runs: bool) -> bool:
+    return schedule_type == ScheduleType.ON_DEMAND or has_timer or has_runs
 
 
 def cost_of_transfer(definition: str) -> Cost:
@@ -63,7 +98,8 @@ def no_quota(name: str, namespace: str) -> Conflict:
     code, remedy = _REFUSALS[name]
     return Conflict(
         f"the namespace {namespace} has no room for this under its quota {name}: {remedy}, or ask an administrator of "
-        f"the installation for more (GET /api/v1/namespaces/{namespace}/usage says what is used)",
+        f"the installation for more. What is used: tickwise namespaces quota {namespace}, or "
+        f"GET /api/v1/namespaces/{namespace}/usage",
         pointer="",
         code=code,
     )
@@ -111,8 +147,9 @@ class QuotaRoom:
         """Take it back: it was not used."""
         self.jobs, self.runs, self.bytes = self.jobs - cost.jobs, self.runs - cost.runs, self.bytes - cost.bytes
 
-    def demand(self, cost: Cost) -> None:
-        """Take it. Raises `Conflict`."""
+    def demand(self, cost: Cost) -> Cost:
+        """Take it, and return it. Raises `Conflict`."""
         if (lacking := self.lacks(cost)) is not None:
             raise no_quota(lacking, self.namespace)
         self.take(cost)
+        return cost

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store.paging import utf8_bytes
+from tickwise.ports.paging import utf8_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,8 @@ class RunRow:
     blocked: bool = False
     """It waits for an earlier run of its job (see `RunStore`, "Overlap"), or for a slot (`limit_key`)."""
     limit_key: str | None = None
-    """Of an active run: the concurrency key that it has a slot of, or waits for one of."""
+    """Of an active run: the concurrency key that it has a slot of, or waits for one of; `QUOTA_KEY` of the quota of
+    runs at once of its namespace."""
     paced: bool = False
     """Of an active run: it has a slot under its rate, at `ready_at`, and has not yet begun."""
     cancel: CancelRow | None = None
@@ -159,11 +160,11 @@ class Incident:
 
     kind: str
     """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work. `circuit_open`: an
-    executor gave back the runs that call a host which keeps failing."""
+    executor gave back the runs of a namespace that call a host which keeps failing."""
     begin: float
     end: float
     who: str
-    """The process that noticed it; of a circuit, the host."""
+    """The process that noticed it; of a circuit, the namespace and the host, `joined`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.quotas import Quotas
-from tickwise.ports.store.paging import Page, utf8_bytes
+from tickwise.ports.paging import Page, utf8_bytes
 
 MAX_RULES: Final = 10_000
 """Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory. A namespace

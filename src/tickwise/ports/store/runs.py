@@ -356,6 +356,12 @@ class RunStore(Protocol):
     slot after 1 s unclaimed, or 5 s claimed but not started. Each call of `unblock` then wakes as many other runs, so
     that no slot stays empty because of runs that no executor can take. A start without a free slot is refused.
 
+    A namespace may have a quota of runs at once (`Quotas.concurrent_runs`). Its runs are claimed `guarded`, and a start
+    that is recorded first is refused, after its own limit and before its rate, if as many runs of the namespace are
+    RUNNING; it waits as above, with the key `QUOTA_KEY`. Runs that wait for the quota become claimable by priority,
+    then by (ready, run id). A run that was claimed before the quota was in force is not counted. A changed quota holds
+    for waiting runs from the next `unblock` on.
+
     With a `rate_key`: each start gets a slot in time: the latest of now, `rate_gap_seconds` after the last start under
     that key, and `rate_gap_seconds` after the last slot of an active run under that key. The slot of a run that ends
     before its start is thus free again. A run whose slot is now starts. Any other start is refused, and the run waits,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
+from tickwise.ports.paging import Page
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
-from tickwise.ports.store.paging import Page
 from tickwise.ports.store.records import RunQuery, RunRow, Tally
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict
 
 
@@ -20,6 +21,9 @@ class JobTransfer:
     job_id: UUID
     to: str
     expected_version: int
+    arrival: AuditEntry | None = None
+    """The entry of the namespace that receives it; that of the one it leaves is `audit` of `JobStore.move`. Each is
+    written with the change of its namespace."""
 
 
 def job_busy(job_id: UUID) -> Conflict:

@@ -1,6 +1,6 @@
 """Open circuits on record: `explain` reads there why a run of an http task was given back.
 
-    Ending(reason=circuit_open, symptoms=(host,)) ──► add ──► one incident each time a circuit opens ──► the store
+    namespace, Ending(circuit_open, (host,)) ──► add ──► one incident each time a circuit opens ──► the store
 
 A circuit is in the memory of one executor, and people ask another process. Invariant: the incidents that wait for the
 store are bounded in number, and are kept until the store has them.
@@ -12,13 +12,14 @@ import asyncio
 from collections import deque
 from typing import Final
 
+from tickwise.domain.model import joined
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.ports.runner import Ending
 from tickwise.ports.store import Incident, IncidentStore
 from tickwise.roles.shared.service import IDLE_SECONDS
 
 MAX_KEPT: Final = 1_000
-"""Incidents that wait for the store, and hosts that are remembered; the oldest are dropped."""
+"""Incidents that wait for the store, and circuits that are remembered; the oldest are dropped."""
 
 
 class CircuitRecord:
@@ -31,17 +32,18 @@ class CircuitRecord:
         self.more = asyncio.Event()
         """Set when something waits for the store."""
 
-    def add(self, ending: Ending) -> None:
-        """Note the circuit that an ending tells of; of a circuit that is on record as open, nothing is noted."""
+    def add(self, namespace: str, ending: Ending) -> None:
+        """Note the circuit of this namespace that an ending tells of. A circuit that is on record as open is not noted
+        again."""
         if ending.reason != CIRCUIT_OPEN or not ending.symptoms:
             return
-        host, until = ending.symptoms[0], ending.ended + (ending.retry_after_seconds or 0.0)
-        if self._open_until.get(host, 0.0) >= ending.ended:
+        target, until = joined(namespace, ending.symptoms[0]), ending.ended + (ending.retry_after_seconds or 0.0)
+        if self._open_until.get(target, 0.0) >= ending.ended:
             return
         if len(self._open_until) >= MAX_KEPT:
             del self._open_until[next(iter(self._open_until))]
-        self._open_until[host] = until
-        self._waiting.append(Incident(kind=CIRCUIT_OPEN, begin=round(ending.ended, 6), end=until, who=host))
+        self._open_until[target] = until
+        self._waiting.append(Incident(kind=CIRCUIT_OPEN, begin=round(ending.ended, 6), end=until, who=target))
         self.more.set()
 
     async def record(self) -> float:

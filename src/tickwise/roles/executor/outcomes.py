@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.model import Claimed, Outcome, Trigger
 from tickwise.domain.retry import (
     END_LOST,
     EXECUTOR_LOST,
@@ -36,6 +37,7 @@ CANCELLED: Final = CODES[RunState.CANCELLED]
 RETRYING: Final = CODES[RunState.RETRYING]
 QUEUED: Final = CODES[RunState.QUEUED]
 SKIPPED: Final = CODES[RunState.SKIPPED]
+SCHEDULE: Final = int(Trigger.SCHEDULE)
 
 UNBEGUN: Final = frozenset({Verdict.RELEASED, Verdict.UNOFFERED})
 KILLED: Final = frozenset({"signal", "crashed"})
@@ -160,6 +162,25 @@ def too_late(held: HeldRun, now: float) -> Outcome:
     """The end of such a run. It begins no more."""
     error = deadline_sentence(held.work.retry.deadline_seconds or 0.0)
     return _unbegun(held.claimed, FAILED, now, RETRY_DEADLINE, error)._replace(follow=bool(held.work.on_failure))
+
+
+def is_expired(held: HeldRun, now: float) -> bool:
+    """Check whether a run by schedule, which never began, waited for an executor beyond its job's deadline. A run whose
+    executor was lost may have begun, so it is never skipped for that."""
+    claimed, deadline = held.claimed, held.work.start_deadline_seconds
+    if deadline is None or now <= claimed.due + deadline:
+        return False
+    return claimed.trigger == SCHEDULE and claimed.attempt == 1 and not claimed.failures and not claimed.crashes
+
+
+def expired(held: HeldRun, now: float) -> Outcome:
+    """The end of such a run: it is on record as skipped."""
+    late, deadline = now - held.claimed.due, held.work.start_deadline_seconds or 0.0
+    error = (
+        f"no executor could start it in time: it waited {late:.0f} s, and its deadline is {deadline:g} s "
+        "(start_deadline_seconds)"
+    )
+    return _unbegun(held.claimed, SKIPPED, now, SkipReason.EXPIRED.value, error)._replace(started=NEVER)
 
 
 def given_back(held: HeldRun, now: float) -> Outcome:

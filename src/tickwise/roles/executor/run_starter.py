@@ -28,7 +28,7 @@ from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage
 from tickwise.roles.executor.lease import Lease
-from tickwise.roles.executor.outcomes import is_too_late, too_late
+from tickwise.roles.executor.outcomes import expired, is_expired, is_too_late, too_late
 from tickwise.roles.executor.run_log import RunLog
 from tickwise.roles.executor.settlement import RunSettlement
 from tickwise.roles.executor.store_clock import StoreClock
@@ -141,6 +141,9 @@ class RunStarter:
         for held in batch:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
                 self._settlement.settle(held, too_late(held, now))
+                continue
+            if held.body.work.start_deadline_seconds is not None and is_expired(held, now := self._time.now()):
+                self._settlement.settle(held, expired(held, now))
                 continue
             capacity = held.capacity
             capacity.held -= 1

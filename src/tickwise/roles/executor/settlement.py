@@ -59,7 +59,7 @@ class RunSettlement:
         if held.claimed.attempt == 1:
             self._outbox.late(ending.started - held.claimed.due)
         if ending.verdict is Verdict.UNOFFERED and self._circuits is not None:
-            self._circuits.add(ending)
+            self._circuits.add(held.claimed.namespace, ending)
         self.settle(held, outcome_of(held, ending, self._clock.chance()))
 
     def settle(self, held: HeldRun, outcome: Outcome) -> None:

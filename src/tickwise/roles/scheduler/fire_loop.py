@@ -25,7 +25,15 @@ from tickwise.domain.errors import Bug, Invalid, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Store, Timer
-from tickwise.roles.scheduler.fires import Decided, NamespaceFuse, RunQuota, TakenTimers, fire_of, read_plan
+from tickwise.roles.scheduler.fires import (
+    HELD_SECONDS,
+    Decided,
+    NamespaceFuse,
+    RunQuota,
+    TakenTimers,
+    fire_of,
+    read_plan,
+)
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.rule_budget import RuleShare
 from tickwise.roles.shared.hint_publisher import HintPublisher
@@ -105,6 +113,8 @@ class FireLoop:
             return 0.0
         # A pause, so that a ring for each submit does not become a look for each submit.
         await self._clock.sleep(FIRE_GAP_SECONDS)
+        if look.held:
+            return HELD_SECONDS
         return until_next_look(look.now + FIRE_GAP_SECONDS, self._horizon_seconds / LOOKS_PER_HORIZON)
 
     async def fire_due(self) -> int:
@@ -125,7 +135,7 @@ class FireLoop:
         if fired or made:
             self._telemetry.fired(fired + made)
             self._signals.send(Topic.RUNS)
-        return _Look(fired + look.timers, now=look.now, filled=look.filled or fired >= self._batch)
+        return look._replace(timers=fired + look.timers, filled=look.filled or fired >= self._batch)
 
     async def _fire_once(self) -> int:
         """One-time jobs that need no decision become runs; how many."""
@@ -139,11 +149,12 @@ class FireLoop:
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide the near timers; the number of new runs, and the look."""
         most = 1 if self._singly else self._batch
+        began = self._clock.monotonic()
         request = FireRequest(
             horizon_seconds=self._horizon_seconds,
             limit=most,
             once=once,
-            without=self._share.waiting(self._clock.monotonic()),
+            without=[*self._share.waiting(began), *self._quota.waiting(began)],
         )
         while True:
             async with self._batches, TakenTimers(self._store.timers, request) as taken:
@@ -154,24 +165,28 @@ class FireLoop:
                         return 0, _Look(0, now=taken.now, filled=False)
                     decided, seen = self._decide_some(taken)
                     try:
-                        made = await self._record(taken, decided) if decided else 0
+                        made, recorded = await self._record(taken, decided) if decided else (0, 0)
                     except (Invalid, Bug) as wrong:
                         self._is_refused(decided, wrong)
                         return 0, _Look(0, now=taken.now, filled=True)
                     filled = len(taken.timers) >= most or seen < len(taken.timers)
-                    return made, _Look(len(decided), now=taken.now, filled=filled)
+                    held = recorded < len(decided)
+                    return made, _Look(recorded, now=taken.now, filled=filled, held=held)
             # A calendar or a window was changed: decide the taken timers by the present rules.
             await self._rulebook.load()
 
-    async def _record(self, taken: FireBatch, decided: Sequence[Decided]) -> int:
-        """Record the decisions and return the number of new runs."""
-        await self._fuse.hold_down(decided, taken.now)
-        await self._quota.hold_down(decided)
+    async def _record(self, taken: FireBatch, found: Sequence[Decided]) -> tuple[int, int]:
+        """Record the decisions, but for those that are put off. Returns the number of new runs, and of decisions
+        recorded."""
+        await self._fuse.hold_down(found, taken.now)
+        decided = await self._quota.hold_down(taken.batch_id, found, self._clock.monotonic())
+        if len(decided) < len(found):
+            kept = {each.timer.job_id for each in decided}
+            await self._fuse.forget([each for each in found if each.timer.job_id not in kept])
         try:
             made = await self._store.timers.commit(taken.batch_id, [each.fire for each in decided])
         except (Invalid, Bug):
             await self._fuse.forget(decided)
-            await self._quota.forget(decided)
             raise
         if self._refused:
             self._refused.difference_update(_stand(each.timer) for each in decided)
@@ -186,7 +201,7 @@ class FireLoop:
                 ]
             )
         self._count_decided(decided)
-        return made
+        return made, len(decided)
 
     def _is_refused(self, decided: Sequence[Decided], wrong: Invalid | Bug) -> None:
         """The store takes none of them for the sake of one: find which, and put it off, so that the others go on."""
@@ -278,6 +293,8 @@ class _Look(NamedTuple):
     """The store's clock when it looked."""
     filled: bool
     """There may be more."""
+    held: bool = False
+    """Timers were put off, because the runs of their namespace were just being counted."""
 
 
 def _stand(timer: Timer) -> tuple[UUID, float]:

@@ -27,6 +27,11 @@ CACHED_LENGTH: Final = 4096
 """Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""
 MINUTE_SECONDS: Final = 60.0
 OVER_QUOTA: Final = "the namespace has used up its runs of this day (UTC), the quota runs_per_day"
+HELD_SECONDS: Final = 0.1
+"""A namespace whose runs were just being counted is tried again after this. Additions hold the count for milliseconds,
+the largest batch for a second."""
+MAX_PUT_OFF: Final = 20_000
+"""Jobs that may be left out of batches at once: the store passes over so many in some milliseconds."""
 _QUEUES: Final = {Overlap.SKIP: Overlap.QUEUE_ALL, Overlap.QUEUE_ONE: Overlap.QUEUE_ALL}
 """Caught-up occurrences run one after the other, or the first would keep the others from running."""
 
@@ -168,28 +173,48 @@ class NamespaceFuse:
 
 
 class RunQuota:
-    """Keeps the fires of schedules within the quotas of runs a day, all schedulers together."""
+    """Keeps the fires of schedules within the quotas of runs a day, all schedulers together.
+
+    A namespace whose runs somebody else is just counting has its timers left as they are, and left out of the next
+    batches for `HELD_SECONDS`: timers of other namespaces take their places.
+    """
 
     def __init__(self, quotas: QuotaStore) -> None:
         self._quotas = quotas
+        self._waiting: dict[UUID, float] = {}
+        """Jobs, and until when on the caller's monotonic clock."""
 
-    async def hold_down(self, decided: Sequence[Decided]) -> None:
+    def waiting(self, now: float) -> Sequence[UUID]:
+        """Jobs whose timers are left out for now."""
+        if self._waiting:
+            self._waiting = {job_id: until for job_id, until in self._waiting.items() if until > now}
+        return list(self._waiting)
+
+    async def hold_down(self, batch_id: int, decided: Sequence[Decided], now: float) -> Sequence[Decided]:
         """Count the decided fires of jobs that recur; those for which a namespace has no room are skipped, the latest
-        first. A job that runs once was counted when it was taken in."""
+        first. A job that runs once was counted when it was taken in. Returns those that are not put off."""
         counts = Counter(each.timer.namespace for each in decided if _recurs(each) for _ in each.fire.runs)
         if not counts:
-            return
-        for namespace, lacking in (await self._quotas.take_runs(counts)).items():
+            return decided
+        held: set[str] = set()
+        for namespace, lacking in (await self._quotas.take_runs(batch_id, counts)).items():
+            if lacking is None:
+                held.add(namespace)
+                continue
             jobs = [each for each in decided if each.timer.namespace == namespace and _recurs(each)]
             fires = sorted((run.due, number) for number, each in enumerate(jobs) for run in each.fire.runs)
             for number, count in Counter(number for _, number in fires[len(fires) - lacking :]).items():
                 jobs[number].fire = _over_quota(jobs[number].fire, count)
+        if not held:
+            return decided
+        put_off = {each.timer.job_id for each in decided if _is_counted(each) and each.timer.namespace in held}
+        if len(self._waiting) < MAX_PUT_OFF:
+            self._waiting |= dict.fromkeys(put_off, now + HELD_SECONDS)
+        return [each for each in decided if each.timer.job_id not in put_off]
 
-    async def forget(self, decided: Sequence[Decided]) -> None:
-        """Take counted fires back, because the store refused to record them."""
-        counts = Counter(each.timer.namespace for each in decided if _recurs(each) for _ in each.fire.runs)
-        if counts:
-            await self._quotas.take_runs({namespace: -count for namespace, count in counts.items()})
+
+def _is_counted(decided: Decided) -> bool:
+    return _recurs(decided) and bool(decided.fire.runs)
 
 
 def _recurs(decided: Decided) -> bool:

@@ -150,7 +150,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     owner_id: UUID | None = None
     """… and the person whose key it was. All absent: a program of the release before accepted it."""
     caller_kind: str = ""
-    """Of the caller, for the audit log; empty: a program of before says neither this nor the next three."""
+    """Of the caller, for the audit log; empty: an earlier release sent it, without this and the next three."""
     caller_id: UUID | None = None
     """The id of the person or the key."""
     address: str = ""

@@ -51,6 +51,8 @@ class Serving:
 
     def __init__(self, active: Sequence[ExecutorRow]) -> None:
         self.functions = frozenset(name for executor in active for name in executor.functions)
+        self.is_known = bool(active)
+        """False: no executor is active, so nobody can say what will be served."""
         self._active = active
         self._bound = any(executor.namespaces is not None for executor in active)
         self._judged: dict[tuple[Lane, str | None, str], str | None] = {}

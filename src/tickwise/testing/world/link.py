@@ -32,7 +32,7 @@ READS: Final = frozenset(
         "incidents.between", "rules.find", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
         "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys",
-        "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts",
+        "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts", "removals.jobs",
     }
 )  # fmt: skip
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""

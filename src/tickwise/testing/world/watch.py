@@ -43,6 +43,7 @@ UNMOVING: Final = READS | {
     "executors.join",
     "upkeep.maintain",
     "timers.count",
+    "quotas.take_runs",
     "receipts.keep",
     "marks.put",
     "epochs.begin",

@@ -23,7 +23,7 @@ import structlog
 from tickwise.config import Settings
 from tickwise.control.keys.forms import new_secret
 from tickwise.control.keys.secrets import admin_key, admit_setting, check_strength, secret_digest
-from tickwise.ports.identity import KeyOrigin
+from tickwise.ports.identity import KeyOrigin, key_kept
 from tickwise.ports.signals import Topic
 from tickwise.wiring.runtime import Runtime
 
@@ -88,7 +88,8 @@ async def _local_key(runtime: Runtime) -> tuple[str, FirstKey | None]:
     write_private(file, secret + "\n")
     if await runtime.keys.first(admin_key(clock, secret, KeyOrigin.FIRST)):
         return secret, FirstKey(secret, file)
-    await runtime.keys.add(admin_key(clock, secret, KeyOrigin.LOCAL))
+    local = admin_key(clock, secret, KeyOrigin.LOCAL)
+    await runtime.keys.add(local, audit=[key_kept(local)])
     return secret, None
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.audit import AuditAction, key_by_program
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.identity import Keys
 
@@ -90,8 +91,11 @@ async def returned_keys(keys: Keys, ends: Mapping[UUID, int | None], *, revoke: 
         found = await keys.of_id(key_id)
         if found is None or (secret is not None and found.caller.secret >= secret):
             continue
-        if revoke:
-            await keys.revoke(None, key_id)
         why = "revoked" if secret is None else "rotated"
-        returned.append(ReturnedKey(str(key_id), found.caller.name, why, revoke))
+        name = found.caller.name
+        if revoke:
+            reason = f"it came back with a backup, and had been {why} since"
+            audit = key_by_program(AuditAction.KEY_REVOKED, key_id, name, found.caller.home, reason)
+            await keys.revoke(None, key_id, audit=[audit])
+        returned.append(ReturnedKey(str(key_id), name, why, revoke))
     return returned

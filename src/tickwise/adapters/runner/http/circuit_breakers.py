@@ -1,4 +1,5 @@
-"""A circuit breaker for each host that http tasks call: one that does not answer is left alone for a while.
+"""A circuit breaker for each host that the http tasks of a namespace call: one that does not answer is left alone for a
+while. Each namespace has its own circuits: its requests to a host neither stop another namespace nor tell it anything.
 
                  5 failures in a row                    30 s later
     closed ───────────────────────────► open ─────────────────────► half open: one probe, nobody else
@@ -11,7 +12,7 @@ in time, or answers that the fault is its own (5xx, unless the task expects that
 it is there, also 429, which says by itself when to come again.
 
 Invariants: while it is open nobody is let through; while it is half open, at most one. The memory is bounded: only
-hosts that failed, and of those the latest.
+targets that failed, and of those the latest.
 """
 
 from __future__ import annotations
@@ -20,16 +21,23 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 FAILURES: Final = 5
-"""Failures in a row, of one host, over all jobs."""
+"""Failures in a row, of one host, over all jobs of a namespace."""
 OPEN_SECONDS: Final = 30.0
 PROBE_SECONDS: Final = 5.0
 """The time until the next request while a probe is under way."""
-MAX_HOSTS: Final = 1_000
+MAX_TARGETS: Final = 1_000
 
 _logger = logging.getLogger(__name__)
+
+
+class Target(NamedTuple):
+    """A host, as the tasks of one namespace call it."""
+
+    namespace: str
+    host: str
 
 
 class Heard(Enum):
@@ -51,7 +59,7 @@ class _Circuit:
 
 
 class Breakers:
-    """Of all hosts. Instants are on the caller's monotonic clock, in seconds."""
+    """Of all targets. Instants are on the caller's monotonic clock, in seconds."""
 
     def __init__(
         self, *, failures: int = FAILURES, open_seconds: float = OPEN_SECONDS, probe_seconds: float = PROBE_SECONDS
@@ -59,16 +67,16 @@ class Breakers:
         self._failures_most = failures
         self._open_seconds = open_seconds
         self._probe_seconds = probe_seconds
-        self._circuits: OrderedDict[str, _Circuit] = OrderedDict()
+        self._circuits: OrderedDict[Target, _Circuit] = OrderedDict()
 
     @property
     def known(self) -> int:
-        """The number of hosts on record."""
+        """The number of targets on record."""
         return len(self._circuits)
 
-    def admit(self, host: str, who: object, now: float) -> float | None:
+    def admit(self, target: Target, who: object, now: float) -> float | None:
         """Let `who` call it (None), or say in how many seconds to ask again. Each admitted request must be `heard`."""
-        circuit = self._circuits.get(host)
+        circuit = self._circuits.get(target)
         if circuit is None or circuit.open_until is None:
             return None
         if now < circuit.open_until:
@@ -78,37 +86,37 @@ class Breakers:
         circuit.probing = who
         return None
 
-    def heard(self, host: str, who: object, what: Heard, now: float) -> None:
+    def heard(self, target: Target, who: object, what: Heard, now: float) -> None:
         """Take over the result of a request to it."""
-        circuit = self._circuits.get(host)
+        circuit = self._circuits.get(target)
         if circuit is None:
             if what is not Heard.FAILED:
                 return
-            circuit = self._circuits[host] = _Circuit()
+            circuit = self._circuits[target] = _Circuit()
         is_probe = circuit.probing is who
         if is_probe:
             circuit.probing = None
         if what is Heard.WELL:
-            self._close(host, circuit)
+            self._close(target, circuit)
         elif what is Heard.FAILED:
-            self._failed(host, circuit, now, is_probe=is_probe)
+            self._failed(target, circuit, now, is_probe=is_probe)
 
-    def _close(self, host: str, circuit: _Circuit) -> None:
+    def _close(self, target: Target, circuit: _Circuit) -> None:
         if circuit.open_until is not None:
-            _logger.info("%s answers again", host)
-        del self._circuits[host]
+            _logger.info("%s answers the namespace %s again", target.host, target.namespace)
+        del self._circuits[target]
 
-    def _failed(self, host: str, circuit: _Circuit, now: float, *, is_probe: bool) -> None:
+    def _failed(self, target: Target, circuit: _Circuit, now: float, *, is_probe: bool) -> None:
         circuit.failures += 1
-        self._circuits.move_to_end(host)
+        self._circuits.move_to_end(target)
         if circuit.open_until is None and circuit.failures >= self._failures_most:
             _logger.warning(
-                "%s failed %d times in a row: for %.0f s its tasks are given back, then one of them tries",
-                *(host, circuit.failures, self._open_seconds),
+                "%s failed the namespace %s %d times in a row: for %.0f s tasks are given back, then one of them tries",
+                *(target.host, target.namespace, circuit.failures, self._open_seconds),
             )
             circuit.open_until = now + self._open_seconds
         elif is_probe:
             circuit.open_until = now + self._open_seconds
         # Else it is a request from before it opened: that is known already.
-        while len(self._circuits) > MAX_HOSTS:
+        while len(self._circuits) > MAX_TARGETS:
             self._circuits.popitem(last=False)

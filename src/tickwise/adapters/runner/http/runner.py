@@ -7,8 +7,8 @@ anything else                  a failure that may be tried again, no earlier tha
 Where a task may call is settled in `access`, for every hop of a chain of redirects. A redirect to another origin
 receives nothing of the task: no headers, no context, no body.
 
-A host that keeps failing is left alone for a while (`circuit_breakers`): its tasks are given back as if they had not
-been offered, which counts no attempt.
+A host that keeps failing the tasks of a namespace is left alone by them for a while (`circuit_breakers`): they are
+given back as if they had not been offered, which counts no attempt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yarl import URL
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.context import context_headers
 from tickwise.adapters.runner.http.access import AddressRefused, HttpAccess, plain_host
-from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard
+from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard, Target
 from tickwise.adapters.runner.http.exchange import Answer, NoAnswer, Request, UnusableAddress
 from tickwise.adapters.runner.kinds import HttpKind, check_url
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -79,19 +79,19 @@ class HttpRunner(SlotRunner):
             await self._client.close()
 
     async def perform(self, attempt: Attempt) -> Ending:
-        host = host_of(attempt.assignment.task["url"])
-        wait = self._breakers.admit(host, attempt, self._settings.clock.monotonic())
+        target = _target(attempt, attempt.assignment.task["url"])
+        wait = self._breakers.admit(target, attempt, self._settings.clock.monotonic())
         if wait is not None:
             now = self._now()
-            error = f"{host} keeps failing, so it is left alone; this is tried again in {wait:.0f} s"
-            return Ending(Verdict.UNOFFERED, now, now, CIRCUIT_OPEN, error, None, wait, (host,))
+            error = f"{target.host} keeps failing, so it is left alone; this is tried again in {wait:.0f} s"
+            return Ending(Verdict.UNOFFERED, now, now, CIRCUIT_OPEN, error, None, wait, (target.host,))
         try:
             return await self._carry_out(attempt)
         finally:
-            self._heard(host, attempt, Heard.NOTHING)  # of no effect, unless it has not come to hear anything
+            self._heard(target, attempt, Heard.NOTHING)  # of no effect, unless it has not come to hear anything
 
-    def _heard(self, host: str, attempt: Attempt, what: Heard) -> None:
-        self._breakers.heard(host, attempt, what, self._settings.clock.monotonic())
+    def _heard(self, target: Target, attempt: Attempt, what: Heard) -> None:
+        self._breakers.heard(target, attempt, what, self._settings.clock.monotonic())
 
     async def _carry_out(self, attempt: Attempt) -> Ending:
         loop = asyncio.get_running_loop()
@@ -137,20 +137,20 @@ class HttpRunner(SlotRunner):
 
     async def _ask(self, attempt: Attempt, request: Request) -> Answer:
         """Send it, and tell the breaker what that says of the host."""
-        host = host_of(str(request.url))
+        target = _target(attempt, str(request.url))
         try:
             answer = await self._send(attempt, request)
         except UnusableAddress:
             raise  # the task's fault
         except NoAnswer:
-            self._heard(host, attempt, Heard.FAILED)
+            self._heard(target, attempt, Heard.FAILED)
             raise
         except asyncio.CancelledError:
             why = attempt.trouble.result() if attempt.trouble.done() else "the program ends"
-            self._heard(host, attempt, _CUT_SHORT.get(why, Heard.NOTHING))
+            self._heard(target, attempt, _CUT_SHORT.get(why, Heard.NOTHING))
             raise
         failed = answer.status >= 500 and not _expected(answer.status, attempt.assignment.task["expect"])
-        self._heard(host, attempt, Heard.FAILED if failed else Heard.WELL)
+        self._heard(target, attempt, Heard.FAILED if failed else Heard.WELL)
         return answer
 
     async def _send(self, attempt: Attempt, request: Request) -> Answer:
@@ -189,6 +189,10 @@ class HttpRunner(SlotRunner):
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return plain
         return whole.decode() if len(whole) <= self._settings.result_limit_bytes else plain
+
+
+def _target(attempt: Attempt, url: str) -> Target:
+    return Target(attempt.assignment.namespace, host_of(url))
 
 
 def _first_request(assignment: Assignment, access: HttpAccess) -> Request:

@@ -42,8 +42,8 @@ from tickwise.ports.store import (
     no_lane,
     page_within,
 )
-from tickwise.ports.store.placement import is_lasting, plan_lasts
-from tickwise.ports.store.quotas import Cost, QuotaRoom, cost_of, cost_of_transfer
+from tickwise.ports.store.placement import change_lasts, is_lasting, plan_lasts
+from tickwise.ports.store.quotas import Cost, QuotaRoom, StoredJob, cost_of, cost_of_change, cost_of_transfer
 
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
@@ -155,8 +155,10 @@ class Jobs(Duty):
             raise VersionConflict(f"the job is at version {job.version}, the change is for {change.expected_version}")
         if change.expected_paused not in (None, self._state.is_paused(job)):
             raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
+        self._take_room(job, change)
         self._take_key(job, change.key)
         self._state.touch(job)
+        job.lasting = job.lasting or change_lasts(change)
         job.name, job.schedule_type, job.task_kind = change.name, change.schedule_type, change.task_kind
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
@@ -173,7 +175,6 @@ class Jobs(Duty):
                 else:
                     self._state.place(run)
         if change.replan is not None:
-            job.lasting = job.lasting or plan_lasts(job.job_id, change.replan)
             self._replan(job, change.replan, postponed_after_seconds=change.postponed_after_seconds)
         self._state.audit.write(audit)
         return self._recorded(job, change)
@@ -189,6 +190,11 @@ class Jobs(Duty):
             if run.slot is not None and not run.held:
                 run.slot = run.rate_key = None
                 run.ready = max(run.due, self._state.now())
+
+    def _take_room(self, job: JobRecord, change: JobChange) -> None:
+        if (room := open_room(self._state, job.namespace)) is not None:
+            stored = StoredJob(job.lasting, job.timer is not None, bool(job.runs), len(job.definition.encode()))
+            room.demand(cost_of_change(change, job.schedule_type, stored))
 
     def _take_key(self, job: JobRecord, key: str | None) -> None:
         keys = self._state.job_keys
@@ -254,7 +260,7 @@ class Jobs(Duty):
         job.namespace = to
         state.touch(job)
         state.ask_anew(job)
-        state.audit.write(audit)
+        state.audit.write(audit, transfer.arrival)
         return state.job_row(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
@@ -305,6 +311,7 @@ class Jobs(Duty):
         plan = move.replan
         job.standing = job.paused_at = job.pause_reason = job.pause_until = job.paused_by = None
         self._state.touch(job)
+        job.lasting = job.lasting or plan_lasts(job.job_id, plan)
         if plan.timer is not None and job.timer is not None:
             counted = plan.timer._replace(fired=job.timer.pending.fired, minute=None, in_minute=0)
             plan = replace(plan, timer=counted)

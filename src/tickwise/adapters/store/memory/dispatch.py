@@ -116,14 +116,17 @@ class RunCommands(Duty):
             return postponed
         if isinstance(run, RunState):
             return run
-        self._state.audit.write(audit)
-        return self._stop(run, move.by) if isinstance(move, RunCancel) else self._skip(run, move.error)
-
-    def _skip(self, run: RunRecord, error: str) -> RunState:
-        if run.begun:
+        held = run.held
+        is_new = self._stop(run, move.by) if isinstance(move, RunCancel) else self._skip(run, move.error)
+        if is_new:
+            self._state.audit.write(audit)
+        if held or not is_new:
             return run.state
-        self._state.drop_unstarted(run, SkipReason.REQUESTED, error)
-        return run.state if run.held else RunState.SKIPPED
+        return RunState.CANCELLED if isinstance(move, RunCancel) else RunState.SKIPPED
+
+    def _skip(self, run: RunRecord, error: str) -> bool:
+        """Skip a run that has not begun; False: this changes nothing."""
+        return not run.begun and self._state.drop_unstarted(run, SkipReason.REQUESTED, error)
 
     def _postpone(self, run: RunRecord | RunState, move: RunPostpone) -> RunState:
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
@@ -144,20 +147,18 @@ class RunCommands(Duty):
         if job is None or job.namespace != namespace:
             return 0
         runs = [run for run in job.runs.values() if run.origin == origin]
-        for run in runs:
-            self._stop(run, principal)
-        if runs:
+        changed = [self._stop(run, principal) for run in runs]
+        if any(changed):
             self._state.audit.write(audit)
         return len(runs)
 
-    def _stop(self, run: RunRecord, principal: str) -> RunState:
-        """End a free run at once, ask the holder of a held one; the state that it is in then."""
+    def _stop(self, run: RunRecord, principal: str) -> bool:
+        """End a free run at once, ask the holder of a held one; False: this was asked before."""
         request = StopRequest(CancelKind.CANCEL, self._state.now(), cancelled_sentence(principal))
         if not run.held:
             self._state.cancel(run, request)
-            return RunState.CANCELLED
-        run.ask(request)
-        return run.state
+            return True
+        return run.ask(request)
 
     async def unblock(self) -> int:
         jobs = {run.job.job_id: run.job for run in self._state.runs.values() if run.blocked}
@@ -287,10 +288,13 @@ class Attempts(Duty):
         if first and self._state.on_hold(run.job.namespace, run.lane.queue):
             self._state.release(run, RunEvent.RELEASED)
             return False
+        asks = run.guarded or run.open or began.gate is not None
         if run.open and not settle(self._state, run):
             return False
-        gated = began.gate is not None or run.limit_key is not None or run.slot is not None
-        if gated and not admit(self._state, run, began.gate):
+        # A start that is told of late has begun; the quota of now does not count.
+        quota = self._state.quotas_of(run.job.namespace).concurrent_runs if asks else None
+        gated = began.gate is not None or run.limit_key is not None or run.slot is not None or quota is not None
+        if gated and not admit(self._state, run, began.gate, quota):
             return False
         run.state = move(run.state, RunEvent.STARTED)
         run.started, run.on_unknown = began.started, began.on_unknown
@@ -370,7 +374,7 @@ def check_instants(run_id: UUID, *instants: float | None) -> None:
 def report_of(outcome: Outcome) -> Report:
     """The stored part of an outcome."""
     return Report(
-        started=outcome.started,
+        started=outcome.started if outcome.started > 0 else None,
         ended=outcome.ended,
         reason=outcome.reason,
         error=outcome.error,

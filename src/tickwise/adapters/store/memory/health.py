@@ -150,7 +150,8 @@ def waits_for_something(state: State, run_id: UUID) -> str | None:
     if run is None or not run.blocked:
         return None
     if run.waits_for_slot:
-        waits = state.slots.is_free(run) and not held_of_late(state, run)
+        quota = state.quotas_of(run.job.namespace).concurrent_runs
+        waits = state.slots.is_free(run, quota) and not held_of_late(state, run)
         return f"a slot of {run.limit_key} is free" if waits else None
     return None if state.earlier(run) else "no earlier run of its job is unfinished"
 

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from tickwise.adapters.store.memory.audit import content_of
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
 from tickwise.domain import selectors
-from tickwise.domain.audit import AuditEntry, AuditSeal
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.ports.audit import AuditCheckpoint, AuditContent, AuditHead, AuditQuery, AuditRow, AuditSpan
 from tickwise.ports.store import (
     MAX_TALLIES,
     TALLIES_SECONDS,
@@ -230,64 +227,4 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and (query.before is None or row.run_id < query.before)
         and (query.after is None or row.run_id > query.after)
         and in_window(row.due_at, query.due_after, query.due_before)
-    )
-
-
-class Audit(Duty):
-    """`AuditStore` of the port."""
-
-    async def add(self, entries: Sequence[AuditEntry]) -> None:
-        self._state.audit.write(*entries)
-
-    async def find(self, query: AuditQuery) -> Sequence[AuditRow]:
-        found = [row for row in self._state.audit.rows if _matches(row, query)]
-        found.sort(key=lambda row: (row.at, row.entry), reverse=not query.ascending)
-        return found[: query.limit]
-
-    async def seal(self, limit: int) -> int:
-        return self._state.audit.seal(limit)
-
-    async def heads(self, after: str | None, limit: int) -> Sequence[AuditHead]:
-        newest = [seals[-1] for _, seals in sorted(self._state.audit.seals.items()) if seals]
-        heads = [AuditHead(seal.namespace, seal.seq, seal.hash, seal.sealed_at) for seal in newest]
-        return [head for head in heads if after is None or head.namespace > after][:limit]
-
-    async def seals(self, namespace: str, after: int, limit: int) -> Sequence[AuditSeal]:
-        return [seal for seal in self._state.audit.seals.get(namespace, ()) if seal.seq > after][:limit]
-
-    async def contents(self, span: AuditSpan) -> Sequence[AuditContent]:
-        rows = [row for row in self._state.audit.rows if row.namespace == span.namespace]
-        chosen = sorted(
-            (row.at, row.entry, content_of(row))
-            for row in rows
-            if span.since <= row.at <= span.until and (span.after is None or (row.at, row.entry) > span.after)
-        )
-        return [AuditContent(entry, at, content) for at, entry, content in chosen[: span.limit]]
-
-    async def unsealed(self, older_seconds: float, limit: int) -> Sequence[AuditRow]:
-        sealed = {
-            (namespace, entry)
-            for namespace, seals in self._state.audit.seals.items()
-            for seal in seals
-            for entry in seal.entries
-        }
-        before = self._state.now() - older_seconds
-        return [row for row in self._state.audit.rows if row.at < before and (row.namespace, row.entry) not in sealed][
-            :limit
-        ]
-
-    async def checkpoints(self) -> Sequence[AuditCheckpoint]:
-        return [checkpoint for _, checkpoint in sorted(self._state.audit.checkpoints.items())]
-
-
-def _matches(row: AuditRow, query: AuditQuery) -> bool:
-    place, beyond = (row.at, row.entry), query.beyond
-    return (
-        (query.namespace is None or row.namespace == query.namespace)
-        and (query.since is None or row.at >= query.since)
-        and (query.until is None or row.at < query.until)
-        and (query.actor is None or row.source.name == query.actor)
-        and (query.action is None or row.action == query.action)
-        and (query.target is None or query.target == row.target or query.target in map(str, row.targets))
-        and (beyond is None or (place > beyond if query.ascending else place < beyond))
     )

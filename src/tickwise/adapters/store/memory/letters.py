@@ -153,11 +153,12 @@ class LetterSearches(LetterViews):
         return page_within(found, query.bytes_most)
 
     def _is_within(self, ended: EndedRun, query: LetterQuery) -> bool:
-        """Check the labels of the job. Of one that is in another namespace by now, nobody here knows the labels."""
+        """Check the labels of the job. Of one that is gone, or in another namespace by now, nobody here knows the
+        labels."""
         if query.within is None:
             return True
-        job = self._state.jobs[ended.row.job_id]
-        return job.namespace == query.namespace and selectors.matches(job.labels, query.within)
+        job = self._state.job_of(ended.row)
+        return job is not None and selectors.matches(job.labels, query.within)
 
     def _candidate_letters(self, query: LetterQuery) -> Sequence[UUID]:
         job = None if query.job_id is None else self._state.jobs.get(query.job_id)

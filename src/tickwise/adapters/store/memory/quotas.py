@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.quotas import DAY_SECONDS, QuotaUse
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import JobAction, RuleKind
+from tickwise.ports.store import BATCH_SECONDS, JobAction, RuleKind
 from tickwise.ports.store.quotas import QuotaRoom
 
 
@@ -21,9 +22,16 @@ def open_room(state: State, namespace: str) -> QuotaRoom | None:
 
 
 def close_room(state: State, namespace: str, room: QuotaRoom | None) -> None:
-    """Keep what was taken."""
-    if room is not None:
+    """Keep what was taken. Runs are counted if there is a quota of them."""
+    if room is not None and room.quotas.runs_per_day is not None:
         state.runs_of_day[namespace] = (_day(state), room.runs)
+
+
+def give_back_runs(state: State, taken: Mapping[str, int]) -> None:
+    """Take counted runs back."""
+    for namespace, count in taken.items():
+        runs = _runs_today(state, namespace) or 0
+        state.runs_of_day[namespace] = (_day(state), max(0, runs - count))
 
 
 def _day(state: State) -> int:
@@ -56,6 +64,7 @@ class QuotaUses(Duty):
     async def use(self, namespace: str) -> QuotaUse:
         state = self._state
         jobs, size = _counted(state, namespace)
+        unlimited = state.quotas_of(namespace).concurrent_runs is None
         return QuotaUse(
             jobs=jobs,
             runs_today=_runs_today(state, namespace),
@@ -63,17 +72,23 @@ class QuotaUses(Duty):
             lanes=state.known_of[namespace],
             calendars=state.rules_of_kind[namespace, RuleKind.CALENDAR],
             windows=state.rules_of_kind[namespace, RuleKind.WINDOW],
+            concurrent_runs=None if unlimited else state.slots.running_in(namespace),
         )
 
-    async def take_runs(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
+    async def take_runs(self, batch_id: int, wanted: Mapping[str, int]) -> Mapping[str, int | None]:
+        state = self._state
+        batch = state.batches.get(batch_id)
+        if batch is None or batch.taken_at < state.now() - BATCH_SECONDS:
+            raise StoreUnavailable("the batch of timers is over: no run was counted; take the timers again")
         lacking = {}
         for namespace, count in wanted.items():
-            room = open_room(self._state, namespace)
-            if room is None or (most := room.quotas.runs_per_day) is None:
+            most = state.quotas_of(namespace).runs_per_day
+            if most is None:
                 continue
-            taken = min(count, max(0, most - room.runs))
-            room.runs = max(0, room.runs + taken)
-            close_room(self._state, namespace, room)
+            runs = _runs_today(state, namespace) or 0
+            taken = min(count, max(0, most - runs))
+            state.runs_of_day[namespace] = (_day(state), runs + taken)
+            batch.runs[namespace] = batch.runs.get(namespace, 0) + taken
             if taken < count:
                 lacking[namespace] = count - taken
         return lacking

@@ -15,6 +15,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
 from tickwise.ports.identity.sessions import NewSession
 from tickwise.ports.identity.users import NewLink, UserRow
 from tickwise.ports.store import (
@@ -92,6 +93,8 @@ class BatchRecord(NamedTuple):
     timers: dict[UUID, TimerRecord]
     """By job."""
     taken_at: float
+    runs: dict[str, int]
+    """Counted for quotas, by namespace: given back unless the batch is committed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -218,9 +221,10 @@ class RunRecord(Placed):
         """True if the holder was asked to end the run."""
         return self.asked is CancelKind.CANCEL
 
-    def ask(self, request: StopRequest) -> None:
-        """Ask its holder, unless another request to it stands."""
+    def ask(self, request: StopRequest) -> bool:
+        """Ask its holder, unless another request to it stands; whether it is asked by this one."""
         self.request = merged(self.request, request)
+        return self.request is request
 
 
 class EndedRun(NamedTuple):
@@ -335,6 +339,8 @@ class UserRecord:
     name_key: str
     email_key: str | None
     password: str | None
+    looks: tuple[str, ...] | None = None
+    """None: an earlier release added it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -344,6 +350,24 @@ class LinkRecord:
     link: NewLink
     expires_at: float
     is_used: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class BrowserSessionRecord:
+    """A session of a browser."""
+
+    session: NewBrowserSession
+    used_at: float
+    ends_at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class BrowserLinkRecord:
+    """A link that opens a session."""
+
+    link: NewSessionLink
+    expires_at: float
+    opened: UUID | None = None
 
 
 @dataclass(slots=True, kw_only=True)

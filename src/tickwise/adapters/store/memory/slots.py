@@ -19,7 +19,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import RunRecord
-from tickwise.domain.rules.limits import Reservation, has_slot, reservation, wakes
+from tickwise.domain.rules.limits import ALL_AT_ONCE, QUOTA_KEY, Reservation, has_slot, reservation, wakes
 from tickwise.domain.rules.rates import RateState, step
 from tickwise.ports.store import Gate
 
@@ -34,6 +34,16 @@ class Name(NamedTuple):
     key: str
 
 
+class Waiting(NamedTuple):
+    """A run that waits for a slot."""
+
+    rank: int
+    """The smallest goes first. It differs for the quota of a namespace alone, by priority."""
+    since: float
+    run_id: UUID
+    run: RunRecord
+
+
 @dataclass(slots=True)
 class Line:
     """All that is known of one concurrency key."""
@@ -42,22 +52,22 @@ class Line:
     running: set[UUID] = field(default_factory=set)
     woken: dict[UUID, RunRecord] = field(default_factory=dict)
     """They waited, may be claimed since they are ready, and have not begun."""
-    waiting: dict[tuple[int, str], list[tuple[float, UUID, RunRecord]]] = field(default_factory=dict)
+    waiting: dict[tuple[int, str], list[Waiting]] = field(default_factory=dict)
     """By the limit that they wait for and their queue, in the order in which they are woken. A run that moved on is
     dropped when it comes up."""
 
     def first(self, limits: Callable[[int], bool], on_hold: Callable[[str], bool]) -> RunRecord | None:
         """Take out the one that waits longest among those of these limits whose queue is not on hold."""
-        best: list[tuple[float, UUID, RunRecord]] | None = None
+        best: list[Waiting] | None = None
         for kind in [kind for kind in self.waiting if limits(kind[0]) and not on_hold(kind[1])]:
             heap = self.waiting[kind]
-            while heap and not self._waits(*heap[0]):
+            while heap and not self._waits(heap[0]):
                 heapq.heappop(heap)
             if not heap:
                 del self.waiting[kind]
-            elif best is None or heap[0][:2] < best[0][:2]:
+            elif best is None or heap[0][:3] < best[0][:3]:
                 best = heap
-        return None if best is None else heapq.heappop(best)[2]
+        return None if best is None else heapq.heappop(best).run
 
     def on_their_way(self, now: float, on_hold: Callable[[str], bool]) -> tuple[int, int]:
         """The number of woken runs that are about to take a slot, and the number of those that no executor claims."""
@@ -67,9 +77,10 @@ class Line:
         )
         return found[Reservation.TAKES], found[Reservation.LATE]
 
-    def _waits(self, since: float, _: UUID, run: RunRecord) -> bool:
+    def _waits(self, entry: Waiting) -> bool:
         """Check whether an entry is still valid."""
-        return run.blocked and run.limit_key == self.key and run.ready_since == since
+        run = entry.run
+        return run.blocked and run.limit_key == self.key and run.ready_since == entry.since
 
 
 @dataclass(slots=True)
@@ -110,11 +121,19 @@ class Slots:
         line = self._lines.get(name)
         return 0 if line is None else len(line.running)
 
-    def is_free(self, run: RunRecord) -> bool:
+    def running_in(self, namespace: str) -> int:
+        """The number of runs of a namespace that are RUNNING under any key."""
+        return sum(len(line.running) for name, line in self._lines.items() if name.namespace == namespace)
+
+    def is_free(self, run: RunRecord, quota: int | None) -> bool:
         """Check whether the limit of a waiting run has a slot without a running run, and without a run that was woken
-        for it."""
-        line = self._lines.get(name_of(run))
-        return line is None or has_slot(run.limit, len(line.running) + len(line.woken))
+        for it. `quota`: of runs at once of its namespace."""
+        name = name_of(run)
+        line = self._lines.get(name)
+        if line is None:
+            return True
+        taken = self._taken(name, line) + len(line.woken)
+        return has_slot(_limit(name, run.limit, quota, taken), taken)
 
     def take(self, run: RunRecord, key: str) -> None:
         """Note that the run has a slot under this key."""
@@ -125,7 +144,8 @@ class Slots:
         """Note that the run waits for a slot under this key."""
         run.limit_key, run.limit, run.blocked = key, limit, True
         line = self._line(run).waiting.setdefault((limit, run.lane.queue), [])
-        heapq.heappush(line, (run.ready_since, run.run_id, run))
+        rank = -run.lane.priority if key == QUOTA_KEY else 0
+        heapq.heappush(line, Waiting(rank, run.ready_since, run.run_id, run))
 
     def drop(self, run: RunRecord) -> Name | None:
         """Remove the run from its key's line. The key, if the run had a slot or was woken for one."""
@@ -138,8 +158,9 @@ class Slots:
         run.limit_key = None
         return name if had else None
 
-    def wake(self, name: Name, now: float, on_hold: OnHold, *, sweeping: bool) -> list[RunRecord]:
+    def wake(self, name: Name, now: float, on_hold: OnHold, *, quota: int | None, sweeping: bool) -> list[RunRecord]:
         """Take as many out of the line as there are free slots, those that wait longest first; of a queue on hold none.
+        `quota`: of runs at once of the namespace; None: it has none.
 
         Sweeping, where a slot is free, at least as many as were woken and are claimed by nobody: their number doubles
         with each sweep, so that a thousand that nobody can take hold up the next one for ten of them.
@@ -149,11 +170,11 @@ class Slots:
             return []
         held = partial(on_hold, name.namespace)
         soon, late = line.on_their_way(now, held)
-        taken = len(line.running) + soon
+        taken = self._taken(name, line) + soon
         woken: list[RunRecord] = []
 
         def may_go(limit: int) -> bool:
-            return wakes(limit, taken, len(woken), late if sweeping else 0)
+            return wakes(_limit(name, limit, quota, taken), taken, len(woken), late if sweeping else 0)
 
         while (run := line.first(may_go, held)) is not None:
             run.blocked = False
@@ -200,9 +221,20 @@ class Slots:
         self._lines = {name: line for name, line in self._lines.items() if name.namespace != namespace}
         self._paces = {name: pace for name, pace in self._paces.items() if name.namespace != namespace}
 
+    def _taken(self, name: Name, line: Line) -> int:
+        """The slots of a key that running runs have."""
+        return self.running_in(name.namespace) if name.key == QUOTA_KEY else len(line.running)
+
     def _line(self, run: RunRecord) -> Line:
         name = name_of(run)
         return self._lines.setdefault(name, Line(name.key))
+
+
+def _limit(name: Name, limit: int, quota: int | None, taken: int) -> int:
+    """The limit of a waiting run. For a quota it is that of now; without one, it lets many go on at a time."""
+    if name.key != QUOTA_KEY:
+        return limit
+    return taken + ALL_AT_ONCE if quota is None else quota
 
 
 def name_of(run: RunRecord) -> Name:

@@ -19,6 +19,8 @@ from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.feed_log import FeedLog
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
+    BrowserLinkRecord,
+    BrowserSessionRecord,
     CompletionRecord,
     EndedRun,
     ExecutorRecord,
@@ -38,11 +40,12 @@ from tickwise.adapters.store.memory.records import (
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import JobNotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.domain.rules.overlap import is_earlier, next_in_line
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
@@ -173,6 +176,8 @@ class State:
         self.custom_roles: dict[tuple[str, str], RoleRow] = {}
         self.sessions: dict[UUID, SessionRecord] = {}
         self.token_keys: dict[str, PublicKey] = {}
+        self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
+        self.session_links: dict[bytes, BrowserLinkRecord] = {}
 
     def now(self) -> float:
         return self.clock.now()
@@ -183,7 +188,7 @@ class State:
         """One job. Raises `NotFound`, also for a job of another namespace."""
         job = self.jobs.get(job_id)
         if job is None or job.namespace != namespace:
-            raise NotFound(f"there is no job {job_id}")
+            raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
         return job
 
     def job_of(self, run: RunRow) -> JobRecord | None:
@@ -388,6 +393,7 @@ class State:
 
     def hold(self, run: RunRecord, executor: ExecutorRecord) -> None:
         """Give a free run to an executor, under a new token."""
+        run.guarded = run.guarded or self.quotas_of(run.job.namespace).concurrent_runs is not None
         run.state = move(run.state, RunEvent.CLAIMED)
         run.executor = executor.number
         run.token = next(self.tokens)
@@ -435,12 +441,13 @@ class State:
         self._unhold(run)
         self.end(run, RunEvent.SKIPPED, Report(ended=self.now(), reason=reason, error=error))
 
-    def drop_unstarted(self, run: RunRecord, reason: SkipReason, error: str) -> None:
-        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back."""
-        if not run.held:
-            self.end_skipped(run, reason, error)
-        else:
-            run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
+    def drop_unstarted(self, run: RunRecord, reason: SkipReason, error: str) -> bool:
+        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back. False: this
+        was asked before."""
+        if run.held:
+            return run.ask(StopRequest(CancelKind.REVOKE, self.now(), error, reason))
+        self.end_skipped(run, reason, error)
+        return True
 
     def cancel(self, run: RunRecord, request: StopRequest) -> None:
         """End a run by request, in the store itself: the run has no holder afterwards."""
@@ -512,9 +519,16 @@ class State:
     # ------------------------------------------------------------------------------------------- waiting for a slot
 
     def wake(self, name: Name, *, sweeping: bool = False) -> int:
-        """Make the runs claimable that wait for a slot of this key, up to the free slots; their number. Sweeping, more,
-        if no executor claims the runs that were woken before."""
-        woken = self.slots.wake(name, self.now(), self.on_hold, sweeping=sweeping)
+        """Make the runs claimable that wait for a slot of this key, or for the quota of its namespace, up to the free
+        slots; their number. Sweeping, of the key alone, and more if no executor claims the runs that were woken
+        before."""
+        quota = self.quotas_of(name.namespace).concurrent_runs
+        names = [name] if sweeping or name.key == QUOTA_KEY else [name, Name(name.namespace, QUOTA_KEY)]
+        woken = [
+            run
+            for each in names
+            for run in self.slots.wake(each, self.now(), self.on_hold, quota=quota, sweeping=sweeping)
+        ]
         for run in woken:
             run.ready = claimable_at(now=self.now(), due=run.due)
             self.place(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
@@ -12,9 +13,10 @@ from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.feed import Feed
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
-from tickwise.adapters.store.memory.history import Audit, Incidents, Marks, RunRecords, RunSearches, Upkeep
+from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.operations import Operations
+from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
@@ -78,6 +80,7 @@ class MemoryStore:
         self.users = Users(state)
         self.roles = Roles(state)
         self.sessions = Sessions(state)
+        self.browser_sessions = BrowserSessions(state)
         self.audit = Audit(state)
         self.feed = Feed(state)
 

@@ -9,6 +9,7 @@ from heapq import nsmallest
 from typing import Final
 from uuid import UUID
 
+from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.records import BatchRecord, TimeQueue, TimerRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
@@ -53,7 +54,7 @@ class TimerCommands(Duty):
         found = self._due(request) if request.other_zone_data_than is None else self._outdated(request)
         batch_id = next(state.batch_numbers)
         if found:
-            state.batches[batch_id] = BatchRecord({timer.job.job_id: timer for timer in found}, state.now())
+            state.batches[batch_id] = BatchRecord({timer.job.job_id: timer for timer in found}, state.now(), {})
             state.taken.update(map(id, found))
         return FireBatch(
             batch_id,
@@ -81,7 +82,13 @@ class TimerCommands(Duty):
         return 0 if batch is None else sum(self._commit(batch, fire) for fire in fires)
 
     async def release(self, batch_id: int) -> None:
-        self._end(batch_id)
+        self._abandon(batch_id)
+
+    def _abandon(self, batch_id: int) -> None:
+        """End a batch without a commit."""
+        batch = self._end(batch_id)
+        if batch is not None:
+            give_back_runs(self._state, batch.runs)
 
     def _end(self, batch_id: int) -> BatchRecord | None:
         """Let others have the timers of a batch."""
@@ -94,7 +101,7 @@ class TimerCommands(Duty):
         """End the batches whose time has passed."""
         since = self._state.now() - BATCH_SECONDS
         for batch_id in [number for number, batch in self._state.batches.items() if batch.taken_at < since]:
-            self._end(batch_id)
+            self._abandon(batch_id)
 
     def _commit(self, batch: BatchRecord, fire: Fire) -> int:
         timer = batch.timers.get(fire.job_id)

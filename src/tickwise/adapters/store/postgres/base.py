@@ -10,7 +10,7 @@ from tickwise.adapters.store.postgres.connection.batches import Batches
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST
 from tickwise.adapters.store.postgres.queue.lanes import Lanes
-from tickwise.adapters.store.postgres.queue.quota_book import QuotaBook
+from tickwise.adapters.store.postgres.queue.quota_cache import QuotaCache
 from tickwise.adapters.store.postgres.queue.releases import Stuck
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
 from tickwise.domain.errors import Unavailable
@@ -36,7 +36,7 @@ class Shared:
         self.near_seconds = near_seconds
         self.cluster_id: str | None = None
         """None: not opened yet."""
-        self.quotas = QuotaBook(self.links, clock)
+        self.quotas = QuotaCache(self.links, clock)
         self.lanes = Lanes(self.links, clock, self.quotas)
         self.reached: dict[int, dict[int, float]] = {}
         """By executor and lane, the last instant of readiness that was claimed."""

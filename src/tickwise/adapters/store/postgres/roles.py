@@ -6,6 +6,8 @@ service    API, scheduler, recorder: all they do; of the audit log, entries are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import translated
@@ -23,6 +25,14 @@ async def grant_executor(dsn: str, role: str) -> None:
 async def grant_service(dsn: str, role: str) -> None:
     """Give the role what API, scheduler and recorder need. Raises as `grant_executor`."""
     await _grant(dsn, role, "grant_service")
+
+
+async def grant_all(connection: asyncpg.Connection, *, executor_role: str | None, service_roles: Sequence[str]) -> None:
+    """Give each role what its kind needs, in the caller's transaction. Raises as `grant`."""
+    for role in service_roles:
+        await grant(connection, role, "grant_service")
+    if executor_role is not None:
+        await grant(connection, executor_role)
 
 
 async def _grant(dsn: str, role: str, rights: str) -> None:

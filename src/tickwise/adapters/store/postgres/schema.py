@@ -18,6 +18,9 @@ from tickwise.adapters.store.postgres.connection.dialer import Dialer
 from tickwise.adapters.store.postgres.connection.link import translated
 from tickwise.adapters.store.postgres.statements import statement
 
+Then = Callable[[asyncpg.Connection], Awaitable[None]]
+"""Work that belongs to the upgrade, such as the rights of roles; called in a transaction."""
+
 FOLDER: Final = Path(__file__).with_name("migrations") / "sql"
 
 
@@ -52,7 +55,13 @@ MIGRATIONS: Final = (
     Migration("0008", ("0008_rotation.sql",)),
     Migration("0009", ("0009_namespaces.sql", "0009_moved_jobs.sql")),
     Migration("0010", ("0010_audit.sql", "0010_services.sql")),
-    Migration("0012", ("0012_feed.sql", "0012_free.sql")),
+    Migration("0011", ("0011_run_quotas.sql",)),
+    Migration("0012", ("0012_audit.sql",)),
+    Migration("0013", ("0013_names.sql",)),
+    Migration("0014", ("0014_letters.sql",)),
+    Migration("0015", ("0015_quota_sizes.sql",)),
+    Migration("0016", ("0016_browser_sessions.sql",)),
+    Migration("0017", ("0017_feed.sql", "0017_free.sql")),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
@@ -60,6 +69,8 @@ WANTED: Final = MIGRATIONS[-1].version
 
 INDEXES: Final = (
     "0003_lines_runs_line.sql", "0003_lines_runs_waits.sql", "0004_runs_of_job.sql", "0004_runs_job_dropped.sql",
+    "0010_audit_seals_until.sql",
+    "0012_audit_seals_of_namespace.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 
@@ -85,10 +96,10 @@ class SchemaVersion(NamedTuple):
         return self.version == WANTED or (self.is_newer and self.serves <= WANTED)
 
 
-async def upgrade(dsn: str, then: Callable[[asyncpg.Connection], Awaitable[None]] | None = None) -> str:
+async def upgrade(dsn: str, then: Then | None = None) -> str:
     """Bring the schema to `WANTED`, or leave a newer one as it is; the version that it has then. Any number of starters
     may call it: one works, the others wait. `then` runs in the transaction of the migrations: no one sees the schema
-    without its effect."""
+    without its effect. It runs on a newer schema too."""
     with translated(writes=False):
         await Dialer().check(dsn)
     with translated(writes=True):
@@ -98,6 +109,8 @@ async def upgrade(dsn: str, then: Callable[[asyncpg.Connection], Awaitable[None]
                 pass  # it took a moment to say so
             found = await current(connection)
             if found is not None and found.is_newer:
+                async with connection.transaction():
+                    await _after(connection, then)
                 return found.version
             await _migrate(connection, found, then)
             await _index(connection)
@@ -137,7 +150,7 @@ async def current(connection: asyncpg.Connection) -> SchemaVersion | None:
 async def _migrate(
     connection: asyncpg.Connection,
     found: SchemaVersion | None,
-    then: Callable[[asyncpg.Connection], Awaitable[None]] | None,
+    then: Then | None,
 ) -> None:
     """Run the migrations that are missing: all of them in one transaction, or none."""
     missing = [each for each in MIGRATIONS if found is None or each.version > found.version]
@@ -148,5 +161,9 @@ async def _migrate(
                 await connection.execute(statement("migration_limits"))
                 await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
-        if then is not None:
-            await then(connection)
+        await _after(connection, then)
+
+
+async def _after(connection: asyncpg.Connection, then: Then | None) -> None:
+    if then is not None:
+        await then(connection)

@@ -23,6 +23,7 @@ from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.jobs.transfers import Transfers
+from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
@@ -123,6 +124,7 @@ class PostgresStore:
         self.users = Users(shared)
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)
+        self.browser_sessions = BrowserSessions(shared)
         self.audit = Audit(shared)
         self.feed = Feed(shared)
 

@@ -92,7 +92,7 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     dropped = await _retire_history(steps, there, since, failed_since)
     await steps.trim("history_rest_trim", since, failed_since)
     dropped += await _retire_jobs(steps, there, since)
-    dropped += await steps.run("audit_retire", int((now - retention.audit_seconds) // DAY_SECONDS)) or []
+    dropped += await _retire_audit(steps, int((now - retention.audit_seconds) // DAY_SECONDS))
     await steps.trim("jobs_trim", since)
     await steps.trim("attempts_trim", _first_id(failed_since))
     await steps.trim("letters_trim", _first_id(failed_since))
@@ -170,6 +170,15 @@ async def _retire_history(steps: Steps, there: list[Partition], since: float, fa
         and await steps.run("history_retire", partition.name, *partition.bounds, since, failed_since)
         in ("dropped", "replaced")
     ]
+
+
+async def _retire_audit(steps: Steps, day: int) -> list[str]:
+    """Each call drops a few partitions, so that writers never wait for long; the last one drops none."""
+    dropped: list[str] = []
+    while names := await steps.run("audit_retire", day):
+        dropped += names
+    await steps.trim("audit_trim")
+    return dropped
 
 
 async def _retire_jobs(steps: Steps, there: list[Partition], since: float) -> list[str]:

@@ -192,5 +192,9 @@ SELECT tickwise.service_jobs_retire($1, $2, $3)
 SELECT tickwise.audit_make(date '1970-01-01' + $1::int)
 
 -- name: audit_retire
--- Drop the entries of days before the one that is $1 days after 1970-01-01; the partitions that were dropped.
+-- Drop the entries of days before the one that is $1 days after 1970-01-01, those of a few days at a time; the partitions that were dropped.
 SELECT tickwise.audit_retire(date '1970-01-01' + $1::int)
+
+-- name: audit_trim
+-- Entries and seals that are gone by a checkpoint, and lie in no partition of their own; how many. $1 at most.
+SELECT tickwise.audit_trim($1)

@@ -93,7 +93,10 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
     "--label", "labels", multiple=True, metavar="NAME=VALUE",
     help="Only for jobs with this label, their runs and logs; repeat it for jobs with several.",
 )  # fmt: skip
-@click.option("--expires", metavar="TIME", help="Good until then: 90d, 'tomorrow 10:00'.  [with the key that asks]")
+@click.option(
+    "--expires", metavar="TIME",
+    help="Good until then: 90d, 'tomorrow 10:00', ten years at most.  [with the key that asks]",
+)  # fmt: skip
 @view_options
 @click.pass_obj
 def create(

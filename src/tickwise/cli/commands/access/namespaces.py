@@ -11,6 +11,7 @@ from tickwise.cli import moments, output, work
 from tickwise.cli.session import Session, view_options
 
 LOOK_SECONDS: Final = 0.5
+HTTP_FORBIDDEN: Final = 403
 HTTP_NOT_FOUND: Final = 404
 
 Json = dict[str, Any]
@@ -46,7 +47,23 @@ def add(session: Session, name: str, display_name: str | None) -> None:
         body["display_name"] = display_name
     work.blame(session, "/name", "NAME", name)
     work.blame(session, "/display_name", "--display-name", display_name or "")
-    _show(session, session.client.request("POST", "/namespaces", body=body).body)
+    was_there = _is_there(session, name)
+    added = session.client.request("POST", "/namespaces", body=body).body
+    if was_there:
+        session.note(f"The namespace {name} is there already; nothing is added.")
+    _show(session, added)
+
+
+def _is_there(session: Session, name: str) -> bool:
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        session.client.request("GET", _path(name))
+    except ProblemError as error:
+        if error.status not in (HTTP_FORBIDDEN, HTTP_NOT_FOUND):
+            raise
+        return False
+    return True
 
 
 @namespaces.command()
@@ -77,6 +94,7 @@ def change(session: Session, name: str, display_name: str) -> None:
 @click.option("--lanes", metavar="N", help="Combinations of queue, priority and required labels.")
 @click.option("--calendars", metavar="N", help="Calendars.")
 @click.option("--windows", metavar="N", help="Maintenance windows.")
+@click.option("--concurrent-runs", metavar="N", help="Runs at once; more wait for their start.")
 @click.option("--requests-per-second", metavar="R", help="Requests a second, in place of the setting for all.")
 @view_options
 @click.pass_obj

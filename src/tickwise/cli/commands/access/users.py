@@ -10,6 +10,7 @@ import click
 
 from tickwise.cli import moments, output, work
 from tickwise.cli.arguments import secret_option
+from tickwise.cli.commands.access.custom_roles import roles as custom_roles
 from tickwise.cli.commands.access.sign_in import role_text
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import read_labels
@@ -24,12 +25,16 @@ def users() -> None:
     """Add people, and change their roles and passwords."""
 
 
+users.add_command(custom_roles)
+
+
 def role_options(command: Decorated) -> Decorated:
     """`--role`, as often as there are roles."""
     return click.option(
         "--role", "roles", multiple=True, metavar="ROLE[@NAMESPACE][:NAME=VALUE,…]",
-        help="viewer, operator, developer or admin, in the namespace of the command or in the named one; `*` is the "
-        "whole installation: admin@*. With labels, only for jobs that have all of them: developer@team-a:team=billing.",
+        help="viewer, operator, developer, admin or a custom role (`tickwise users roles list`), in the namespace of "
+        "the command or in the named one; `*` is the whole installation: admin@*. With labels, only for jobs that have "
+        "all of them: developer@team-a:team=billing.",
     )(command)  # fmt: skip
 
 
@@ -211,6 +216,11 @@ def _show(session: Session, user: Json) -> None:
             "signed in": session.time(user["signed_in_at"]),
         },
     )
+    if user.get("needs_link"):  # a server of before does not say so
+        session.note(
+            f"The password of {user['name']} was chosen, or could be, by an administrator who holds less, and opens "
+            f"nothing now. Make a link, and hand it to the person: tickwise users reset {user['name']!r}"
+        )
 
 
 def _show_link(session: Session, user: Json, fact: str, link: str | None) -> None:

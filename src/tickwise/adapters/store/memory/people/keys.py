@@ -10,29 +10,43 @@ from tickwise.adapters.store.memory.records import EarlierSecret, KeyRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import Caller
-from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import (
+    MAX_KEYS,
+    FoundKey,
+    KeyOrigin,
+    KeyRotation,
+    KeyRow,
+    NewKey,
+    check_keys_room,
+    key_kept,
+    key_replaced,
+)
 
 
 class ApiKeys(Duty):
     """The port `Keys` over a `State`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         if key.origin is KeyOrigin.MADE:
             self._state.check_open(key.principal.namespace, *(key.namespaces or ()))
             self._make_room(key.principal.namespace)
         added = self._add(key)
         if added:
-            self._state.audit.write(audit)
+            self._state.audit.write(*audit)
         return added
 
     async def first(self, key: NewKey) -> bool:
-        return not self._state.api_keys and self._add(key)
+        is_first = not self._state.api_keys and self._add(key)
+        if is_first:
+            self._state.audit.write(key_kept(key))
+        return is_first
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         there = self._state.api_keys.get(key.digest)
         if (there is not None and there.revoked_at is not None) or self._was(key.digest) is not None:
             return None
-        self._add(key)
+        if self._add(key):
+            self._state.audit.write(key_kept(key))
         replaced = [
             record
             for digest, record in self._state.api_keys.items()
@@ -40,6 +54,8 @@ class ApiKeys(Duty):
         ]
         for record in replaced:
             record.revoked_at = self._state.now()
+            principal = record.key.principal
+            self._state.audit.write(key_replaced(record.key.key_id, principal.name, principal.namespace))
         return [record.key.key_id for record in replaced]
 
     async def find(self, digest: bytes) -> FoundKey | None:
@@ -93,17 +109,40 @@ class ApiKeys(Duty):
         return self._row(found)
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
-        mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
+        mine = [
+            record
+            for record in self._state.api_keys.values()
+            if (before is None or record.key.key_id < before)
+            and (namespace is None or namespace in (record.key.principal.namespace, *(record.key.namespaces or ())))
+        ]
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
         return [self._row(record) for record in mine[:limit]]
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
+    def _leave(self, namespace: str, key_id: UUID, audit: Sequence[AuditEntry]) -> KeyRow | None:
+        found = next((record for record in self._of(None) if record.key.key_id == key_id), None)
+        if found is None:
+            return None
+        places = found.key.namespaces or frozenset()
+        if namespace in places and len(places) > 1 and found.revoked_at is None:
+            rest = places - {namespace}
+            principal = found.key.principal
+            if principal.namespace == namespace:
+                principal = principal._replace(namespace=min(rest))
+            found.key = replace(found.key, namespaces=rest, principal=principal)
+            self._state.audit.write(*audit)
+        return self._row(found)
+
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
+        if only_there and namespace is not None:
+            return self._leave(namespace, key_id, audit)
         found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
         if found is None:
             return None
         if found.revoked_at is None:
             found.revoked_at = self._state.now()
-            self._state.audit.write(audit)
+            self._state.audit.write(*audit)
         return self._row(found)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

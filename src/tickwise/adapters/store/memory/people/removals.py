@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.people.namespaces import drop, drop_late
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord, RemovalRecord
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import ON_DEMAND, Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.model import DEFAULT_NAMESPACE
@@ -21,6 +21,7 @@ from tickwise.ports.identity.namespaces import (
     NamespaceState,
     check_removal,
 )
+from tickwise.ports.store import JobAction
 
 
 class Removals(Duty):
@@ -57,6 +58,20 @@ class Removals(Duty):
         runs = sum(run.job.namespace == name for run in self._state.runs.values())
         ended = sum(run.row.namespace == name for run in self._state.ended.values())
         return NamespaceLeft(min(len(jobs), MAX_LEFT), min(runs, MAX_LEFT), min(ended, MAX_LEFT))
+
+    async def jobs(self, name: str, *, after: UUID | None, limit: int) -> Sequence[UUID]:
+        going = [
+            job.job_id
+            for job in self._state.jobs.values()
+            if job.namespace == name and (after is None or job.job_id > after) and self._goes_on(job)
+        ]
+        return sorted(going)[:limit]
+
+    def _goes_on(self, job: JobRecord) -> bool:
+        if job.standing is JobAction.CANCEL:
+            return False
+        is_due = job.timer is not None or bool(job.runs)
+        return is_due or job.standing is JobAction.PAUSE or job.schedule_type == ON_DEMAND
 
     async def drop_runs(self, name: str, run_ids: Collection[UUID]) -> int:
         if name not in self._state.removals:

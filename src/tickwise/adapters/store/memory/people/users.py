@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.audit import AuditEntry, by_person
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.domain.permissions import ROLES, Role
+from tickwise.domain.permissions import Role
 from tickwise.ports.identity.sessions import MAX_SESSIONS, NewSession, PublicKey, Rotated, Rotation
 from tickwise.ports.identity.users import (
     Member,
@@ -22,7 +22,8 @@ from tickwise.ports.identity.users import (
     UserChange,
     UserRow,
     check_administrator,
-    role_unknown,
+    check_judged,
+    check_roles,
     user_changed,
     user_exists,
 )
@@ -38,9 +39,9 @@ class Users(Duty):
         found = people.get(user.user_id)
         if found is not None:
             return found.row
-        self._check_roles(user.roles)
+        check_roles(user.roles, self._state.custom_roles, user.known_roles)
         self._state.check_open(*(each.namespace for each in user.roles))
-        self._check_names(user.user_id, user.name, user.name_key, user.email_key)
+        self._check_names(user.user_id, user.name, user.name_key, user.email_key, user.looks)
         row = UserRow(
             user_id=user.user_id,
             name=user.name,
@@ -53,9 +54,10 @@ class Users(Duty):
             created_by=user.created_by,
             signed_in_at=None,
             version=1,
+            password_limit=user.password_limit,
         )
         people[user.user_id] = UserRecord(
-            row=row, name_key=user.name_key, email_key=user.email_key, password=user.password
+            row=row, name_key=user.name_key, email_key=user.email_key, password=user.password, looks=user.looks
         )
         self._state.audit.write(audit)
         return row
@@ -88,9 +90,10 @@ class Users(Duty):
             return found.row
         if found.row.version != row.version:
             raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
-        self._check_roles(row.roles)
+        check_roles(row.roles, self._state.custom_roles, change.known_roles)
         self._state.check_open(*(each.namespace for each in set(row.roles) - set(found.row.roles)))
-        self._check_names(row.user_id, row.name, change.name_key, change.email_key)
+        looks = change.looks if row.name != found.row.name else ()
+        self._check_names(row.user_id, row.name, change.name_key, change.email_key, looks)
         before, former = self._administrators(), found.row
         password = found.password if change.password is None else change.password
         found.row = replace(
@@ -102,6 +105,7 @@ class Users(Duty):
             created_at=former.created_at,
             created_by=former.created_by,
             signed_in_at=former.signed_in_at,
+            password_limit=former.password_limit,
         )
         try:
             check_administrator(before, self._administrators())
@@ -109,6 +113,7 @@ class Users(Duty):
             found.row = former
             raise
         found.name_key, found.email_key, found.password = change.name_key, change.email_key, password
+        found.looks = change.looks
         if change.ends_links(former):
             _end_links(self._state, [row.user_id])
         self._state.audit.write(audit)
@@ -127,6 +132,13 @@ class Users(Duty):
         links[link.digest] = LinkRecord(link=link, expires_at=self._state.now() + link.seconds)
         self._state.audit.write(audit)
 
+    async def link_holder(self, digest: bytes) -> UserRow | None:
+        found = self._state.user_links.get(digest)
+        if found is None or found.is_used or found.expires_at <= self._state.now():
+            return None
+        row = self._state.people[found.link.user_id].row
+        return row if row.active else None
+
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         found = self._state.user_links.get(digest)
         if found is None or found.is_used or found.expires_at <= self._state.now():
@@ -137,11 +149,21 @@ class Users(Duty):
             return None
         person.password = password
         person.row = replace(
-            person.row, has_password=True, generation=person.row.generation + 1, version=person.row.version + 1
+            person.row,
+            has_password=True,
+            generation=person.row.generation + 1,
+            version=person.row.version + 1,
+            password_limit=found.link.password_limit,
         )
         _end_links(self._state, [person.row.user_id])
         self._state.audit.write(audit and by_person(audit, person.row.user_id, person.row.name))
         return person.row
+
+    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
+        people = [each for each in self._state.people.values() if each.looks is None][:limit]
+        for person in people:
+            person.looks = tuple(looks_of(person.row.name))
+        return len(people)
 
     async def signed_in(self, user_id: UUID) -> None:
         person = self._state.people.get(user_id)
@@ -152,16 +174,14 @@ class Users(Duty):
         admin = Member(INSTALLATION, Role.ADMIN)
         return sum(admin in each.row.roles and each.row.active for each in self._state.people.values())
 
-    def _check_roles(self, roles: Sequence[Member]) -> None:
-        custom = self._state.custom_roles.keys()
-        for each in roles:
-            if each.role not in ROLES and not custom & {(each.namespace, each.role), (INSTALLATION, each.role)}:
-                raise role_unknown(each)
-
-    def _check_names(self, user_id: UUID, name: str, name_key: str, email_key: str | None) -> None:
+    def _check_names(
+        self, user_id: UUID, name: str, name_key: str, email_key: str | None, looks: Collection[str]
+    ) -> None:
         for each in self._state.people.values():
             if each.row.user_id != user_id and (
-                each.name_key == name_key or (email_key is not None and each.email_key == email_key)
+                each.name_key == name_key
+                or (email_key is not None and each.email_key == email_key)
+                or not set(looks).isdisjoint(each.looks or ())
             ):
                 raise user_exists(name)
 
@@ -176,8 +196,12 @@ class Roles(Duty):
             if namespace is None or role.namespace in (namespace, INSTALLATION)
         )
 
-    async def put(self, role: RoleRow, *, audit: AuditEntry | None = None) -> Sequence[UUID]:
+    async def put(
+        self, role: RoleRow, *, judged: frozenset[RoleRow] | None = None, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
         self._state.check_open(role.namespace, or_closing=False)
+        if self._state.custom_roles.get((role.namespace, role.name)) != role:  # else it is done
+            check_judged(role.namespace, role.name, self._state.custom_roles, judged)
         self._state.custom_roles[role.namespace, role.name] = role
         members = self._members(role.namespace, role.name)
         for person in members:
@@ -187,7 +211,16 @@ class Roles(Duty):
         self._state.audit.write(audit)
         return ids
 
-    async def drop(self, namespace: str, name: str, *, audit: AuditEntry | None = None) -> bool:
+    async def drop(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        judged: frozenset[RoleRow] | None = None,
+        audit: AuditEntry | None = None,
+    ) -> bool:
+        if (namespace, name) in self._state.custom_roles:
+            check_judged(namespace, name, self._state.custom_roles, judged)
         if self._members(namespace, name):
             raise Conflict(f"people have the role {name}: give them another one first", code="role_in_use")
         dropped = self._state.custom_roles.pop((namespace, name), None) is not None

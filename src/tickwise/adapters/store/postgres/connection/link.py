@@ -153,7 +153,7 @@ def translated(*, writes: bool) -> Iterator[None]:
     except asyncpg.UniqueViolationError as error:
         raise UniqueBroken from error
     except _UNSTORABLE as error:
-        raise Invalid("a text holds a character that PostgreSQL cannot store, such as NUL: leave it out") from error
+        raise Invalid("a text holds a character that cannot be stored, such as U+0000: leave it out") from error
     except _REFUSED_FOR_NOW as error:
         if writes and isinstance(error, _ENDED_SOMEHOW):
             raise _in_doubt(error) from error
@@ -185,7 +185,8 @@ def translated(*, writes: bool) -> Iterator[None]:
             # No constraint of ours, which have names: a row was on its way when a partition was made for it.
             raise _unavailable("the database refuses for now", error) from error
         if type(error) is asyncpg.DataError:  # of the driver itself: it could not encode a value, and sent nothing
-            raise Invalid(f"a value cannot be stored: {error}") from error
+            _log_cause("a value cannot be sent to the database", error)
+            raise Invalid("a value is greater or smaller than can be stored: check its numbers and times") from error
         raise Bug(f"PostgreSQL refused a statement of ours: {error}") from error
 
 

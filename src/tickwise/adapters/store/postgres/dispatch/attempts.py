@@ -65,12 +65,12 @@ class Attempts(Part):
             return await self._claim_named(request, request.runs)
         if request.afresh:
             self._claimers.clear()
-        claimer = self._claimer(request)
+        claimer, quotas = self._claimer(request), list(await self._quotas.of_runs())
         reach = claimer.next_reach(self._clock.monotonic())
-        claims = await self._claim(request, claimer, reach, request.limit)
+        claims = await self._claim(request, claimer, reach, request.limit, quotas)
         free = request.limit - len(claims)
         if reach is Reach.NEAR and free and claimer.looks_ahead(self._clock.monotonic(), request.ahead_seconds):
-            claims += await self._claim(request, claimer, Reach.AHEAD, free)
+            claims += await self._claim(request, claimer, Reach.AHEAD, free, quotas)
         return claims
 
     def _claimer(self, request: ClaimRequest) -> ClaimCursor:
@@ -81,7 +81,10 @@ class Attempts(Part):
             del self._claimers[next(iter(self._claimers))]
         return claimer
 
-    async def _claim(self, request: ClaimRequest, claimer: ClaimCursor, reach: Reach, limit: int) -> list[Claimed]:
+    async def _claim(
+        self, request: ClaimRequest, claimer: ClaimCursor, reach: Reach, limit: int, quotas: Sequence[str]
+    ) -> list[Claimed]:
+        """`quotas`: the namespaces with a quota of runs at once."""
         marks = claimer.marks(reach)
         ahead = min(request.ahead_seconds, NEAR_SECONDS) if reach is Reach.NEAR else request.ahead_seconds
         fair = claimer.fair
@@ -101,6 +104,7 @@ class Attempts(Part):
                 list(marks.lanes.values()),
                 list(claimer.begun.keys()),
                 list(claimer.begun.values()),
+                quotas,
             )
             ended = self._clock.monotonic()
             taken = [(row[_LANE], row[_READY]) for row in rows]
@@ -119,6 +123,7 @@ class Attempts(Part):
         places = {run_id: place for place, run_id in enumerate(dict.fromkeys(runs))}
         if not places:
             return []
+        quotas = list(await self._quotas.of_runs())
         async with self._links.line("claim").use(writes=True) as connection:
             rows = await connection.fetch(
                 statement("claim_named"),
@@ -128,6 +133,7 @@ class Attempts(Part):
                 request.labels,
                 request.ahead_seconds,
                 list(places),
+                quotas,
             )
             if rows:
                 self._took(request.executor, rows[0][_TOKEN], [(row[_LANE], row[_READY]) for row in rows])
@@ -180,24 +186,32 @@ class Attempts(Part):
         _check_instants(instants)
         lost = [ON_UNKNOWN[unknown] for unknown in unknowns]
         gated = [gate is not None for gate in gates]
+        quotas = await self._quotas.of_runs()
         async with self._links.line("finish").use(writes=True) as connection:
-            rows = await connection.fetch(statement("start"), executor, ids, tokens, instants, lost, gated)
+            rows = await connection.fetch(
+                statement("start"), executor, ids, tokens, instants, lost, gated, list(quotas)
+            )
             refused = [run for run, line in rows if line is None]
             lines = {run: line for run, line in rows if line is not None}
-            settled = await self._settle(connection, executor, starts, lines) if lines else Settlement()
+            settled = await self._settle(connection, executor, starts, lines, quotas) if lines else Settlement()
             woken = await wake_or_not(connection, settled.over)
         await self._shared.report_handover(woken, settled.stopping)
         return [*refused, *(lines.keys() - settled.started)]
 
     async def _settle(
-        self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], lines: Mapping[UUID, UUID]
+        self,
+        connection: asyncpg.Connection,
+        executor: int,
+        starts: Sequence[Began],
+        lines: Mapping[UUID, UUID],
+        quotas: Mapping[str, int],
     ) -> Settlement:
         """Settle these runs, each given with its line."""
         first = {began.run_id: began for began in reversed(starts) if began.run_id in lines}
         opens = [OpenStart(lines[run], began) for run, began in first.items()]
         try:
             with translated(writes=True):
-                return await settle(connection, executor, opens)
+                return await settle(connection, executor, opens, quotas=quotas)
         except StoreUnavailable as error:
             raise InDoubt("some starts were recorded, others were not: repeat them all") from error
 

@@ -18,6 +18,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
 from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
@@ -26,10 +27,12 @@ from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import PAUSED_SENTENCE, TimerState
-from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
+from tickwise.domain.errors import Bug, Conflict, JobNotFound, VersionConflict
 from tickwise.domain.model import Trigger
+from tickwise.domain.quotas import Quotas
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
-from tickwise.ports.store.placement import LASTING_TYPES, plan_lasts
+from tickwise.ports.store.placement import change_lasts, plan_lasts
+from tickwise.ports.store.quotas import Cost, StoredJob, cost_of_change
 
 _STANDINGS: Final[Mapping[int, JobAction | None]] = MappingProxyType(
     {JobStanding.PLANNED: None, JobStanding.PAUSED: JobAction.PAUSE, JobStanding.CANCELLED: JobAction.CANCEL}
@@ -42,12 +45,15 @@ class Changes(Part):
     async def change(self, change: JobChange, *, audit: AuditEntry | None = None) -> JobRow:
         """See the port."""
         lane = await self._lanes.number(change.namespace, change.lane)
+        quotas = (await self._quotas.of([change.namespace])).get(change.namespace)
         try:
             async with self._links.pooled(writes=True) as connection, connection.transaction():
                 job = await locked(connection, change.namespace, change.job_id)
                 if job["version"] == change.expected_version:
                     if change.expected_paused not in (None, job["paused"]):
                         raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
+                    if quotas is not None:
+                        await _take_room(connection, job, change, quotas)
                     await self._change(connection, job, change, lane)
                     await write_audit(connection, audit)
                 elif job["version"] != change.expected_version + 1 or not _matches_change(job, change, lane):
@@ -63,10 +69,8 @@ class Changes(Part):
     async def _change(self, connection: asyncpg.Connection, job: asyncpg.Record, change: JobChange, lane: int) -> None:
         plan = change.replan
         recurring = job["recurring"] if plan is None else plan.recurring
-        lasts = bool(change.key is not None or change.calendars or change.schedule_type in LASTING_TYPES)
-        lasts = lasts or plan_lasts(change.job_id, plan)
         # Before its key is written, since keys are unique among the lasting ones only.
-        await connection.execute(statement("job_place"), change.job_id, recurring, lasts)
+        await connection.execute(statement("job_place"), change.job_id, recurring, change_lasts(change))
         await connection.execute(
             statement("job_write"),
             change.job_id,
@@ -142,7 +146,7 @@ class Changes(Part):
             return []
         await connection.execute(statement("job_stand"), move.job_id, JobStanding.CANCELLED, None, None, None)
         await connection.execute(statement("timer_drop"), move.job_id)
-        return (await cancel_runs(connection, move.job_id, move.reason, None))[1]
+        return (await cancel_runs(connection, move.job_id, move.reason, None)).woken
 
     async def _replan(
         self,
@@ -199,6 +203,18 @@ class Changes(Part):
             return await shown(connection, move.namespace, move.job_id)
 
 
+async def _take_room(connection: asyncpg.Connection, job: asyncpg.Record, change: JobChange, quotas: Quotas) -> None:
+    """Take the room that an edit needs; one that shrinks or keeps waits for nobody. Raises `Conflict`.
+
+    Before the edit writes its key: additions that hold the room wait for a key that is just written.
+    """
+    stored = await connection.fetchrow(statement("job_counted"), change.job_id)
+    cost = cost_of_change(change, job["schedule_type"], StoredJob(*stored))
+    if cost != Cost():
+        room = await open_room(connection, change.namespace, quotas, cost)
+        await close_room(connection, room, room.demand(cost))
+
+
 async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
     """Check whether the runs that a move would make exist."""
     for made in (move.run, move.skip):
@@ -231,7 +247,7 @@ async def locked(
     """The job, for this transaction alone. Raises `NotFound`, and `Conflict` if it is cancelled."""
     job = await connection.fetchrow(statement("job_lock"), namespace, job_id)
     if job is None:
-        raise NotFound(f"there is no job {job_id}")
+        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     if job["standing"] == JobStanding.CANCELLED and not or_cancelled:
         raise Conflict(f"the job {job_id} is cancelled", code="job_cancelled")
     return job

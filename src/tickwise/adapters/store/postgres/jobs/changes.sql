@@ -111,3 +111,10 @@ SELECT job_id, name, key, schedule_type, task_kind, definition, lane, coalesce(l
        pause_reason, paused_by, date_part('epoch', pause_until) AS pause_until,
        standing = {JobStanding.PAUSED} AND (pause_until IS NULL OR pause_until > tickwise.now()) AS paused, date_part('epoch', tickwise.now()) AS now
 FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR UPDATE
+
+-- name: job_counted
+-- Read the properties of a job that its quotas count. $1 job. Returns whether it lasts, whether it has a timer, whether it has an unfinished
+-- run, and the bytes of its definition.
+SELECT lasting, EXISTS (SELECT FROM tickwise.timers t WHERE t.job_id = j.job_id) AS has_timer,
+       EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id) AS has_runs, octet_length(definition) AS bytes
+FROM tickwise.jobs j WHERE job_id = $1

@@ -17,7 +17,17 @@ from tickwise.domain.audit import AuditEntry, key_used_first
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.model import Principal
 from tickwise.domain.selectors import Labels, labels_from
-from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRotation, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import (
+    MAX_KEYS,
+    FoundKey,
+    KeyOrigin,
+    KeyRotation,
+    KeyRow,
+    NewKey,
+    check_keys_room,
+    key_kept,
+    key_replaced,
+)
 
 LABELS: Final[Mapping[KeyOrigin, str]] = {
     KeyOrigin.MADE: "",
@@ -31,7 +41,7 @@ LABELS: Final[Mapping[KeyOrigin, str]] = {
 class ApiKeys(Part):
     """The port `Keys`."""
 
-    async def add(self, key: NewKey, *, audit: AuditEntry | None = None) -> bool:
+    async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if key.origin is KeyOrigin.MADE:
@@ -40,7 +50,7 @@ class ApiKeys(Part):
                 check_keys_room(count)
             added = await _add(connection, key)
             if added:
-                await write_audit(connection, audit)
+                await write_audit(connection, *audit)
             return added
 
     async def first(self, key: NewKey) -> bool:
@@ -49,7 +59,10 @@ class ApiKeys(Part):
             return False
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("keys_lock"))
-            return not await connection.fetchval(statement("keys_count")) and await _add(connection, key)
+            is_first = not await connection.fetchval(statement("keys_count")) and await _add(connection, key)
+            if is_first:
+                await write_audit(connection, key_kept(key))
+            return is_first
 
     async def of_setting(self, key: NewKey) -> Sequence[UUID] | None:
         """See the port."""
@@ -57,8 +70,10 @@ class ApiKeys(Part):
             await connection.execute(statement("keys_lock"))
             if await connection.fetchval(statement("key_was"), key.digest):
                 return None
-            await _add(connection, key)
-            return [row["key_id"] for row in await connection.fetch(statement("keys_replace"), key.digest)]
+            added = await _add(connection, key)
+            replaced = await connection.fetch(statement("keys_replace"), key.digest)
+            await write_audit(connection, key_kept(key) if added else None, *(key_replaced(*row) for row in replaced))
+            return [row["key_id"] for row in replaced]
 
     async def find(self, digest: bytes) -> FoundKey | None:
         """See the port."""
@@ -105,13 +120,19 @@ class ApiKeys(Part):
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def revoke(self, namespace: str | None, key_id: UUID, *, audit: AuditEntry | None = None) -> KeyRow | None:
+    async def revoke(
+        self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
+    ) -> KeyRow | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if only_there:
+                if await connection.fetchval(statement("key_leave"), namespace, key_id):
+                    await write_audit(connection, *audit)
+                return await _get(connection, None, key_id)
             stands = await connection.fetchval(statement("key_stands"), namespace, key_id)
             await connection.execute(statement("key_revoke"), namespace, [key_id])
             if stands:
-                await write_audit(connection, audit)
+                await write_audit(connection, *audit)
             return await _get(connection, namespace, key_id)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:

@@ -27,7 +27,7 @@ SELECT EXISTS (SELECT FROM tickwise.keys WHERE digest = '\x00'::bytea || $1::byt
 -- Revoke the keys of the setting but the one with the digest $1.
 UPDATE tickwise.keys SET revoked = tickwise.now(), digest = '\x00'::bytea || digest
 WHERE origin = 'setting' AND revoked IS NULL AND digest <> $1
-RETURNING key_id
+RETURNING key_id, name, namespace
 
 -- name: key_find
 -- The good key with this digest, and for how many seconds it is good (NULL: it does not expire). An earlier secret of a key is good until
@@ -83,12 +83,12 @@ SELECT tickwise.now() + $2::float8 * interval '1 second', rotations, key_id, dig
 UPDATE tickwise.keys SET digest = $2, prefix = $3, rotations = rotations + 1, rotated = tickwise.now() WHERE key_id = $1
 
 -- name: keys_list
--- Keys of a namespace, the newest id first. $1 namespace (NULL: all), $2 below this id, $3 how many.
+-- Keys that have a namespace as their home or work there by its name, the newest id first. $1 namespace (NULL: all), $2 below this id, $3 how many.
 SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, prefix, created_by, owner_id, rotations,
        date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
        date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at, date_part('epoch', rotated) AS rotated_at,
        (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_secret_until
-FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
+FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1 OR namespaces @> ARRAY[$1::text]) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
 
 -- name: key_stands
 -- Check that a key is not revoked yet, and lock it. $1 namespace (NULL: any), $2 id.
@@ -106,6 +106,14 @@ UPDATE tickwise.keys SET
   digest = CASE WHEN revoked IS NULL THEN '\x00'::bytea || digest ELSE digest END
 WHERE ($1::text IS NULL OR namespace = $1) AND key_id = ANY($2::uuid[])
 RETURNING key_id
+
+-- name: key_leave
+-- The key $2 works in the namespace $1 no more, if it works there by its name and elsewhere, too; another one becomes its home if this was it.
+UPDATE tickwise.keys SET
+  namespaces = array_remove(namespaces, $1::text),
+  namespace = CASE WHEN namespace = $1 THEN (SELECT min(place COLLATE "C") FROM unnest(array_remove(namespaces, $1::text)) AS place) ELSE namespace END
+WHERE key_id = $2 AND namespaces @> ARRAY[$1::text] AND cardinality(namespaces) > 1 AND revoked IS NULL
+RETURNING true
 
 -- name: keys_used
 -- Note that the keys $1 were used $2 seconds ago; a later use that is noted stays.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
-from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs, open_room
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
@@ -17,7 +18,7 @@ from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.receipts import take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import JobNotFound, NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.domain.rules.sentences import cancelled_sentence
 from tickwise.ports.store import (
@@ -36,6 +37,16 @@ from tickwise.ports.store.quotas import Cost
 
 class _JobCancelled(Exception):
     """Ends a transaction that must leave nothing, not even its receipt."""
+
+
+class CancelledRuns(NamedTuple):
+    """The unfinished runs of a job that are cancelled together."""
+
+    found: int
+    changed: int
+    """Those that end by it, or whose holder was not asked before."""
+    woken: list[Woken]
+    """The runs that are claimable by it."""
 
 
 class RunCommands(Part):
@@ -57,17 +68,18 @@ class RunCommands(Part):
                 if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                     return replay
                 await check_open(connection, namespace)
-                cost = Cost(runs=len(runs))
-                room = None if quotas is None else await open_room(connection, namespace, quotas, cost)
+                # Before the room: a change of the job waits for its timer, and a scheduler with that timer for room.
                 standing = await connection.fetchval(statement("job_share"), namespace, job_id)
                 if standing is None:
-                    raise NotFound(f"there is no job {job_id}")
+                    raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
                 if standing == JobStanding.CANCELLED:
                     raise _JobCancelled
+                room = None if quotas is None else await open_room(connection, namespace, quotas, Cost(runs=len(runs)))
                 made = await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
                 if room is not None:
-                    room.demand(Cost(runs=made))
-                    await close_room(connection, namespace, room)
+                    await count_runs(connection, room)
+                    taken = room.demand(Cost(runs=made))
+                    await close_room(connection, room, taken)
                 if made:
                     await write_audit(connection, audit)
         except _JobCancelled:
@@ -88,8 +100,8 @@ class RunCommands(Part):
         async with self._links.pooled(writes=True) as connection:
             async with connection.transaction():
                 row = await connection.fetchrow(statement(how), move.run_id, move.namespace, error)
-                state = await _state(connection, move, None if row is None else row[0])
-                if row is not None:
+                state = await _state(connection, move, None if row is None else row["state"])
+                if row is not None and row["changed"]:
                     await write_audit(connection, audit)
             if row is not None:
                 over.add_row(row["job_id"], row["namespace"], row["limit_key"])
@@ -116,11 +128,11 @@ class RunCommands(Part):
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
-            count, woken = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
-            if count:
+            cancelled = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
+            if cancelled.changed:
                 await write_audit(connection, audit)
-        await self._shared.report_handover(woken)
-        return count
+        await self._shared.report_handover(cancelled.woken)
+        return cancelled.found
 
     async def unblock(self) -> int:
         """See the port."""
@@ -140,14 +152,13 @@ class RunCommands(Part):
 
 async def cancel_runs(
     connection: asyncpg.Connection, job_id: UUID, why: str | None, origin: UUID | None
-) -> tuple[int, list[Woken]]:
-    """Cancel the unfinished runs of a job (of this origin, if one is given) within the caller's transaction: how many
-    there were, and what is claimable by it."""
+) -> CancelledRuns:
+    """Cancel the unfinished runs of a job (of this origin, if one is given) within the caller's transaction."""
     await connection.fetch(statement("job_runs_lock"), job_id)
-    count, namespaces, keys = await connection.fetchrow(statement("job_runs_cancel"), job_id, why, origin)
+    count, changed, namespaces, keys = await connection.fetchrow(statement("job_runs_cancel"), job_id, why, origin)
     over = Ended()
     over.add([job_id], namespaces, keys)
-    return count, await wake(connection, over)
+    return CancelledRuns(count, changed, await wake(connection, over))
 
 
 async def _state(connection: asyncpg.Connection, move: RunMove, state: int | None) -> RunState:

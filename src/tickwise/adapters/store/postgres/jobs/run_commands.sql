@@ -25,7 +25,7 @@ RETURNING job_id
 -- name: run_cancel
 -- End one active run: at once if no executor holds it, else by request to its holder. Of several requests to one attempt, the rule of
 -- `domain/rules/requests.py` chooses, here and in all statements that write `cancel_requests`. $1 run, $2 namespace, $3 the reason. Returns its
--- state afterwards; no row if it is not active. If it ended: its job if a run of it waits for another one, its namespace, and the key of
+-- state afterwards, and whether this changes something; no row if it is not active. If it ended: its job if a run of it waits for another one, its namespace, and the key of
 -- which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (SELECT run_id, state, holder, token FROM tickwise.runs WHERE run_id = $1 AND namespace = $2 FOR UPDATE),
@@ -35,6 +35,7 @@ held AS (
   ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
     asked = excluded.asked, heard = NULL
   WHERE c.kind <> 'cancel' OR c.token <> excluded.token
+  RETURNING run_id
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE holder = 0)
@@ -48,7 +49,7 @@ h AS (
          'cancelled', $3, definition, origin
   FROM d
 )
-SELECT CASE WHEN holder = 0 THEN {RunState.CANCELLED} ELSE o.state END,
+SELECT CASE WHEN holder = 0 THEN {RunState.CANCELLED} ELSE o.state END AS state, holder = 0 OR EXISTS (SELECT FROM held) AS changed,
        CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END AS job_id, d.namespace, d.limit_key
 FROM o LEFT JOIN d ON true
 
@@ -66,7 +67,8 @@ ORDER BY l.priority DESC, r.ready LIMIT $3
 
 -- name: job_runs_cancel
 -- End all active runs of a job: free ones end here, held ones are requested to stop. $1 job, $2 the reason, $3 only those of this origin
--- (NULL: all). Returns how many there were, and the keys of the slots reserved for those that ended (namespaces, keys; NULL: none).
+-- (NULL: all). Returns how many there were, for how many this changes something, and the keys of the slots reserved for those that ended (namespaces,
+-- keys; NULL: none).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (SELECT run_id, holder, token FROM tickwise.runs WHERE job_id = $1 AND holder <> 0 AND ($3::uuid IS NULL OR origin = $3)),
 held AS (
@@ -75,6 +77,7 @@ held AS (
   ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
     asked = excluded.asked, heard = NULL
   WHERE c.kind <> 'cancel' OR c.token <> excluded.token
+  RETURNING run_id
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE job_id = $1 AND holder = 0 AND ($3::uuid IS NULL OR origin = $3)
@@ -89,7 +92,7 @@ SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, {RunS
   FROM d
   ON CONFLICT DO NOTHING
 )
-SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM d), array_agg(namespace), array_agg(limit_key)
+SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM d), (SELECT count(*) FROM held) + (SELECT count(*) FROM d), array_agg(namespace), array_agg(limit_key)
 FROM d WHERE limit_key IS NOT NULL
 
 -- name: run_state

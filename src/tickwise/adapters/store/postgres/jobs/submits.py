@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Any, Final
@@ -13,7 +13,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import NamespaceShut, UniqueBroken
-from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs, open_room
 from tickwise.adapters.store.postgres.openness import ALWAYS_OPEN, closed_among
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
@@ -25,7 +25,7 @@ from tickwise.domain.model import Lane
 from tickwise.domain.quotas import Quotas
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, check_one_namespace
 from tickwise.ports.store.placement import is_lasting
-from tickwise.ports.store.quotas import Cost, cost_of
+from tickwise.ports.store.quotas import Cost, QuotaRoom, cost_of
 
 NEVER: Final = float("inf")
 
@@ -220,22 +220,25 @@ class Submits(Part):
     async def _insert_within(
         self, connection: asyncpg.Connection, jobs: Sequence[NewJob], numbers: Numbers, quotas: Quotas
     ) -> list[Added]:
-        """Store those for which the quotas of their namespace have room, in their order. A repeat takes none."""
+        """Store those for which the quotas of their namespace have room, in their order. Only a job that is stored
+        takes room: whether its id and key are free is looked up first."""
         namespace = jobs[0].namespace
         costs = [cost_of(job) for job in jobs]
-        total = Cost(*map(sum, zip(*costs, strict=True)))
-        room = await open_room(connection, namespace, quotas, total)
+        room = await open_room(connection, namespace, quotas, Cost.total(costs))
         rows = await connection.fetch(statement("jobs_digests"), [job.job_id for job in jobs])
-        stored = {row["job_id"] for row in rows}
-        lacking = [None if job.job_id in stored else room.take(cost) for job, cost in zip(jobs, costs, strict=True)]
-        chosen = [job for job, refused in zip(jobs, lacking, strict=True) if refused is None]
+        keys = [job.key for job in jobs if job.key is not None]
+        keyed = await connection.fetch(statement("jobs_keys_taken"), namespace, keys) if keys else []
+        await count_runs(connection, room)
+        judged = list(_judge(jobs, costs, room, ids={row["job_id"] for row in rows}, keys={row[0] for row in keyed}))
+        chosen = [job for job, (_, refused) in zip(jobs, judged, strict=True) if refused is None]
         created = await self._create(connection, chosen, numbers)
         inserted = iter(await _answers(connection, chosen, created, frozenset()) if chosen else [])
-        answers = [next(inserted) if refused is None else refused for refused in lacking]
-        for job, cost, answer, refused in zip(jobs, costs, answers, lacking, strict=True):
-            if refused is None and answer is not Added.CREATED and job.job_id not in stored:
-                room.give_back(cost)
-        await close_room(connection, namespace, room)
+        answers = [next(inserted) if refused is None else refused for _, refused in judged]
+        # An edit or another namespace may have taken a key or an id since they were looked up.
+        stored = [answer is Added.CREATED for answer in answers]
+        taken = Cost.total([cost for (cost, _), new in zip(judged, stored, strict=True) if new])
+        room.give_back(Cost.total([cost for (cost, _), new in zip(judged, stored, strict=True) if not new]))
+        await close_room(connection, room, taken)
         return answers
 
 
@@ -251,6 +254,25 @@ class Receipts(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await take_receipt(connection, receipt)
+
+
+def _judge(
+    jobs: Sequence[NewJob], costs: Sequence[Cost], room: QuotaRoom, *, ids: set[UUID], keys: set[str]
+) -> Iterator[tuple[Cost, Added | None]]:
+    """Judge each job: its cost as taken from the room, and its refusal for its key or for the room; None: it is to be
+    stored, or its id was. `ids`, `keys`: those that are stored; those of chosen jobs are added."""
+    for job, cost in zip(jobs, costs, strict=True):
+        if job.job_id in ids:
+            yield Cost(), None
+        elif job.key is not None and job.key in keys:
+            yield Cost(), Added.KEY_TAKEN
+        elif (lacking := room.take(cost)) is not None:
+            yield Cost(), lacking
+        else:
+            ids.add(job.job_id)
+            if job.key is not None:
+                keys.add(job.key)
+            yield cost, None
 
 
 def _guarded(jobs: Sequence[NewJob]) -> set[str]:

@@ -50,8 +50,7 @@ class Tasks(Part):
             )
             if is_effective(put):
                 if room is not None:
-                    room.demand(cost)
-                    await close_room(connection, task.namespace, room)
+                    await close_room(connection, room, room.demand(cost))
                 await write_audit(connection, audit)
             row = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)
         return StoredTask(**dict(row))

@@ -12,7 +12,7 @@ from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.errors import NotFound, VersionConflict
+from tickwise.domain.errors import JobNotFound, VersionConflict
 from tickwise.ports.store import JobMove, JobRow, JobTransfer, OccurrenceMove, job_busy, key_taken_there
 from tickwise.ports.store.quotas import cost_of_transfer
 
@@ -48,10 +48,9 @@ class Transfers(Changes):
                 if quotas is not None:
                     cost = cost_of_transfer(row.definition)
                     room = await open_room(connection, transfer.to, quotas, cost)
-                    room.demand(cost)
-                    await close_room(connection, transfer.to, room)
+                    await close_room(connection, room, room.demand(cost))
                 await connection.execute(statement("job_transfer"), transfer.job_id, transfer.to, lane)
-                await write_audit(connection, audit)
+                await write_audit(connection, audit, transfer.arrival)
                 return await shown(connection, transfer.to, transfer.job_id)
         except UniqueBroken:
             raise key_taken_there(transfer.to, row.key) from None
@@ -61,5 +60,5 @@ async def _moved_before(connection: asyncpg.Connection, transfer: JobTransfer) -
     """The job as this transfer left it, if it was carried out before. Raises `NotFound`."""
     row = await find_job(connection, transfer.to, transfer.job_id)
     if row is None or row.version != transfer.expected_version + 1:
-        raise NotFound(f"there is no job {transfer.job_id}")
+        raise JobNotFound(f"there is no job {transfer.job_id}", job_id=transfer.job_id)
     return row

@@ -6,7 +6,7 @@ schedulers at once, deletes what the first one left. Locks are taken in one orde
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -70,6 +70,12 @@ class Removals(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             return NamespaceLeft(*await connection.fetchrow(statement("removal_left"), name, MAX_LEFT))
+
+    async def jobs(self, name: str, *, after: UUID | None, limit: int) -> Sequence[UUID]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("removal_jobs_going"), name, after or UUID(int=0), limit)
+        return [row["job_id"] for row in rows]
 
     async def drop_runs(self, name: str, run_ids: Collection[UUID]) -> int:
         """See the port."""

@@ -52,6 +52,14 @@ SELECT (SELECT count(*) FROM (SELECT FROM tickwise.jobs WHERE namespace = $1 AND
           SELECT FROM tickwise.lanes l JOIN tickwise.runs r ON r.lane = l.lane WHERE l.namespace = $1 LIMIT $2) r),
        (SELECT count(*) FROM (SELECT FROM tickwise.history WHERE namespace = $1 AND namespace <> 'default' LIMIT $2) h)
 
+-- name: removal_jobs_going
+-- The jobs of a namespace that go on, in the order of their ids. $1 name, $2 ids above it, $3 at most.
+SELECT job_id FROM tickwise.jobs j
+WHERE namespace = $1 AND namespace <> 'default' AND job_id > $2 AND standing <> {JobStanding.CANCELLED}
+  AND (standing = {JobStanding.PAUSED} OR schedule_type = 'ON_DEMAND'
+    OR (SELECT true FROM tickwise.timers t WHERE t.job_id = j.job_id) OR (SELECT true FROM tickwise.runs r WHERE r.job_id = j.job_id LIMIT 1))
+ORDER BY job_id LIMIT $3
+
 -- name: removal_runs
 -- Delete ended runs of a namespace that is being removed, with all that is told of them; how many. $1 name, $2 runs.
 WITH h AS (
@@ -176,7 +184,8 @@ FROM tickwise.namespaces WHERE name = $1
 -- Delete what came to a namespace since its last page. $1 name.
 WITH h AS (DELETE FROM tickwise.holds WHERE namespace = $1), o AS (DELETE FROM tickwise.operations WHERE namespace = $1),
 t AS (DELETE FROM tickwise.tasks WHERE namespace = $1), a AS (DELETE FROM tickwise.receipts WHERE starts_with(principal, $1 || '/')),
-n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
+n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1),
+z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
 DELETE FROM tickwise.fires WHERE namespace = $1
 
 -- name: removal_lanes

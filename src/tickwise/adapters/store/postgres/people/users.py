@@ -7,7 +7,7 @@ and the labels as JSON. Programs of the release before know no role of that name
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -20,18 +20,19 @@ from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry, by_person
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.domain.permissions import ROLES
 from tickwise.domain.selectors import labels_from
 from tickwise.ports.identity.users import (
     Member,
     NewLink,
     NewUser,
+    PasswordLimit,
     RoleRow,
     SignIn,
     UserChange,
     UserRow,
     check_administrator,
-    role_unknown,
+    check_judged,
+    check_roles,
     user_changed,
     user_exists,
 )
@@ -47,14 +48,15 @@ class Users(Part):
             found = await _found(connection, user.user_id)
             if found is not None:
                 return found.row
-            await _check_roles(connection, user.roles)
+            check_roles(user.roles, await _custom(connection, None), user.known_roles)
+            await _check_looks(connection, user.user_id, user.name, user.looks)
             await check_open(connection, *(each.namespace for each in user.roles))
             try:
                 with translated(writes=True):
                     await connection.execute(
                         statement("user_add"),
                         user.user_id, user.name, user.name_key, user.email, user.email_key, user.password,
-                        user.created_by,
+                        user.created_by, [*user.looks], _limit_text(user.password_limit),
                     )  # fmt: skip
             except UniqueBroken as error:
                 raise user_exists(user.name) from error
@@ -94,7 +96,9 @@ class Users(Part):
                 return found.row
             if found.row.version != row.version:
                 raise VersionConflict(f"the user is at version {found.row.version}, not {row.version}: look again")
-            await _check_roles(connection, row.roles)
+            check_roles(row.roles, await _custom(connection, None), change.known_roles)
+            if row.name != found.row.name:
+                await _check_looks(connection, row.user_id, row.name, change.looks)
             await check_open(connection, *(each.namespace for each in set(row.roles) - set(found.row.roles)))
             before = await connection.fetchval(statement("administrators_count"))
             try:
@@ -102,7 +106,7 @@ class Users(Part):
                     await connection.execute(
                         statement("user_change"),
                         row.user_id, row.version, row.name, change.name_key, row.email, change.email_key, row.active,
-                        change.password, change.ends_tokens(found.row),
+                        change.password, change.ends_tokens(found.row), [*change.looks],
                     )  # fmt: skip
             except UniqueBroken as error:
                 raise user_exists(row.name) from error
@@ -123,10 +127,18 @@ class Users(Part):
             added = await connection.fetchval(
                 statement("link_add"),
                 link.digest, link.kind, link.user_id, link.seconds, link.created_by, link.generation,
+                _limit_text(link.password_limit),
             )  # fmt: skip
             if not added:
                 raise user_changed()
             await write_audit(connection, audit)
+
+    async def link_holder(self, digest: bytes) -> UserRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            user_id = await connection.fetchval(statement("link_holder"), digest)
+            found = None if user_id is None else await _found(connection, user_id)
+        return None if found is None or not found.row.active else found.row
 
     async def use_link(self, digest: bytes, password: str, *, audit: AuditEntry | None = None) -> UserRow | None:
         """See the port."""
@@ -139,6 +151,14 @@ class Users(Part):
             row = (await _surely_found(connection, user_id)).row
             await write_audit(connection, audit and by_person(audit, row.user_id, row.name))
             return row
+
+    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            rows = await connection.fetch(statement("users_without_looks"), limit)
+            found = [(row["user_id"], [*looks_of(row["name"])]) for row in rows]
+            await connection.executemany(statement("user_put_looks"), found)
+        return len(rows)
 
     async def signed_in(self, user_id: UUID) -> None:
         """See the port."""
@@ -154,11 +174,16 @@ class Roles(Part):
         async with self._links.pooled(writes=False) as connection:
             return [_role(row) for row in await connection.fetch(statement("custom_roles"), namespace)]
 
-    async def put(self, role: RoleRow, *, audit: AuditEntry | None = None) -> Sequence[UUID]:
+    async def put(
+        self, role: RoleRow, *, judged: frozenset[RoleRow] | None = None, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
             await check_open(connection, role.namespace, or_closing=False)
+            custom = await _custom(connection, role.namespace)
+            if custom.get((role.namespace, role.name)) != role:  # else it is done
+                check_judged(role.namespace, role.name, custom, judged)
             labels = json.dumps(dict(role.labels))
             await connection.execute(
                 statement("custom_role_put"), role.namespace, role.name, sorted(role.permissions), labels
@@ -169,10 +194,20 @@ class Roles(Part):
             await write_audit(connection, audit)
         return members
 
-    async def drop(self, namespace: str, name: str, *, audit: AuditEntry | None = None) -> bool:
+    async def drop(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        judged: frozenset[RoleRow] | None = None,
+        audit: AuditEntry | None = None,
+    ) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("users_lock"))
+            custom = await _custom(connection, namespace)
+            if (namespace, name) in custom:
+                check_judged(namespace, name, custom, judged)
             dropped: bool | None = await connection.fetchval(statement("custom_role_drop"), namespace, name)
             if dropped:
                 await write_audit(connection, audit)
@@ -201,18 +236,36 @@ async def _replace_members(connection: asyncpg.Connection, user_id: UUID, roles:
     )
 
 
-async def _check_roles(connection: asyncpg.Connection, roles: Sequence[Member]) -> None:
-    custom = {(row["namespace"], row["name"]) for row in await connection.fetch(statement("custom_roles"), None)}
-    for each in roles:
-        if each.role not in ROLES and not custom & {(each.namespace, each.role), ("*", each.role)}:
-            raise role_unknown(each)
+async def _custom(connection: asyncpg.Connection, namespace: str | None) -> Mapping[tuple[str, str], RoleRow]:
+    """Custom roles by namespace and name, of a namespace and of `*`; None: all."""
+    rows = [_role(row) for row in await connection.fetch(statement("custom_roles"), namespace)]
+    return {(row.namespace, row.name): row for row in rows}
+
+
+async def _check_looks(connection: asyncpg.Connection, user_id: UUID, name: str, looks: Sequence[str]) -> None:
+    if await connection.fetchval(statement("users_look_alike"), user_id, [*looks]):
+        raise user_exists(name)
+
+
+def _limit_text(limit: PasswordLimit | None) -> str | None:
+    if limit is None:
+        return None
+    return json.dumps({"namespace": limit.namespace, "permissions": sorted(limit.permissions)})
+
+
+def _limit(text: str | None) -> PasswordLimit | None:
+    if text is None:
+        return None
+    fields = json.loads(text)
+    return PasswordLimit(fields["namespace"], frozenset(fields["permissions"]))
 
 
 def _sign_in(row: Mapping[str, Any]) -> SignIn:
     fields = dict(row)
     password = fields.pop("password")
+    limit = _limit(fields.pop("password_limit"))
     roles = tuple(sorted(map(_member, fields.pop("namespaces") or (), fields.pop("roles") or ())))
-    return SignIn(UserRow(**fields, roles=roles, has_password=password is not None), password)
+    return SignIn(UserRow(**fields, roles=roles, has_password=password is not None, password_limit=limit), password)
 
 
 def _stored_role(member: Member) -> str:

@@ -1,6 +1,8 @@
-"""The gates that a start has to pass besides its fence: limits and rates, decided apart from being carried out.
+"""The gates that a start has to pass besides its fence: limits, the quota of runs at once of its namespace, and rates,
+decided apart from being carried out.
 
     RUNNING in this transaction ── limit? ──┬── full      back to QUEUED, blocked; it waits for a slot of the key
+                                            ├── quota? ─── full   the same, with the key of the quota
                                             └── rate? ────┬── too early   back to QUEUED, claimable from its slot on
                                                           └── now         it stays RUNNING, and has a slot of the key
 
@@ -18,7 +20,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.queue.wakeups import Key, halves
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.rules.limits import has_slot
+from tickwise.domain.rules.limits import QUOTA_KEY, has_slot
 from tickwise.domain.rules.rates import RateState, step
 from tickwise.ports.store import Gate
 
@@ -33,6 +35,13 @@ class Candidate(NamedTuple):
     slot: float | None
     """Its own under this rate, if it was given one."""
     gate: Gate
+    quota: int | None = None
+    """As many runs of its namespace may go on at once; None: any number."""
+
+    @property
+    def of_quota(self) -> Key | None:
+        """The key of the quota of which it needs a slot."""
+        return None if self.quota is None else (self.namespace, QUOTA_KEY)
 
     @property
     def limit(self) -> Key | None:
@@ -86,14 +95,18 @@ def decide(
             rate_key = None if one.slot is None else gate.rate_key
             passage.waits.append(Wait(one.run_id, gate.limit_key, gate.limit, one.place, one.slot, rate_key))
             continue
+        if one.quota is not None and not has_slot(one.quota, taken.get((one.namespace, QUOTA_KEY), 0)):
+            rate_key = None if one.slot is None else gate.rate_key
+            passage.waits.append(Wait(one.run_id, QUOTA_KEY, one.quota, one.place, one.slot, rate_key))
+            continue
         if one.rate is not None:
             pace = passage.paces.get(one.rate, RateState())
             slot, passage.paces[one.rate] = step(pace, gap=gate.rate_gap_seconds, slot=one.slot, now=now)
             if slot > now:
                 passage.waits.append(Wait(one.run_id, None, None, one.place, slot, gate.rate_key))
                 continue
-        if one.limit is not None:
-            taken[one.limit] = taken.get(one.limit, 0) + 1
+        for key in filter(None, (one.limit, one.of_quota)):
+            taken[key] = taken.get(key, 0) + 1
         passage.passed.append(one)
     return passage
 
@@ -105,14 +118,14 @@ def _latest(instant: float, *others: float | None) -> float:
 
 def limits_of(candidates: Sequence[Candidate]) -> list[Key]:
     """The keys of which they need a slot, each once."""
-    return list(dict.fromkeys(one.limit for one in candidates if one.limit is not None))
+    return list(dict.fromkeys(key for one in candidates for key in (one.limit, one.of_quota) if key is not None))
 
 
-async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candidate]) -> set[UUID]:
+async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candidate]) -> Sequence[Wait]:
     """Carry it out within the caller's transaction, which has the rows of these runs and their limits; those that
     wait."""
     if not candidates:
-        return set()
+        return []
     limits = limits_of(candidates)
     rates = list(dict.fromkeys(one.rate for one in candidates if one.rate is not None))
     if rates:
@@ -120,21 +133,23 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
     running, paces, now = await _read(connection, limits, rates)
     passage = decide(candidates, running=running, paces=paces, now=now)
     if passage.passed:
-        keys = [one.gate.limit_key for one in passage.passed]
+        keys = [one.gate.limit_key or (None if one.quota is None else QUOTA_KEY) for one in passage.passed]
         await connection.execute(statement("gates_pass"), [one.run_id for one in passage.passed], keys)
     if passage.waits:
         await connection.execute(statement("gates_refuse"), *map(list, zip(*passage.waits, strict=True)))
     begun = list(dict.fromkeys(one.rate for one in passage.passed if one.rate is not None))
     if begun:
         await connection.execute(statement("rates_start"), *halves(begun), [now] * len(begun))
-    return {wait.run_id for wait in passage.waits}
+    return passage.waits
 
 
 async def _read(
     connection: asyncpg.Connection, limits: Sequence[Key], rates: Sequence[Key]
 ) -> tuple[dict[Key, int], dict[Key, RateState], float]:
     """The RUNNING runs of each key, the last slot of each rate, and the clock."""
-    rows = await connection.fetch(statement("gates_read"), *halves(limits), *halves(rates))
+    quotas = [namespace for namespace, key in limits if key == QUOTA_KEY]
+    keys_of_jobs = [key for key in limits if key[1] != QUOTA_KEY]
+    rows = await connection.fetch(statement("gates_read"), *halves(keys_of_jobs), *halves(rates), quotas, QUOTA_KEY)
     keys = [(row["namespace"], row["key"]) for row in rows]
     running = {key: row["running"] for key, row in zip(keys, rows, strict=True) if row["running"] is not None}
     of_rates = [(key, row) for key, row in zip(keys, rows, strict=True) if row["running"] is None]

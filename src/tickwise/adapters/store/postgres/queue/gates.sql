@@ -29,14 +29,17 @@ FROM unnest($1::text[], $2::text[], $3::float8[]) AS n(namespace, rate_key, star
 WHERE r.namespace = n.namespace AND r.rate_key = n.rate_key
 
 -- name: gates_read
--- The facts that gates decide by, after this transaction has locked them. $1 and $2 namespaces and keys of limits, $3 and $4 of rates. One
--- row for each: of a limit how much is running, of a rate the last slot that an active run has, and the last start (NULL: none); and the
--- clock in every row.
+-- The facts that gates decide by, after this transaction has locked them. $1 and $2 namespaces and keys of limits, $3 and $4 of rates, $5
+-- namespaces with a quota of runs at once, $6 the key of that quota. One row for each: of a limit and of a quota how much is running, of a
+-- rate the last slot that an active run has, and the last start (NULL: none); and the clock in every row.
 SELECT n.namespace, n.key, (
          SELECT count(*) FROM tickwise.runs r
          WHERE r.namespace = n.namespace AND r.limit_key = n.key AND NOT r.blocked AND r.state = {RunState.RUNNING}) AS running,
        NULL::float8 AS slot, NULL::float8 AS started, date_part('epoch', tickwise.now()) AS now
 FROM unnest($1::text[], $2::text[]) AS n(namespace, key)
+UNION ALL
+SELECT n.namespace, $6::text, tickwise.runs_going(n.namespace), NULL, NULL, date_part('epoch', tickwise.now())
+FROM unnest($5::text[]) AS n(namespace)
 UNION ALL
 SELECT n.namespace, n.key, NULL, date_part('epoch', (
          SELECT max(w.slot) FROM tickwise.runs w WHERE w.namespace = n.namespace AND w.rate_key = n.key)),

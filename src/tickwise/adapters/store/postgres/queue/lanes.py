@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.link import Links
-from tickwise.adapters.store.postgres.queue.quota_book import QuotaBook
+from tickwise.adapters.store.postgres.queue.quota_cache import QuotaCache
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.model import Lane
 from tickwise.domain.quotas import NO_QUOTAS
@@ -49,7 +49,7 @@ class NamespaceLane(NamedTuple):
 class Lanes:
     """Every lane that this process has met in an epoch of the store. One that a failover lost gets another number."""
 
-    def __init__(self, links: Links, clock: Clock, quotas: QuotaBook) -> None:
+    def __init__(self, links: Links, clock: Clock, quotas: QuotaCache) -> None:
         self._links = links
         self._quotas = quotas
         self._monotonic = clock.monotonic

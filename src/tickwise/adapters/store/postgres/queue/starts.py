@@ -1,7 +1,7 @@
 """Decides on runs that are about to start and may have to wait: for an earlier run, a limit or a rate.
 
     claimed ── its queue on hold? ──► back to QUEUED
-        └── overlap open? ── settle ──┬── start   RUNNING, settled for good ── gate? ──► `gates`
+        └── overlap open? ── settle ──┬── start   RUNNING, settled for good ── gate, quota? ──► `gates`
                                       ├── wait    QUEUED and blocked; what it waits for is `watched`
                                       └── skip    SKIPPED, on record
     a watched run ends ── `wakeups` ──► the first that waits is claimable, and is settled again at its start
@@ -12,7 +12,7 @@ Invariant: of two runs of a line one is let start only after the other was looke
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -23,6 +23,7 @@ from tickwise.adapters.store.postgres.codes import ON_UNKNOWN
 from tickwise.adapters.store.postgres.queue.gates import Candidate, limits_of, pass_gates
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, halves, lock_limits
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.ports.store import Began, Gate
 
 START, WAIT = "start", "wait"
@@ -37,6 +38,16 @@ class OpenStart(NamedTuple):
     line: UUID
     """Those of one line are settled one after the other: its job while its overlap is open, else itself."""
     began: Began
+
+
+class Terms(NamedTuple):
+    """The terms on which starts are settled."""
+
+    executor: int
+    quotas: Mapping[str, int]
+    """Runs at once, of the namespaces that have a quota of them."""
+    line_open: bool
+    """Their overlap is open."""
 
 
 @dataclass(slots=True)
@@ -57,8 +68,11 @@ class Settlement:
         self.over.keys |= other.over.keys
 
 
-async def settle(connection: asyncpg.Connection, executor: int, starts: Sequence[OpenStart]) -> Settlement:
-    """Settle them, those of one line one after the other in the order of their nominal times."""
+async def settle(
+    connection: asyncpg.Connection, executor: int, starts: Sequence[OpenStart], *, quotas: Mapping[str, int]
+) -> Settlement:
+    """Settle them, those of one line one after the other in the order of their nominal times. `quotas`: of runs at
+    once, by namespace."""
     plain = [began for line, began in starts if line == began.run_id]
     rounds: list[list[Began]] = []
     seen: dict[UUID, int] = {}
@@ -70,25 +84,23 @@ async def settle(connection: asyncpg.Connection, executor: int, starts: Sequence
             rounds.append([])
         rounds[number].append(began)
     # Apart from each other: what is open locks other runs of its job, and all locks of runs go by their ids.
-    settled = await _settle_again(connection, executor, plain, line_open=False) if plain else Settlement()
+    terms = Terms(executor, quotas, line_open=False)
+    settled = await _settle_again(connection, plain, terms) if plain else Settlement()
     for batch in rounds:
-        settled.add(await _settle_again(connection, executor, batch, line_open=True))
+        settled.add(await _settle_again(connection, batch, terms._replace(line_open=True)))
     return settled
 
 
-async def _settle_again(
-    connection: asyncpg.Connection, executor: int, starts: Sequence[Began], *, line_open: bool
-) -> Settlement:
+async def _settle_again(connection: asyncpg.Connection, starts: Sequence[Began], terms: Terms) -> Settlement:
     for _ in range(TRIES - 1):
         with contextlib.suppress(asyncpg.TransactionRollbackError):
-            return await _settle(connection, executor, starts, line_open=line_open)
-    return await _settle(connection, executor, starts, line_open=line_open)
+            return await _settle(connection, starts, terms)
+    return await _settle(connection, starts, terms)
 
 
-async def _settle(
-    connection: asyncpg.Connection, executor: int, starts: Sequence[Began], *, line_open: bool
-) -> Settlement:
+async def _settle(connection: asyncpg.Connection, starts: Sequence[Began], terms: Terms) -> Settlement:
     """Of at most one start in each line."""
+    executor, quotas, line_open = terms
     async with connection.transaction():
         if line_open:
             await connection.execute(statement("lines_lock"), [began.run_id for began in starts])
@@ -96,7 +108,11 @@ async def _settle(
         found = {row["run_id"]: row for row in await connection.fetch(look, executor, *_ids(starts))}
         free = [began for began in starts if began.run_id in found and not found[began.run_id]["held"]]
         back = [began for began in starts if began.run_id in found and found[began.run_id]["held"]]
-        candidates = [_candidate(began, found[began.run_id]) for began in free if began.gate is not None]
+        candidates = [
+            _candidate(began, found[began.run_id], quotas)
+            for began in free
+            if began.gate is not None or found[began.run_id]["namespace"] in quotas
+        ]
         if line_open:
             settled, returned = await _settle_overlap(connection, executor, free)
             candidates = [one for one in candidates if one.run_id in settled.started]
@@ -109,21 +125,24 @@ async def _settle(
             settled, returned = Settlement(begun), []
         if back:
             await connection.execute(statement("starts_return"), executor, *_ids(back))
-        refused = await pass_gates(connection, [one for one in candidates if one.run_id in settled.started])
-        returned += [began.run_id for began in back] + list(refused)
+        waits = await pass_gates(connection, [one for one in candidates if one.run_id in settled.started])
+        returned += [began.run_id for began in back] + [wait.run_id for wait in waits]
         if returned:
             _, *left = await connection.fetchrow(statement("settle_requests"), returned, [])
             settled.over.add(*left)
         # Once for all: a start that its gate refused never was one to anybody else.
         await connection.execute(statement("starts_note"), list(found))
-    settled.started -= refused
+    settled.started -= {wait.run_id for wait in waits}
+    # A run that was woken for the quota may wait for something else now: the next one has its turn.
+    left = {found[wait.run_id]["namespace"] for wait in waits if wait.limit_key != QUOTA_KEY}
+    settled.over.keys |= {(namespace, QUOTA_KEY) for namespace in left & quotas.keys()}
     return settled
 
 
-def _candidate(began: Began, row: asyncpg.Record) -> Candidate:
+def _candidate(began: Began, row: asyncpg.Record, quotas: Mapping[str, int]) -> Candidate:
     gate = began.gate or Gate()
     slot = row["slot"] if row["rate_key"] == gate.rate_key else None
-    return Candidate(began.run_id, row["namespace"], row["place"], slot, gate)
+    return Candidate(began.run_id, row["namespace"], row["place"], slot, gate, quotas.get(row["namespace"]))
 
 
 async def _settle_overlap(

@@ -5,7 +5,8 @@ WHERE namespace = $1 AND limit_key IS NOT NULL AND blocked
   AND lane IN (SELECT lane FROM tickwise.lanes l WHERE l.namespace = $1 AND l.queue = $2)
 
 -- name: limits_wake
--- Wake the runs that wait for a slot of these keys (`0003_wakes.sql`). $1 namespaces, $2 keys, $3 whether the sweep calls, $4 whether
+-- Wake the runs that wait for a slot of these keys (`0011_run_quotas.sql`), or for the quota of their
+-- namespaces. $1 namespaces, $2 keys, $3 whether the sweep calls, $4 whether
 -- nothing else is written in this transaction.
 SELECT * FROM tickwise.limits_wake($1, $2, $3, $4)
 

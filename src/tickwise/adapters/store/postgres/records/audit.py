@@ -16,6 +16,8 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
+from tickwise.adapters.store.postgres.records.searches import searched_page
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import (
     ENTRIES_OF_SEAL,
@@ -27,9 +29,19 @@ from tickwise.domain.audit import (
     entry_digest,
     seal_hash,
 )
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.audit import AuditCheckpoint, AuditContent, AuditHead, AuditQuery, AuditRow, AuditSpan
+from tickwise.ports.paging import Page
 
 DAY_SECONDS: Final = 86_400
+WRITERS_SECONDS_MAX: Final = 10.0
+"""The longest wait for transactions whose begin the database does not show. Those of Tickwise take milliseconds."""
+LOOK_SECONDS: Final = 0.1
+ARRIVAL_SECONDS: Final = 0.5
+"""The longest time between the arrival of a statement, which is the time of its entries, and its first lock, by which
+it is seen to write. A server needs microseconds; a busy one is given more."""
+ENTRIES_OF_SLICE: Final = 200_000
+"""Compared with their seals in one statement: a third of a second."""
 _SOURCE: Final = frozenset({"caller_kind", "caller_id", "caller", "address", "request_id"})
 
 
@@ -42,23 +54,44 @@ class Audit(Part):
             async with self._links.pooled(writes=True) as connection:
                 await write_audit(connection, *entries)
 
-    async def find(self, query: AuditQuery) -> Sequence[AuditRow]:
+    async def find(self, query: AuditQuery) -> Page[AuditRow]:
         """See the port."""
-        beyond = query.beyond
+        at, entry = (None, None) if query.beyond is None else query.beyond
+        asked = [
+            query.namespace,
+            query.since,
+            query.until,
+            query.actor,
+            query.action,
+            query.target,
+            at,
+            entry,
+            query.limit,
+            _as_id(query.target),
+        ]
+        name = "audit_read" if query.ascending else "audit_find"
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(
-                statement("audit_read" if query.ascending else "audit_find"),
-                query.namespace,
-                query.since,
-                query.until,
-                query.actor,
-                query.action,
-                query.target,
-                None if beyond is None else beyond.at,
-                None if beyond is None else beyond.entry,
-                query.limit,
-            )
-        return [_row(row) for row in rows]
+            return page_of(await searched_page(connection, name, asked, query.bytes_most, self._clock), _row)
+
+    async def settled(self) -> float:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            settled: float = await connection.fetchval(statement("now"))
+            # What arrived before this instant is seen by its locks after it, or is over.
+            await self._clock.sleep(ARRIVAL_SECONDS)
+            writers = await connection.fetch(statement("audit_writers"))
+            unknown = {row["name"] for row in writers if row["begun"] is None}
+            deadline = self._clock.monotonic() + WRITERS_SECONDS_MAX
+            while unknown:
+                if self._clock.monotonic() > deadline:
+                    raise StoreUnavailable(
+                        f"a transaction of another role has been writing for more than {WRITERS_SECONDS_MAX:g} s, so "
+                        "the end of the audit log is not known: repeat the request later"
+                    )
+                await self._clock.sleep(LOOK_SECONDS)
+                unknown &= {row["name"] for row in await connection.fetch(statement("audit_writers"))}
+        begins: list[float] = [row["begun"] for row in writers if row["begun"] is not None]
+        return min(settled, *begins) if begins else settled
 
     async def seal(self, limit: int) -> int:
         """See the port."""
@@ -80,22 +113,30 @@ class Audit(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("audit_seals"), namespace, after, limit)
-        return [AuditSeal(**dict(row)) for row in rows]
+        return [AuditSeal(*row) for row in rows]
 
-    async def contents(self, span: AuditSpan) -> Sequence[AuditContent]:
+    async def contents(self, span: AuditSpan) -> Page[AuditContent]:
         """See the port."""
         at, entry = (None, None) if span.after is None else span.after
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(
-                statement("audit_contents"), span.namespace, span.since, span.until, at, entry, span.limit
-            )
-        return [AuditContent(*row) for row in rows]
+            asked = [span.namespace, span.since, span.until, at, entry, span.limit, span.bytes_most]
+            rows = await connection.fetch(bounded("audit_contents"), *asked)
+        return page_of(rows, lambda row: AuditContent(row["entry"], row["seconds"], row["content"]))
 
     async def unsealed(self, older_seconds: float, limit: int) -> Sequence[AuditRow]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("audit_never_sealed"), older_seconds, limit)
-        return [_row(row) for row in rows]
+        found: list[AuditRow] = []
+        after = float("-inf")
+        # Slice by slice: a statement over the whole log would outlast its deadline.
+        while len(found) < limit:
+            async with self._links.pooled(writes=False) as connection:
+                end = await connection.fetchval(statement("audit_slice_end"), after, older_seconds, ENTRIES_OF_SLICE)
+                if end is None:
+                    break
+                rows = await connection.fetch(statement("audit_never_sealed"), after, end, limit - len(found))
+            found += [_row(row) for row in rows]
+            after = end
+        return found
 
     async def checkpoints(self) -> Sequence[AuditCheckpoint]:
         """See the port."""
@@ -168,7 +209,17 @@ def _portions(rows: Sequence[asyncpg.Record]) -> Iterator[Sequence[asyncpg.Recor
             yield day[first : first + ENTRIES_OF_SEAL]
 
 
+def _as_id(text: str | None) -> UUID | None:
+    """The id that this is in its usual spelling."""
+    try:
+        found = None if text is None else UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text else None
+
+
 def _row(row: Mapping[str, Any]) -> AuditRow:
-    fields = {name: value for name, value in row.items() if name not in _SOURCE}
+    fields = {name: value for name, value in own_columns(row).items() if name not in _SOURCE}
+    fields["at"] = fields.pop("seconds")
     source = Source(CallerKind(row["caller_kind"]), row["caller_id"], row["caller"], row["address"], row["request_id"])
     return AuditRow(**{**fields, "source": source, "targets": fields["targets"] or ()})

@@ -16,27 +16,40 @@ WITH a AS (
 INSERT INTO tickwise.audit_unsealed (at, entry, namespace) SELECT at, entry, namespace FROM a
 
 -- name: audit_find
--- Entries, the newest first. $1 namespace, $2 since, $3 until, $4 caller, $5 action, $6 target, $7 and $8 time and number that they come
--- before, $9 how many. NULL: any.
-SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
-       targets, before, after, detail
+-- Entries, the newest first; 39 bytes for each id (`TARGET_BYTES`). $1 namespace, $2 since, $3 until, $4 caller, $5 action, $6 target, $7 and $8 time and number that they come
+-- before, $9 how many, $10 the target as an id (NULL: it is none). NULL: any. `at` is the column, and none that is computed: its order is that
+-- of the indexes.
+SELECT at, entry, date_part('epoch', at) AS seconds, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind,
+       target, targets, before, after, detail,
+       coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0) + coalesce(octet_length(detail), 0)
+         + 39 * coalesce(cardinality(targets), 0) AS bytes
 FROM tickwise.audit
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_timestamp($2)) AND ($3::float8 IS NULL OR at < to_timestamp($3))
   AND ($4::text IS NULL OR caller = $4) AND ($5::text IS NULL OR action = $5)
-  AND ($6::text IS NULL OR target = $6 OR $6 = ANY(targets::text[]))
+  AND ($6::text IS NULL OR target = $6 OR $10::uuid = ANY(targets))
   AND ($7::float8 IS NULL OR at <= to_timestamp($7) AND (at, entry) < (to_timestamp($7), $8::bigint))
 ORDER BY at DESC, entry DESC LIMIT $9
 
 -- name: audit_read
 -- Entries, the oldest first. The parameters as in `audit_find`, but that they come after $7 and $8.
-SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
-       targets, before, after, detail
+SELECT at, entry, date_part('epoch', at) AS seconds, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind,
+       target, targets, before, after, detail,
+       coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0) + coalesce(octet_length(detail), 0)
+         + 39 * coalesce(cardinality(targets), 0) AS bytes
 FROM tickwise.audit
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_timestamp($2)) AND ($3::float8 IS NULL OR at < to_timestamp($3))
   AND ($4::text IS NULL OR caller = $4) AND ($5::text IS NULL OR action = $5)
-  AND ($6::text IS NULL OR target = $6 OR $6 = ANY(targets::text[]))
+  AND ($6::text IS NULL OR target = $6 OR $10::uuid = ANY(targets))
   AND ($7::float8 IS NULL OR at >= to_timestamp($7) AND (at, entry) > (to_timestamp($7), $8::bigint))
 ORDER BY at, entry LIMIT $9
+
+-- name: audit_writers
+-- The transactions that write to this database, or wait for a lock to do so, and when they began; NULL where the server does not show it,
+-- because they are of another role, or prepared.
+SELECT l.virtualtransaction AS name, date_part('epoch', tickwise.now() - (statement_timestamp() - min(a.xact_start))) AS begun
+FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+GROUP BY l.virtualtransaction
 
 -- name: audit_pending
 -- The namespaces that have entries to seal.
@@ -48,17 +61,19 @@ SELECT pg_try_advisory_xact_lock(8388353, hashtext($1))
 
 -- name: audit_unsealed_contents
 -- Entries of a namespace that are not sealed yet, by day and number, as they are sealed; nothing of one that was removed. $1 namespace,
--- $2 at most.
-SELECT u.entry, date_part('epoch', u.at) AS at,
-       CASE WHEN a.entry IS NOT NULL THEN convert_to(json_build_array(a.entry, (date_part('epoch', a.at) * 1000000)::bigint, a.namespace, a.action, a.caller_kind, a.caller_id,
-         a.caller, a.address, a.request_id, a.target_kind, a.target, a.targets, a.before, a.after, a.detail)::text, 'UTF8') END AS content
+-- $2 at most. Each is looked up by itself: a join of the log as a whole would read all of it.
+SELECT u.entry, date_part('epoch', u.at) AS at, a.content
 FROM (SELECT at, entry, namespace FROM tickwise.audit_unsealed WHERE namespace = $1
       ORDER BY (at AT TIME ZONE 'UTC')::date, entry LIMIT $2) u
-LEFT JOIN tickwise.audit a ON a.at = u.at AND a.entry = u.entry AND a.namespace = u.namespace
+LEFT JOIN LATERAL (
+  SELECT tickwise.audit_content(a) AS content FROM tickwise.audit a WHERE a.at = u.at AND a.entry = u.entry AND a.namespace = u.namespace
+  OFFSET 0
+) a ON true
 ORDER BY (u.at AT TIME ZONE 'UTC')::date, u.entry
 
 -- name: audit_head
--- The newest seal of a namespace, or the checkpoint that its chain begins at.
+-- The newest seal of a namespace, or the checkpoint that its chain begins at. Of a chain that goes as a whole, the newest seal is the one
+-- of the checkpoint, until it is trimmed.
 (SELECT seq, hash FROM tickwise.audit_seals WHERE namespace = $1 ORDER BY seq DESC LIMIT 1)
 UNION ALL
 (SELECT seq, hash FROM tickwise.audit_checkpoints WHERE namespace = $1 ORDER BY seq DESC LIMIT 1)
@@ -93,22 +108,33 @@ FROM tickwise.audit_seals WHERE namespace = $1 AND seq > $2 ORDER BY seq LIMIT $
 
 -- name: audit_contents
 -- Entries of the namespace $1 from $2 to $3 as they are sealed, by time and number; after the time $4 and the number $5, at most $6.
-SELECT entry, date_part('epoch', at) AS at,
-       convert_to(json_build_array(entry, (date_part('epoch', at) * 1000000)::bigint, namespace, action, caller_kind, caller_id, caller,
-         address, request_id, target_kind, target, targets, before, after, detail)::text, 'UTF8') AS content
-FROM tickwise.audit
+SELECT at, entry, date_part('epoch', at) AS seconds, tickwise.audit_content(a) AS content,
+       coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0) + coalesce(octet_length(detail), 0)
+         + 39 * coalesce(cardinality(targets), 0) AS bytes
+FROM tickwise.audit a
 WHERE namespace = $1 AND at >= to_timestamp(greatest($2::float8, $4::float8)) AND at <= to_timestamp($3::float8)
   AND ($4::float8 IS NULL OR (at, entry) > (to_timestamp($4), $5::bigint))
 ORDER BY at, entry LIMIT $6
 
+-- name: audit_slice_end
+-- The time of the last of the next $3 entries after the time $1 that are older than $2 seconds; NULL: there are none.
+SELECT date_part('epoch', max(at)) FROM (
+  SELECT at FROM tickwise.audit
+  WHERE at > to_timestamp($1::float8) AND at < tickwise.now() - $2::float8 * interval '1 second'
+  ORDER BY at LIMIT $3
+) s
+
 -- name: audit_never_sealed
--- Entries that no seal names and that are older than $1 seconds, the oldest first; at most $2. Reads the whole log.
-SELECT entry, date_part('epoch', at) AS at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target,
-       targets, before, after, detail
+-- Entries after the time $1 and up to $2 that no seal names, the oldest first; at most $3. A seal is of one day, so one that ends more than
+-- a day after $2 names none of them.
+SELECT at, entry, date_part('epoch', at) AS seconds, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind,
+       target, targets, before, after, detail
 FROM tickwise.audit a
-WHERE at < tickwise.now() - $1::float8 * interval '1 second' AND NOT EXISTS (
-  SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry) WHERE s.namespace = a.namespace AND e.entry = a.entry)
-ORDER BY at, entry LIMIT $2
+WHERE at > to_timestamp($1::float8) AND at <= to_timestamp($2::float8) AND NOT EXISTS (
+  SELECT FROM tickwise.audit_seals s CROSS JOIN unnest(s.entries) AS e(entry)
+  WHERE s.until > to_timestamp($1) AND s.until < to_timestamp($2) + interval '1 day' AND s.since <= to_timestamp($2)
+    AND s.namespace = a.namespace AND e.entry = a.entry)
+ORDER BY at, entry LIMIT $3
 
 -- name: audit_checkpoints
 -- The newest checkpoint of each namespace.

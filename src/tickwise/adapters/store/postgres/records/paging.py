@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
-from tickwise.ports.store.paging import Item, Page
+from tickwise.ports.paging import Item, Page
 
 _ORDER: Final = re.compile(r"ORDER BY ([\w\", ]+?)(?: LIMIT \$\d+)?$")
 _PARAMETER: Final = re.compile(r"\$(\d+)")

@@ -102,7 +102,7 @@ async def _fetched(
         if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:
             raise
         raise Invalid(
-            f"nothing more was found within {SEARCH_SECONDS:g} s: narrow the search, for example by job, status, "
-            "schedule type or a time window"
+            f"nothing more was found within {SEARCH_SECONDS:g} s: narrow the search, for example by a time window, "
+            "job, status or schedule type"
         ) from error
     return rows

@@ -21,7 +21,15 @@ bad AS MATERIALIZED (
   WHERE blocked AND limit_key IS NOT NULL AND (
     SELECT count(*) FROM tickwise.runs r
     WHERE r.namespace = p.namespace AND r.limit_key = p.limit_key AND NOT r.blocked
-  ) < p.most AND lane NOT IN (
+  ) < p.most AND limit_key <> 'quota' AND lane NOT IN (
+    SELECT l.lane FROM tickwise.holds h JOIN tickwise.lanes l ON l.namespace = h.namespace AND l.queue = h.queue
+    WHERE h.begun <= (SELECT at FROM clock) AND h.until > (SELECT at FROM clock) - interval '60 seconds')
+  UNION ALL
+  SELECT id, 'it waits for the quota of runs at once of its namespace, which is not used up', namespace FROM p
+  WHERE blocked AND limit_key = 'quota' AND tickwise.runs_going(namespace) + (
+    SELECT count(*) FROM tickwise.runs r
+    WHERE r.namespace = p.namespace AND r.limit_key = 'quota' AND NOT r.blocked AND r.state < {RunState.RUNNING}
+  ) < coalesce((SELECT most FROM tickwise.run_quotas q WHERE q.namespace = p.namespace), 2147483647) AND lane NOT IN (
     SELECT l.lane FROM tickwise.holds h JOIN tickwise.lanes l ON l.namespace = h.namespace AND l.queue = h.queue
     WHERE h.begun <= (SELECT at FROM clock) AND h.until > (SELECT at FROM clock) - interval '60 seconds')
 )

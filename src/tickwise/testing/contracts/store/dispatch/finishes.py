@@ -307,6 +307,15 @@ class FinishesContract(StoreContract):
         assert await self.finish(store, executor, outcome(claimed, state)) == []
         assert await self.run_state(store, claimed.run_id) is state
 
+    async def test_a_run_that_its_executor_skips_has_no_start(self, store: Store, make: Factory) -> None:
+        """It waited too long and never began: a record with the reason, without a start."""
+        executor = await self.register(store)
+        claimed = await self.held(store, executor, make.job())
+        report = outcome(claimed, RunState.SKIPPED, started=0.0, reason="expired", error="it waited 61 s")
+        assert await self.finish(store, executor, report) == []
+        row = await self.run_row(store, claimed.run_id)
+        assert (row.state, row.reason, row.started_at) == (RunState.SKIPPED, "expired", None)
+
     async def test_what_began_cannot_be_skipped(self, store: Store, make: Factory) -> None:
         """Only the moves of the table are legal; the caller has a bug, and the run stays as it is."""
         executor = await self.register(store)

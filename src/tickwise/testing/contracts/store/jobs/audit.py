@@ -21,6 +21,7 @@ from tickwise.domain.audit import (
 )
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow, AuditSpan
+from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.identity.namespaces import NamespaceState, NewNamespace
 from tickwise.ports.store import (
     Added,
@@ -34,7 +35,7 @@ from tickwise.ports.store import (
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
-from tickwise.testing.contracts.store.jobs.transfers import to_team
+from tickwise.testing.contracts.store.jobs.transfers import TEAM, to_team
 from tickwise.testing.contracts.store.people.key_rotation import rotation
 from tickwise.testing.contracts.store.people.keys import new_key
 from tickwise.testing.factories import Factory
@@ -131,19 +132,31 @@ class AuditedJobsContract(StoreContract):
             await store.jobs.move(pause, audit=entry())
         assert len(await log(store)) == 1
 
-    async def test_a_job_that_goes_to_another_namespace_leaves_one_entry(self, store: Store, make: Factory) -> None:
-        """The repeat of the move leaves none, nor does one that is refused."""
+    async def test_a_job_that_goes_to_another_namespace_leaves_an_entry_in_each(
+        self, store: Store, make: Factory
+    ) -> None:
+        """Each in the chain of its namespace. The repeat of the move leaves none, nor does one that is refused."""
         job = make.recurring(make.now + 60)
         await self.add(store, job)
-        transfer = to_team(await self.job_row(store, job.job_id))
+        arrival = entry(AuditAction.JOB_MOVED, TEAM, target=str(job.job_id), detail='{"from":"default"}')
+        transfer = replace(to_team(await self.job_row(store, job.job_id)), arrival=arrival)
         assert await written(
             store,
             lambda said: store.jobs.move(transfer, audit=said),
             lambda said: store.jobs.move(transfer, audit=said),
-        ) == [1, 0]
+        ) == [2, 0]
         with pytest.raises(VersionConflict):
-            await store.jobs.move(replace(transfer, namespace=transfer.to, to="default"), audit=entry())
-        assert len(await log(store)) == 1
+            await store.jobs.move(replace(transfer, namespace=TEAM, to="default"), audit=entry())
+        [left], [arrived] = await log(store, namespace="default"), await log(store, namespace=TEAM)
+        assert (arrived.action, arrived.source, arrived.target) == ("job.moved", ADA, str(job.job_id))
+        assert arrived.detail == arrival.detail
+        await store.audit.seal(1_000)
+        for namespace, row in (("default", left), (TEAM, arrived)):
+            [seal] = await chain(store, namespace)
+            assert seal.entries == [row.entry]
+            assert seal.hash == seal.expected_hash()
+            [content] = await store.audit.contents(AuditSpan(namespace, seal.since, seal.until))
+            assert seal.digests == entry_digest(content.content)
 
     async def test_requests_for_runs_leave_entries(self, store: Store, make: Factory) -> None:
         """Made once, ended once: what has ended is not ended again."""
@@ -165,6 +178,31 @@ class AuditedJobsContract(StoreContract):
             lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
             lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
         ) == [1, 0, 1, 0, 1, 1, 0]
+
+    async def test_a_request_that_stands_already_leaves_no_entry(self, store: Store, make: Factory) -> None:
+        """A task that does not stop is asked again and again: the first request to its holder is on record."""
+        executor, origin = await self.register(store), make.identifier()
+        job = make.recurring(make.now + 60)
+        await self.add(store, job)
+        run = make.run(job.job_id, origin=origin)
+        await store.runs.add("default", job.job_id, [run])
+        [claimed] = await self.claim(store, executor)
+        skip, cancel = RunSkip("default", run.run_id, "not today"), RunCancel("default", run.run_id, "ada")
+        assert await written(
+            store,
+            lambda said: store.runs.move(skip, audit=said),
+            lambda said: store.runs.move(skip, audit=said),
+            lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
+            lambda said: store.runs.cancel_all("default", job.job_id, origin, principal="ada", audit=said),
+            lambda said: store.runs.move(cancel, audit=said),
+            lambda said: store.runs.move(skip, audit=said),
+        ) == [1, 0, 1, 0, 0, 0]
+        assert await store.runs.cancel_all("default", job.job_id, origin, principal="ada") == 1
+        begun = await self.held(store, executor, make.job())
+        await self.begin(store, executor, begun)
+        late = RunSkip("default", begun.run_id, "too late")
+        assert await written(store, lambda said: store.runs.move(late, audit=said)) == [0]
+        assert claimed.run_id == run.run_id
 
 
 class AuditedThingsContract(StoreContract):
@@ -215,17 +253,42 @@ class AuditedThingsContract(StoreContract):
         rotated = rotation(key, b"another secret")
         assert await written(
             store,
-            lambda said: store.keys.add(key, audit=said),
-            lambda said: store.keys.add(key, audit=said),
+            lambda said: store.keys.add(key, audit=[said, said._replace(namespace="team-a")]),
+            lambda said: store.keys.add(key, audit=[said]),
             lambda _: store.keys.used({key.key_id: 1.0}),
             lambda _: store.keys.used({key.key_id: 0.0}),
             lambda said: store.keys.rotate(rotated, audit=said),
             lambda said: store.keys.rotate(rotated, audit=said),
-            lambda said: store.keys.revoke("default", key.key_id, audit=said),
-            lambda said: store.keys.revoke("default", key.key_id, audit=said),
-        ) == [1, 0, 1, 0, 1, 0, 1, 0]
+            lambda said: store.keys.revoke("default", key.key_id, audit=[said]),
+            lambda said: store.keys.revoke("default", key.key_id, audit=[said]),
+        ) == [2, 0, 1, 0, 1, 0, 1, 0]
         [used] = await log(store, action=AuditAction.KEY_USED_FIRST)
         assert (used.source, used.target) == (Source(CallerKind.KEY, key.key_id, "ada"), str(key.key_id))
+
+    async def test_keys_of_the_program_leave_entries(self, store: Store, make: Factory) -> None:
+        """The first key, that of the setting, and the one that it replaces: made and revoked by the program itself."""
+        first = new_key(make, b"first", origin=KeyOrigin.FIRST)
+        old, new = (new_key(make, secret, origin=KeyOrigin.SETTING) for secret in (b"old", b"new"))
+        assert await written(
+            store,
+            lambda _: store.keys.first(first),
+            lambda _: store.keys.first(first),
+            lambda _: store.keys.of_setting(old),
+            lambda _: store.keys.of_setting(old),
+            lambda _: store.keys.of_setting(new),
+            lambda _: store.keys.of_setting(old),
+        ) == [1, 0, 1, 0, 2, 0]
+        rows = await log(store)
+        assert {row.source for row in rows} == {Source(CallerKind.PROGRAM, None, "tickwise")}
+        assert {row.namespace for row in rows} == {"default"}
+        assert [(row.action, row.target) for row in rows[:2]] == [
+            ("key.made", str(first.key_id)),
+            ("key.made", str(old.key_id)),
+        ]
+        assert {(row.action, row.target) for row in rows[2:]} == {
+            ("key.made", str(new.key_id)),
+            ("key.revoked", str(old.key_id)),
+        }
 
     async def test_namespaces_leave_entries(self, store: Store) -> None:
         """Added, closed, and their removal asked for: each once."""
@@ -289,6 +352,27 @@ class AuditSearchContract(StoreContract):
                 beyond = AuditPlace(page[-1].at, page[-1].entry)
             targets = [row.target for row in found]
             assert targets == (list("01234") if ascending else list("43210"))
+
+    async def test_contents_are_cut_as_the_list_is(self, store: Store, make: Factory) -> None:
+        """Before the entry with which they hold more, and one at least; a page says so."""
+        ids = [make.identifier() for _ in range(100)]
+        await store.audit.add([entry(detail="x" * 900), entry(targets=ids), entry(before="ü" * 50, after="y")])
+        rows = await log(store)
+        assert [row.text_bytes for row in rows] == [900, 39 * 100, 101]
+        now = await store.now()
+        for most, expected in ((0, 1), (899, 1), (4_799, 1), (4_800, 2), (4_901, 3), (None, 3)):
+            page = await store.audit.contents(AuditSpan("default", now - 60, now + 60, bytes_most=most))
+            assert [each.entry for each in page] == [row.entry for row in rows[:expected]], most
+            assert page.cut is (expected < 3)
+
+    async def test_a_log_that_nobody_writes_to_is_settled_at_once(self, store: Store) -> None:
+        """Up to the time of the call: each entry of before is there, and each later one is not before it."""
+        await store.audit.add([entry(target="before")])
+        await self.shift(store, 1.0)
+        settled = await store.audit.settled()
+        await store.audit.add([entry(target="after")])
+        assert [row.target for row in await log(store, until=settled)] == ["before"]
+        assert [row.target for row in await log(store, since=settled)] == ["after"]
 
 
 class AuditSealsContract(StoreContract):

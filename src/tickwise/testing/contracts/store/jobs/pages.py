@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.ports.audit import AuditPlace, AuditQuery
 from tickwise.ports.store import (
     NO_TEXT,
     JobQuery,
@@ -129,6 +131,19 @@ async def _rules(_on: StoreContract, store: Store, make: Factory) -> None:
             await store.rules.put(make.rule(name, kind, body=text))
 
 
+async def _audit(_on: StoreContract, store: Store, make: Factory) -> None:
+    """Entries with a large text before, after or beside, and some with many ids, as those of batches are."""
+    source = Source(CallerKind.KEY, None, "ada")
+    for place, text in enumerate(TEXTS):
+        entry = AuditEntry(DEFAULT_NAMESPACE, AuditAction.JOB_CREATED, source, "job")
+        if place % 4 == 3:
+            entry = entry._replace(targets=[make.identifier() for _ in range(700 * place)])
+        else:
+            before, after, detail = (text if place % 4 == field else None for field in range(3))
+            entry = entry._replace(before=before, after=after, detail=detail)
+        await store.audit.add([entry])
+
+
 # ------------------------------------------------------------------------------------------ read
 
 
@@ -186,6 +201,18 @@ def _read_rules(kind: RuleKind) -> Read:
     return read
 
 
+def _read_audit(*, ascending: bool, **asked: Any) -> Read:
+    async def read(store: Store, cursor: Any, limit: int, bytes_most: int | None) -> Page[Any]:
+        given = {"namespace": DEFAULT_NAMESPACE, "ascending": ascending, **asked}
+        return await store.audit.find(AuditQuery(**given, beyond=cursor, limit=limit, bytes_most=bytes_most))
+
+    return read
+
+
+def _audit_place(row: Any) -> Any:
+    return AuditPlace(row.at, row.entry)
+
+
 def _listed(row: Any) -> Any:
     return row.listed
 
@@ -213,6 +240,9 @@ LISTINGS: Final = {
     "tasks": Listing(_tasks, _read_tasks, lambda row: row.task_id),
     "versions of a task": Listing(_tasks, _read_versions, lambda row: row.version),
     "calendars": Listing(_rules, _read_rules(RuleKind.CALENDAR), _name),
+    "audit log": Listing(_audit, _read_audit(ascending=False), _audit_place),
+    "audit log, oldest first": Listing(_audit, _read_audit(ascending=True), _audit_place),
+    "audit log of a caller": Listing(_audit, _read_audit(ascending=False, namespace=None, actor="ada"), _audit_place),
     "windows": Listing(_rules, _read_rules(RuleKind.WINDOW), _name),
 }
 
@@ -267,7 +297,16 @@ class PagesContract(StoreContract):
 
     async def test_a_search_that_finds_nothing_was_not_cut(self, store: Store) -> None:
         """A bound of nothing cuts nothing off."""
-        for listing in ("jobs", "runs", "dead letters", "operations", "tasks", "versions of a task", "calendars"):
+        for listing in (
+            "jobs",
+            "runs",
+            "dead letters",
+            "operations",
+            "tasks",
+            "versions of a task",
+            "calendars",
+            "audit log",
+        ):
             page = await LISTINGS[listing].read(store, None, ALL, 0)
             assert (list(page), page.cut) == ([], False), listing
 

@@ -118,6 +118,34 @@ class TransfersContract(StoreContract):
         discarded = Settlement(claimed.run_id, LetterStatus.DISCARDED, None)
         assert await store.letters.settle("default", [discarded], by="ada") == [Settled.SETTLED]
 
+    async def test_its_former_dead_letters_outlive_the_namespace_that_it_went_to(
+        self, store: Store, make: Factory
+    ) -> None:
+        """The job is gone with that one. They are found, and can be discarded."""
+        executor = await self.register(store)
+        row = await store.namespaces.add(NewNamespace(name=TEAM, display_name=TEAM, created_by="ada"))
+        job = make.job(labels={"team": "a"})
+        claimed = await self.held(store, executor, job)
+        await self.finish(store, executor, outcome(claimed, RunState.FAILED))
+        await store.jobs.move(to_team(await self.job_row(store, job.job_id)))
+        await store.namespaces.change(replace(row, state=NamespaceState.CLOSING))
+        await store.removals.begin(TEAM)
+        while await store.removals.drop(TEAM, 10):
+            pass
+        assert await store.jobs.get(TEAM, job.job_id) is None
+        query = LetterQuery(namespace="default", expire_seconds=MONTH)
+        [letter] = await store.searches.letters(query)
+        assert (letter.run.run_id, letter.job_name, letter.task_kind) == (claimed.run_id, "(moved)", "")
+        assert await store.searches.count(query) == 1
+        assert await store.letters.get("default", claimed.run_id, MONTH) == letter
+        by_labels = replace(query, within=((("team", "a"),),))
+        assert list(await store.searches.letters(by_labels)) == []
+        assert await store.searches.count(by_labels) == 0
+        again = Settlement(claimed.run_id, LetterStatus.REDRIVEN, None, make.run(job.job_id))
+        assert await store.letters.settle("default", [again], by="ada") == [Settled.JOB_CANCELLED]
+        discarded = Settlement(claimed.run_id, LetterStatus.DISCARDED, None)
+        assert await store.letters.settle("default", [discarded], by="ada") == [Settled.SETTLED]
+
     async def test_a_job_with_an_unfinished_run_stays(self, store: Store, make: Factory) -> None:
         """Free or held, and until what follows its end is made."""
         executor = await self.register(store)

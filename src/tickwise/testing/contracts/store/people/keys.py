@@ -190,6 +190,42 @@ class KeysContract(StoreContract):
         assert [True, False] == [await finds(store, key) for key in (mine, theirs)]
         assert await store.keys.revoke(None, make.identifier()) is None
 
+    async def test_a_key_is_listed_in_each_of_its_namespaces(self, store: Store, make: Factory) -> None:
+        """Not one that works in all of them: it is a key of the installation."""
+        guest = new_key(make, b"guest", namespaces=frozenset({"default", "team-a"}))
+        everywhere = new_key(make, b"everywhere", namespaces=frozenset({"*"}))
+        for key in (guest, everywhere):
+            await store.keys.add(key)
+        [row] = await store.keys.page("team-a", before=None, limit=10)
+        assert (row.key_id, row.namespace, row.namespaces) == (guest.key_id, "default", guest.namespaces)
+        assert len(await store.keys.page("default", before=None, limit=10)) == 2
+
+    async def test_a_key_leaves_one_of_its_namespaces(self, store: Store, make: Factory) -> None:
+        """It works in the others; if its home goes, another one of them is its home. The last one stays."""
+        places = frozenset({"default", "team-a", "team-b"})
+        key = new_key(make, namespaces=places)
+        await store.keys.add(key)
+        await self.shift(store, 1.0)
+        for _ in range(2):
+            row = await store.keys.revoke("team-b", key.key_id, only_there=True)
+            assert row is not None
+            assert (row.namespace, row.namespaces) == ("default", places - {"team-b"})
+        row = await store.keys.revoke("default", key.key_id, only_there=True)
+        assert row is not None
+        assert (row.namespace, row.namespaces) == ("team-a", frozenset({"team-a"}))
+        found = await store.keys.find(key.digest)
+        assert found is not None
+        assert (found.caller.home, set(found.caller.namespaces)) == ("team-a", {"team-a"})
+        alone = await store.keys.revoke("team-a", key.key_id, only_there=True)
+        assert alone is not None
+        assert alone.namespaces == {"team-a"}
+        assert await store.keys.revoke("team-a", make.identifier(), only_there=True) is None
+        everywhere = new_key(make, b"everywhere", namespaces=frozenset({"*"}))
+        await store.keys.add(everywhere)
+        stays = await store.keys.revoke("default", everywhere.key_id, only_there=True)
+        assert stays is not None
+        assert stays.namespaces == {"*"}
+
     async def test_a_list_says_all_of_a_key_but_its_secret(self, store: Store, make: Factory) -> None:
         """Its creator, its permissions, and when it was made, used and revoked."""
         key = new_key(make, prefix="tw_abcdefgh", created_by="admin")

@@ -261,6 +261,26 @@ class RemovalsContract(StoreContract):
         ):
             assert await refused(call) == "namespace_closing"
 
+    async def test_the_jobs_that_go_on_are_named_in_order(self, store: Store, make: Factory) -> None:
+        """Those with a plan, a pause or an unfinished run, and those that run on demand; page by page, and not those of
+        other namespaces, ended or cancelled ones."""
+        await open_namespace(store)
+        executor = await self.register(store)
+        ended = make.job(namespace=TEAM)
+        claimed = await self.held(store, executor, ended)
+        await self.finish(store, executor, outcome(claimed))
+        planned, paused, cancelled = (make.recurring(make.now + HOUR, namespace=TEAM) for _ in range(3))
+        going = make.job(namespace=TEAM)
+        await self.add(store, planned, paused, cancelled, going, make.recurring(make.now + HOUR), make.job())
+        await store.jobs.move(make.move(paused.job_id, JobAction.PAUSE, namespace=TEAM))
+        await store.jobs.move(make.move(cancelled.job_id, JobAction.CANCEL, namespace=TEAM))
+        expected = sorted(job.job_id for job in (planned, paused, going))
+        assert list(await store.removals.jobs(TEAM, after=None, limit=10)) == expected
+        first = await store.removals.jobs(TEAM, after=None, limit=2)
+        assert list(first) == expected[:2]
+        assert list(await store.removals.jobs(TEAM, after=first[-1], limit=2)) == expected[2:]
+        assert list(await store.removals.jobs("nowhere", after=None, limit=10)) == []
+
     async def test_access_ends_with_the_begin_of_a_removal(self, store: Store, make: Factory) -> None:
         """Memberships, custom roles, bound sessions and the namespace's own keys go; what works elsewhere too, works
         there still."""

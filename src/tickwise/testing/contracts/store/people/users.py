@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.identity.users import LinkKind, Member, NewLink, NewUser, RoleRow, UserChange, UserRow
+from tickwise.ports.identity.users import (
+    LinkKind,
+    Member,
+    NewLink,
+    NewUser,
+    PasswordLimit,
+    RoleRow,
+    UserChange,
+    UserRow,
+)
 from tickwise.ports.store import Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
@@ -78,6 +87,83 @@ class UsersContract(StoreContract):
         with pytest.raises(Conflict):
             await store.users.change(changed(row, name="ada"))
         assert await store.users.get(row.user_id) == row
+
+    async def test_no_two_people_have_names_that_look_alike(self, store: Store, make: Factory) -> None:
+        """One look in common is enough; a name that stays may look like another one, as those from before."""
+        await store.users.add(new_user(make, "paul", looks=("paul",)))
+        with pytest.raises(Conflict) as refused:
+            await store.users.add(new_user(make, "pauI", looks=("paui", "paul")))
+        assert refused.value.code == "user_exists"
+        bob = await store.users.add(new_user(make, "bob", looks=("bob",)))
+        with pytest.raises(Conflict):
+            await store.users.change(replace(changed(bob, name="pauI"), looks=("paui", "paul")))
+        same = replace(changed(bob, email="b@example.org"), looks=("bob", "paul"))
+        assert (await store.users.change(same)).email == "b@example.org"
+        assert 0 == await store.users.complete_looks(lambda _: ("other",), 10)  # there are some: they stay
+        with pytest.raises(Conflict):
+            await store.users.add(new_user(make, "b0b", looks=("bob",)))
+
+    async def test_a_role_is_given_as_it_was_judged(self, store: Store, make: Factory) -> None:
+        """A change of it between the check and the store is seen, in the namespace or in `*`."""
+        weak = RoleRow("default", "chief", frozenset({"jobs:read"}), ())
+        strong = weak._replace(permissions=frozenset({"*"}))
+        chief, judged = Member("default", "chief"), frozenset({weak})
+        ada = await store.users.add(new_user(make, "ada"))
+        await store.roles.put(strong)
+        with pytest.raises(VersionConflict):
+            await store.users.add(new_user(make, "bob", chief, known_roles=judged))
+        with pytest.raises(VersionConflict):
+            await store.users.change(replace(changed(ada, roles=(chief,)), known_roles=judged))
+        assert [ada] == list(await store.users.page(None, after=None, limit=10))
+        await store.roles.put(weak)
+        given = await store.users.change(replace(changed(ada, roles=(chief,)), known_roles=judged))
+        assert given.roles == (chief,)
+        everywhere = weak._replace(namespace="*", name="deputy")
+        await store.roles.put(everywhere)
+        await store.roles.put(everywhere._replace(namespace="default", permissions=frozenset({"*"})))
+        deputy = new_user(make, "bob", Member("default", "deputy"), known_roles=frozenset({everywhere}))
+        with pytest.raises(VersionConflict):
+            await store.users.add(deputy)
+
+    async def test_a_role_is_changed_as_it_was_judged(self, store: Store) -> None:
+        """A stronger one that came meanwhile stays; the same put again is one."""
+        weak = RoleRow("default", "chief", frozenset({"jobs:read"}), ())
+        strong = weak._replace(permissions=frozenset({"*"}))
+        hidden = strong._replace(namespace="*")
+        await store.roles.put(weak, judged=frozenset())
+        await store.roles.put(weak, judged=frozenset())
+        await store.roles.put(strong, judged=frozenset({weak}))
+        other = weak._replace(permissions=frozenset({"runs:read"}))
+        with pytest.raises(VersionConflict):
+            await store.roles.put(other, judged=frozenset({weak}))
+        with pytest.raises(VersionConflict):
+            await store.roles.drop("default", "chief", judged=frozenset({weak}))
+        await store.roles.put(hidden, judged=frozenset())
+        with pytest.raises(VersionConflict):
+            await store.roles.put(other, judged=frozenset({strong}))
+        assert {strong, hidden} == set(await store.roles.all("default"))
+        assert await store.roles.drop("default", "chief", judged=frozenset({strong, hidden}))
+        assert not await store.roles.drop("default", "chief", judged=frozenset({strong, hidden}))
+
+    async def test_a_password_is_bound_by_its_setter(self, store: Store, make: Factory) -> None:
+        """By the one who added the person, then by the maker of the link; a change by the person lifts no bound."""
+        alice = PasswordLimit("default", frozenset({"users:admin", "jobs:read"}))
+        row = await store.users.add(new_user(make, password_limit=alice))
+        assert row.password_limit == alice
+        named = await store.users.change(changed(row, name="ada l"))
+        chosen = await store.users.change(changed(named, "another"))
+        assert (named.password_limit, chosen.password_limit) == (alice, alice)
+        for number, limit in enumerate((alice._replace(namespace="*"), None)):
+            now = await store.users.get(row.user_id)
+            assert now is not None
+            secret = b"link %d" % number
+            await store.users.link(new_link(now, secret, password_limit=limit))
+            used = await store.users.use_link(sha256(secret).digest(), f"hash {number}")
+            assert used is not None
+            assert used.password_limit == limit
+            found = await store.users.sign_in("ada l")
+            assert found is not None
+            assert found.row == used
 
     async def test_a_role_that_is_given_is_there(self, store: Store, make: Factory) -> None:
         """Built in, or made in that namespace, or for all."""
@@ -198,9 +284,12 @@ class UsersContract(StoreContract):
         link = new_link(row)
         await store.users.link(link)
         await store.users.link(link)
+        holder = await store.users.link_holder(link.digest)
+        assert (holder is not None and holder.user_id, await store.users.link_holder(b"guess")) == (row.user_id, None)
         used = await store.users.use_link(link.digest, "chosen")
         assert used is not None
         assert (used.has_password, used.generation) == (True, 2)
+        assert await store.users.link_holder(link.digest) is None
         assert await store.users.use_link(link.digest, "again") is None
         assert await store.users.use_link(b"guess", "again") is None
         found = await store.users.sign_in("ada")

@@ -3,7 +3,8 @@
 -- after the one that the last claim of that priority began with, and then by their longest-waiting run (a fair claim: by that alone);
 -- each is read from its own mark, in order of readiness. Queues on hold are left out, and namespaces that the executor does not take.
 -- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of
--- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with.
+-- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with,
+-- $12 namespaces with a quota of runs at once: their runs are guarded, since the quota is kept at a start that is recorded first.
 -- No join here can be turned round by statistics: rows are addressed by LATERAL and by ctid.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
@@ -28,7 +29,7 @@ heads AS MATERIALIZED (
 u AS (
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
-    claimed = (SELECT at FROM clock)
+    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($12::text[])
 WHERE ctid = ANY(ARRAY(
     SELECT r.ctid FROM heads CROSS JOIN LATERAL (
       SELECT ctid FROM tickwise.runs

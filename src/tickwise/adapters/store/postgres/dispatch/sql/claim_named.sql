@@ -1,6 +1,6 @@
 -- name: claim_named
 -- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
--- $4 labels, $5 seconds ahead, $6 run ids.
+-- $4 labels, $5 seconds ahead, $6 run ids, $7 namespaces with a quota of runs at once (as `claim`).
 -- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
@@ -15,7 +15,7 @@ served AS MATERIALIZED (
 u AS (
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
-    claimed = (SELECT at FROM clock)
+    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($7::text[])
 WHERE ctid = ANY(ARRAY(
     SELECT r.ctid FROM unnest($6::uuid[]) n(run_id) CROSS JOIN LATERAL (
       SELECT ctid FROM tickwise.runs

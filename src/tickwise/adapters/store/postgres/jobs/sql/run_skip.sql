@@ -1,6 +1,6 @@
 -- name: run_skip
 -- Skip one active run that has not begun: at once if no executor holds it, else when its holder gives it back. $1 run,
--- $2 namespace, $3 the reason. Returns its state afterwards; no row if it is not active.
+-- $2 namespace, $3 the reason. Returns its state afterwards, and whether this changes something; no row if it is not active.
 -- If it ended: its job if a run of it waits for another one, its namespace, and the key of which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
@@ -15,6 +15,7 @@ held AS (
   SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error,
       asked = excluded.asked, heard = NULL
   WHERE c.token <> excluded.token OR c.kind <> 'cancel' AND c.reason IS DISTINCT FROM 'requested'
+  RETURNING run_id
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE unbegun AND state = {RunState.QUEUED})
@@ -28,6 +29,7 @@ h AS (
          namespace, 'requested', $3, definition, origin
   FROM d
 )
-SELECT CASE WHEN unbegun AND o.state = {RunState.QUEUED} THEN {RunState.SKIPPED} ELSE o.state END,
+SELECT CASE WHEN unbegun AND o.state = {RunState.QUEUED} THEN {RunState.SKIPPED} ELSE o.state END AS state,
+       unbegun AND o.state = {RunState.QUEUED} OR EXISTS (SELECT FROM held) AS changed,
        CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END AS job_id, d.namespace, d.limit_key
 FROM o LEFT JOIN d ON true

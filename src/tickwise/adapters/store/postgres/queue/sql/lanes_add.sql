@@ -1,8 +1,8 @@
 -- name: lanes_add
 -- Give numbers to lanes that have none yet, as far as there is room, and keep those that were about to be freed. $1 lanes as JSON:
 -- [namespace, queue, priority, [label, …], whether it is a default lane, the quota of its namespace or null], $2 most lanes, $3 most of a
--- namespace, $4 how many of a namespace there is always room for (a few more of each, if several come at the same time). Default lanes are
--- not limited. A namespace that is gone gets none.
+-- namespace, $4 how many of a namespace there is always room for (a few more of each, if several come at the same time). Default lanes count,
+-- and are never refused. A namespace that is gone gets none.
 WITH n AS MATERIALIZED (
   SELECT DISTINCT e ->> 0 AS namespace, e ->> 1 AS queue, (e ->> 2)::smallint AS priority,
          ARRAY(SELECT jsonb_array_elements_text(e -> 3)) AS requires, (e ->> 4)::boolean AS by_default,
