@@ -18,7 +18,8 @@ u AS (
 ),
 noted AS MATERIALIZED (
   SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY state, namespace) g
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts
+        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY state, namespace) g
 ),
 again AS (
   SELECT run_id FROM tickwise.runs

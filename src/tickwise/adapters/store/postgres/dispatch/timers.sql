@@ -32,8 +32,14 @@ r AS (
   FROM t CROSS JOIN LATERAL (
     SELECT lane, namespace, definition FROM tickwise.jobs j WHERE j.job_id = t.job_id OFFSET 0) j
   ON CONFLICT DO NOTHING
+  RETURNING run_id, job_id, namespace
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note({RunState.QUEUED}, namespace, runs, jobs, attempts)
+  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+        FROM r WHERE CASE WHEN EXISTS (SELECT FROM r) THEN (SELECT tickwise.feed_watched()) END GROUP BY namespace) g
 )
-SELECT count(*), date_part('epoch', max(due)), (SELECT date_part('epoch', at) FROM clock) FROM t
+SELECT count(*), date_part('epoch', max(due)), (SELECT date_part('epoch', at) FROM clock) FROM t WHERE (SELECT count(*) FROM noted) >= 0
 
 -- name: timers_fire_named
 -- As `timers_fire`, and which runs came of it: one row each, with the last instant that was due and the clock; where none came, these
@@ -55,10 +61,16 @@ r AS (
   FROM t CROSS JOIN LATERAL (
     SELECT lane, namespace, definition FROM tickwise.jobs j WHERE j.job_id = t.job_id OFFSET 0) j
   ON CONFLICT DO NOTHING
-  RETURNING run_id, ready, lane
+  RETURNING run_id, ready, lane, job_id, namespace
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note({RunState.QUEUED}, namespace, runs, jobs, attempts)
+  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+        FROM r WHERE CASE WHEN EXISTS (SELECT FROM r) THEN (SELECT tickwise.feed_watched()) END GROUP BY namespace) g
 )
 SELECT r.run_id, date_part('epoch', r.ready), r.lane, f.timers, f.latest, (SELECT date_part('epoch', at) FROM clock)
 FROM (SELECT count(*) AS timers, date_part('epoch', max(due)) AS latest FROM t) f LEFT JOIN r ON true
+WHERE (SELECT count(*) FROM noted) >= 0
 
 -- name: fires_counted
 -- Count fires in the current minute, and say how many there were in it. $1 namespaces, $2 how many more.

@@ -12,28 +12,30 @@ served AS MATERIALIZED (
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
     AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
 ),
-u AS (
-UPDATE tickwise.runs
-SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
-    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($7::text[])
-WHERE ctid = ANY(ARRAY(
+picked AS MATERIALIZED (
+  SELECT ARRAY(
     SELECT r.ctid FROM unnest($6::uuid[]) n(run_id) CROSS JOIN LATERAL (
       SELECT ctid FROM tickwise.runs
       WHERE run_id = n.run_id AND (holder = 0) IS TRUE AND (lane IN (SELECT lane FROM served)) IS TRUE
         AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE
       FOR UPDATE SKIP LOCKED) r
-    LIMIT $2))
-  AND holder = 0
-RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0 AS guarded, date_part('epoch', due) AS due,
-          date_part('epoch', coalesce(nominal, due)) AS nominal, date_part('epoch', ready) AS ready, trigger,
-          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
-          -- record.
-          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), '') AS spec, lane, state
+    LIMIT $2) AS places
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts FROM u GROUP BY state, namespace) g
+  SELECT tickwise.feed_note({RunState.DISPATCHED}, namespace, runs, jobs, attempts)
+  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(least(attempt + 1, 32767)::smallint) AS attempts
+        FROM tickwise.runs
+        WHERE CASE WHEN (SELECT places <> '{}' FROM picked) THEN (SELECT tickwise.feed_watched()) END
+          AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
+        GROUP BY namespace) g
 )
-SELECT run_id, token, job_id, namespace, attempt, failures, crashes, guarded, due, nominal, ready, trigger, spec,
-       (SELECT date_part('epoch', at) FROM clock), lane
-FROM u WHERE (SELECT count(*) FROM noted) >= 0
+UPDATE tickwise.runs
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
+    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($7::text[])
+WHERE (SELECT count(*) FROM noted) >= 0 AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
+RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
+          date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
+          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
+          -- record.
+          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
+          (SELECT date_part('epoch', at) FROM clock), lane

@@ -77,7 +77,7 @@ u AS (
 noted AS MATERIALIZED (
   SELECT tickwise.feed_note(1, g.namespace, g.runs, g.jobs, g.attempts)
   FROM (SELECT u.namespace, array_agg(u.run_id) AS runs, array_agg(u.job_id) AS jobs, array_agg(u.attempt) AS attempts
-        FROM u GROUP BY u.namespace) g
+        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY u.namespace) g
 ),
 requests AS (
   DELETE FROM tickwise.cancel_requests c WHERE c.run_id = ANY(ARRAY(SELECT v.run_id FROM v))
