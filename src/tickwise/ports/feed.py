@@ -31,6 +31,11 @@ class PackedIds:
     def __len__(self) -> int:
         return max(0, len(self._packed) - self._first + self._stride - 16) // self._stride
 
+    def at(self, index: int) -> bytes:
+        """One of the ids."""
+        begin = self._first + index * self._stride
+        return self._packed[begin : begin + 16]
+
     def each(self) -> list[bytes]:
         """The ids, 16 bytes each."""
         packed = self._packed

@@ -27,6 +27,8 @@ class EventFilter:
     states: frozenset[RunState] = frozenset()
     labels: Mapping[str, str] | None = None
     """Of the job."""
+    brief: bool = False
+    """It is told that something changed, once for each page of changes, and not what."""
 
     @property
     def is_broad(self) -> bool:
@@ -103,7 +105,7 @@ def _takes_state(stream: Interested, state: RunState) -> bool:
 
 def _takes_job(stream: Interested, changes: RunChanges, at: int) -> bool:
     jobs = stream.filter.jobs
-    return not (jobs and stream.filter.runs) or changes.jobs.each()[at] in jobs
+    return not (jobs and stream.filter.runs) or changes.jobs.at(at) in jobs
 
 
 def asks_for_labels(stream: Interested) -> bool:

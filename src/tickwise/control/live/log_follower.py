@@ -11,7 +11,7 @@ Invariant: the id of a line is the offset after it, so that a client which comes
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -45,6 +45,49 @@ class LogPosition(NamedTuple):
     """Attempts that follow are not read."""
 
 
+class LogPart(NamedTuple):
+    """Whole lines of a log, as they follow each other."""
+
+    run: UUID
+    attempt: int
+    offset: int
+    """Of the first byte."""
+    lines: list[tuple[bytes, int]]
+    """Each with its end, and the offset after it."""
+
+    @property
+    def next_offset(self) -> int:
+        """Of the byte after the last line."""
+        return self.lines[-1][1]
+
+
+LogWriter = Callable[[LogPart], bytes]
+"""Writes a part as server-sent events, each with the id `attempt.offset` of the place after it."""
+
+
+def written_lines(part: LogPart) -> bytes:
+    """An event for each line."""
+    return b"".join(
+        marker(
+            "log",
+            {
+                "run_id": part.run,
+                "attempt": part.attempt,
+                "offset": after - len(line),
+                "next_offset": after,
+                "line": line.rstrip(b"\r\n").decode("utf-8", "replace"),
+            },
+            place=log_id(part.attempt, after),
+        )
+        for line, after in part.lines
+    )
+
+
+def log_id(attempt: int, offset: int) -> str:
+    """The id of an event: the place after it."""
+    return f"{attempt}.{offset}"
+
+
 def read_log_id(text: str) -> tuple[int, int] | None:
     """The attempt and the offset that an id names; None: it is none of ours."""
     found = _ID.fullmatch(text)
@@ -55,9 +98,16 @@ class LogFollower:
     """One stream of a log."""
 
     def __init__(
-        self, context: ControlContext, who: Principal, run: UUID, stream: EventStream, position: LogPosition
+        self,
+        context: ControlContext,
+        who: Principal,
+        run: UUID,
+        stream: EventStream,
+        position: LogPosition,
+        write: LogWriter = written_lines,
     ) -> None:
         """`stream` hears of the run's changes, and ends with the caller's permission."""
+        self._write = write
         self._context = context
         self._who = who
         self._run = run
@@ -119,7 +169,8 @@ class LogFollower:
         stored = chunk.complete
         gave_up = ended and self._waited >= LATE_SECONDS
         lines, used = _lines(chunk.content, whole=stored or (gave_up and len(chunk.content) < READ_BYTES))
-        part = b"".join(self._event(line, end) for line, end in lines)
+        after = [(line, self._offset + end) for line, end in lines]
+        part = self._write(LogPart(self._run, self._attempt, self._offset, after)) if lines else b""
         self._offset += used
         if used:
             self._waited = 0.0
@@ -140,17 +191,6 @@ class LogFollower:
             self._attempt, self._offset, self._waited = self._attempt + 1, 0, 0.0
         elif row.state in FINAL or (self._position.only and row.attempt >= self._attempt > 0):
             self._over = True
-
-    def _event(self, line: bytes, end: int) -> bytes:
-        after = self._offset + end
-        content = {
-            "run_id": self._run,
-            "attempt": self._attempt,
-            "offset": after - len(line),
-            "next_offset": after,
-            "line": line.rstrip(b"\r\n").decode("utf-8", "replace"),
-        }
-        return marker("log", content, place=f"{self._attempt}.{after}")
 
 
 def _lines(content: bytes, *, whole: bool) -> tuple[list[tuple[bytes, int]], int]:

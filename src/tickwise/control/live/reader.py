@@ -247,7 +247,8 @@ class FeedReader:
             logger.warning("live_events_gap", streams=len(self._live))
             for stream in self._live:
                 stream.put(marker("gap", {"reason": "expired"}, place=after.text()))
-        rate = min(RATE, RATE_OF_ALL / max(1, sum(len(each.broad) for each in self._audiences.values())))
+        sharing = sum(not stream.filter.brief for each in self._audiences.values() for stream in each.broad)
+        rate = min(RATE, RATE_OF_ALL / max(1, sharing))
         parts: dict[EventStream, list[bytes]] = {}
         ids = page_id(before, after)
         for changes in page.changes:
@@ -255,13 +256,18 @@ class FeedReader:
                 if audience is None:
                     continue
                 matched = await self._matched(audience, changes)
+                if not matched:
+                    continue
                 batch = EventBatch(changes, ids, page.place.epoch)
                 for stream, indexes in matched.items():
                     self._give(stream, batch, indexes, rate, parts)
         self._place = after
         text = after.text()
+        news = marker("changed", {}, place=text)
         sent = coalesced = 0
         for stream, events in parts.items():
+            if stream.filter.brief:
+                events.append(news)
             sent += len(events)
             if stream.skipped:
                 coalesced += stream.skipped.total()
@@ -287,8 +293,10 @@ class FeedReader:
             indexes = [index for index in indexes if not resumed.has(changes.transaction, changes.number(index))]
         if not indexes or stream.ended:
             return
-        passed = stream.allowed(len(indexes), rate)
         events = parts.setdefault(stream, [])
+        if stream.filter.brief:
+            return
+        passed = stream.allowed(len(indexes), rate)
         events += map(batch.event, indexes[:passed])
         if passed < len(indexes):
             stream.skipped[changes.state] += len(indexes) - passed
@@ -361,6 +369,11 @@ class FeedReader:
         resumed = stream.resumed
         if resumed is None:
             return
+        if stream.filter.brief:
+            has = (resumed.has(batch.changes.transaction, batch.changes.number(index)) for index in indexes)
+            if stream.is_empty and not all(has):
+                stream.put(marker("changed", {}, place=resumed.place.text()))
+            return
         events: list[bytes] = []
         size = 0
         for index in indexes:
@@ -382,8 +395,6 @@ class EventBatch:
     def __init__(self, changes: RunChanges, ids: str, epoch: int) -> None:
         """`ids`: the begin of the ids of the page."""
         self.changes = changes
-        self._runs = changes.runs.each()
-        self._jobs = changes.jobs.each()
         namespace = msgspec.json.encode(changes.namespace).decode()
         self._id = f"id: {ids}{changes.batch:x}."
         self._change = f'","change":"{epoch:x}.{changes.batch:x}.'
@@ -395,7 +406,7 @@ class EventBatch:
         """The event of one change."""
         found = self._written.get(index)
         if found is None:
-            run, job = _uuid(self._runs[index]), _uuid(self._jobs[index])
+            run, job = _uuid(self.changes.runs.at(index)), _uuid(self.changes.jobs.at(index))
             attempt = self.changes.attempts[index]
             found = self._written[index] = (
                 f'{self._id}{index:x}\nevent: run\ndata: {{"run_id":"{run}","job_id":"{job}{self._middle}{attempt}'

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwise.control.access import check_namespace, holds_everywhere, requires
 from tickwise.control.context import ControlContext
 from tickwise.control.live.filters import EventFilter
-from tickwise.control.live.log_follower import LogFollower, LogPosition
+from tickwise.control.live.log_follower import LogFollower, LogPosition, LogWriter, written_lines
 from tickwise.control.live.permits import Credential, Permits
 from tickwise.control.live.reader import FeedReader, LiveTelemetry
 from tickwise.control.live.streams import End, EventStream
@@ -71,10 +71,15 @@ class LiveService:
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def log(
-        self, who: Principal, run: UUID, credential: Credential, position: LogPosition
+        self,
+        who: Principal,
+        run: UUID,
+        credential: Credential,
+        position: LogPosition,
+        write: LogWriter = written_lines,
     ) -> AsyncGenerator[bytes]:
-        """The output of a run, line by line as server-sent events, until it has ended. Raises `NotFound`, `Busy`,
-        `StoreUnavailable`."""
+        """The output of a run as server-sent events, line by line or as `write` has it, until it has ended. Raises
+        `NotFound`, `Busy`, `StoreUnavailable`."""
         row = await self._context.run(who, run)
         asked = EventFilter(namespace=row.namespace, runs=frozenset({run.bytes}))
         stream = self._opened(who, asked, credential)
@@ -83,7 +88,7 @@ class LiveService:
         except BaseException:
             stream.abandon()
             raise
-        return LogFollower(self._context, who, run, stream, position).chunks()
+        return LogFollower(self._context, who, run, stream, position, write).chunks()
 
     def _opened(self, who: Principal, asked: EventFilter, credential: Credential) -> EventStream:
         name = who.full_name

@@ -105,6 +105,11 @@ class EventStream:
         """True if nothing more is taken."""
         return self._last_words is not None
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing waits to be sent."""
+        return not self._parts
+
     def allowed(self, count: int, rate: float) -> int:
         """The number of events, of so many, that its rate lets through now."""
         if not self.filter.is_broad:

@@ -111,6 +111,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "lateness": _first_lateness(details),
         "took": took(row),
         "output": output,
+        "follow": _follow(visit, details, output),
         "payload": None if payload is None else _pretty(bytes(payload)),
         "payload_bytes": payload_bytes,
         "payload_from": payload_from,
@@ -188,6 +189,16 @@ async def _output(visit: Visit, details: RunDetails) -> Output | None:
     return Output(
         chunk.attempt, lines_of(content, begin), begin, begin + len(content), max(chunk.size, begin), chunk.complete
     )
+
+
+def _follow(visit: Visit, details: RunDetails, output: Output | None) -> str | None:
+    """The address of the stream that goes on after the shown output; None where its end is not shown, or was written."""
+    row = details.row
+    is_newest = output is None or output.attempt == row.attempt
+    if row.state in FINAL or not is_newest or "at" in visit.query or not visit.may(visit.control.live.log):
+        return None
+    place = {} if output is None else {"attempt": output.attempt, "at": output.end}
+    return visit.url(f"/runs/{row.run_id}/follow", **place)
 
 
 def _first_lateness(details: RunDetails) -> float | None:

@@ -23,7 +23,7 @@ def asked_to_sign_in(visit: Visit) -> Response:
     """The answer where nobody is signed in: the way to the form; or the form, with what was typed in another one."""
     request = visit.request
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    if visit.part is not None:
+    if visit.part is not None or visit.is_stream:
         return Response("the session has ended", 401, media_type="text/plain")
     if request.method in ("GET", "HEAD"):
         query = "" if here == "/" else f"?{urlencode({'next': here})}"
