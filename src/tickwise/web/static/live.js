@@ -28,8 +28,9 @@
 
   // ------------------------------------------------------------------ when
   // A stream of the server tells that something changed. Beside it the clock looks for what no run tells, and in its
-  // place while there is none. Changes that do not stop slow down to the pace of the clock.
+  // place while there is none. Changes that do not stop renew the page twice as often as the clock does.
   const SHORTEST = 250; // ms between two renewals
+  const BURST = 12; // renewals at that pace, after a time of quiet
   const BESIDE = 3; // times as long, the clock waits beside a stream
   const REFUSED = 30_000; // ms until a stream that was refused is asked for again
   const RETURNS = new Set(["stopping", "slow_reader"]); // the ends after which the browser comes back by itself
@@ -48,7 +49,8 @@
     let soon = 0;
     let busy = false;
     let forced = false;
-    let gap = SHORTEST;
+    let left = BURST;
+    let counted = 0;
     let renewed = 0;
     let opened = null;
     let address = "";
@@ -79,9 +81,12 @@
     const change = () => {
       if (soon || document.hidden || !(shown() || forced)) return;
       const now = performance.now();
-      const longest = 1000 * Number(shown()?.dataset.live || 1);
-      gap = now - renewed > 4 * gap ? SHORTEST : Math.min(gap * 1.5, longest);
-      soon = setTimeout(() => { soon = 0; busy ? change() : tick(); }, Math.max(0, renewed + gap - now));
+      const each = 500 * Number(shown()?.dataset.live || 1);
+      left = Math.min(BURST, left + (now - counted) / each);
+      counted = now;
+      const wait = Math.max(renewed + SHORTEST - now, (1 - left) * each, 0);
+      left -= 1;
+      soon = setTimeout(() => { soon = 0; busy ? change() : tick(); }, wait);
     };
     const follow = () => {
       const wanted = document.hidden ? "" : shown()?.dataset.events || "";
