@@ -34,6 +34,8 @@ MEANINGS = {
     "again.",
     "live_events_failed": "The reader of live events met an error that nobody expected, a bug; it reads on after a "
     "second, and its streams miss nothing.",
+    "live_permits_failed": "The permissions of an open stream could not be looked up again, for a reason that nobody "
+    "expected, a bug; the next look is a second later.",
     "live_events_gap": "The feed did not reach back to where this process had read, because it or the store stood "
     "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "

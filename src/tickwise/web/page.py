@@ -32,5 +32,5 @@ class WebPage:
     is_open: bool = False
     """It needs no sign-in."""
     is_stream: bool = False
-    """Its answer goes on for as long as a page is open, and the page asks for it by itself: it is no use of the session,
-    and no document."""
+    """Its answer goes on for as long as a page is open. The page asks for it by itself, so it is no use of the
+    session."""

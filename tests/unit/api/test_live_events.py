@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 
 from tests.support.app import ADMIN_KEY, API, World, world
+from tests.support.people import PASSWORD, signed_in, signing_key
 from tests.support.waiting import eventually
+from tickwise.control.bulk.removal import NamespaceRemoval
 from tickwise.control.live.service import LiveOptions
 from tickwise.domain.feed import FeedPlace
+from tickwise.ports.identity.namespaces import SETTLE_SECONDS
 from tickwise.ports.store import NewJob
+from tickwise.roles.scheduler.removals import Removals
+from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.factories import Factory
 
 PAGE = 2_000
 """Events that a stream about everything gets at once."""
 COUNT = 8_000
+ENDS_WITHIN_SECONDS = 8.0
+HOURLY = {"name": "hourly", "every": "1h", "task": {"kind": "shell", "command": "true"}}
 
 
 @pytest.fixture
@@ -177,6 +184,86 @@ async def test_a_permission_for_some_labels_shows_their_jobs_alone(here: World) 
         await whole.until(3)
         [event] = await client.until(1)
         assert (str(mine.job_id), []) == (event["job_id"], wrong.events())
+
+
+async def person_of(here: World, *roles: tuple[str, str]) -> tuple[str, dict[str, Any]]:
+    """A person's access token, and the person."""
+    body = [{"role": role, "namespace": namespace} for role, namespace in roles]
+    await here.control.bearers.sign_with(signing_key())
+    made = await here.client.post(f"{API}/users", json={"name": "ada", "password": PASSWORD, "roles": body})
+    assert 201 == made.status_code, made.text
+    return (await signed_in(here, "ada"))["access_token"], made.json()
+
+
+async def until_end(client: Client) -> str:
+    """The reason for which a stream ended, soon."""
+    await eventually(lambda: client.over, within_seconds=ENDS_WITHIN_SECONDS, what="the stream ends")
+    [end] = client.events("end")
+    return str(end["reason"])
+
+
+async def test_a_stream_ends_with_the_permission(here: World) -> None:
+    """A role that is less than it was ends the token; the client comes back with what it may have now."""
+    token, who = await person_of(here, ("viewer", "default"))
+    async with opened(here, key=token) as client:
+        answer = await here.client.patch(f"{API}/users/{who['user_id']}", json={"roles": []})
+        assert 200 == answer.status_code, answer.text
+        assert "unauthenticated" == await until_end(client)
+
+
+async def test_a_job_that_is_given_other_labels_is_out_of_sight(here: World) -> None:
+    """Of a key for some labels: its changes soon, and its output too."""
+    body = {"name": "ci", "permissions": ["runs:read"], "labels": {"team": "a"}}
+    key = (await here.client.post(f"{API}/keys", json=body)).json()["key"]
+    answer = await here.client.post(f"{API}/jobs", json={**HOURLY, "labels": {"team": "a"}})
+    job_id = answer.json()["job_id"]
+    first = (await here.client.post(f"{API}/jobs/{job_id}/runNow", json={})).json()["run_id"]
+    async with opened(here, key=key) as client, opened(here, key=key, path=f"/runs/{first}/logs/stream") as log:
+        assert (200, 200) == (client.status, log.status)
+        again = await here.client.patch(f"{API}/jobs/{job_id}", json={"labels": {"team": "b"}})
+        assert 200 == again.status_code, again.text
+        assert "not_found" == await until_end(log)
+        second = (await here.client.post(f"{API}/jobs/{job_id}/runNow", json={})).json()["run_id"]
+        mine = await made(here, labels={"team": "a"})
+        await eventually(lambda: str(mine.job_id) in client.text, what="its own are told")
+        assert second not in client.text
+
+
+async def test_a_stream_ends_with_its_person(here: World) -> None:
+    """Who is deactivated hears nothing more."""
+    token, who = await person_of(here, ("viewer", "default"))
+    async with opened(here, key=token) as client:
+        answer = await here.client.patch(f"{API}/users/{who['user_id']}", json={"active": False})
+        assert 200 == answer.status_code, answer.text
+        assert "unauthenticated" == await until_end(client)
+
+
+async def test_a_stream_ends_with_its_token() -> None:
+    """When its time is over; with another one the client comes back."""
+    clock = ShiftedClock()
+    async with world(clock=clock) as here:
+        token, _ = await person_of(here, ("viewer", "default"))
+        async with opened(here, key=token) as client:
+            clock.shift(3_600)
+            assert "unauthenticated" == await until_end(client)
+
+
+async def test_a_stream_ends_with_its_namespace() -> None:
+    """A key of it at once; the caller of several when it is gone. A stream of all goes on."""
+    clock = ShiftedClock()
+    async with world(clock=clock) as here:
+        await here.key("a-key-of-team-a-that-is-long-enough", "runs:read", namespace="team-a")
+        own = opened(here, key="a-key-of-team-a-that-is-long-enough")
+        async with own as client, opened(here, "namespace=team-a") as admin, opened(here, "namespace=*") as whole:
+            await here.client.patch(f"{API}/namespaces/team-a", json={"state": "closing"})
+            assert 202 == (await here.client.delete(f"{API}/namespaces/team-a")).status_code
+            assert "unauthenticated" == await until_end(client)
+            part = Removals(here.store.removals, NamespaceRemoval(here.control.context).page)
+            for _ in range(20):
+                await part.step()
+                clock.shift(SETTLE_SECONDS)
+            assert "not_found" == await until_end(admin)
+            assert not whole.over
 
 
 async def test_more_than_its_rate_is_counted(here: World) -> None:

@@ -35,7 +35,8 @@ async def _ask(browser: Browser, page: WebPage, namespace: str = "") -> int:
     for name in ("job_id", "run_id", "queue"):
         path = path.replace("{" + name + "}", SOME_ID)
     path += f"?namespace={namespace}" if namespace else ""
-    answer = await (browser.get(path) if page.method == "GET" else browser.post(path))
+    method = "HEAD" if page.is_stream else page.method  # a stream would not end
+    answer = await (browser.post(path) if method == "POST" else browser.ask(method, path))
     return answer.status_code
 
 

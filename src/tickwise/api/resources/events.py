@@ -122,7 +122,7 @@ async def events(call: Call) -> Reply:
     who, named = call.principal, given(said.namespace)
     everywhere = named == EVERY_NAMESPACE
     if named is not None and not everywhere and named != who.namespace and call.caller is not None:
-        who = (await call.control.directory.principal(call.caller, named)).seen_from(call.address, call.request_id)
+        who = (await call.control.directory.principal(call.caller, named)).with_origin(call.address, call.request_id)
     asked = EventFilter(
         namespace=None if everywhere else who.namespace,
         jobs=frozenset(each.bytes for each in said.job_id),

@@ -29,6 +29,8 @@ LINE_BYTES: Final = 64 << 10
 """A longer line comes in parts."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks for what was written since."""
+LABELS_SECONDS: Final = 3.0
+"""A caller who may see jobs with certain labels alone is asked for again after this time: a job can be given others."""
 LATE_SECONDS: Final = 5.0
 """The last part of an output may be stored so long after its attempt has ended."""
 
@@ -114,6 +116,8 @@ class LogFollower:
         self._stream = stream
         self._position = position
         self._row: RunRow | None = None
+        self._within = stream.within
+        self._looked_at = 0.0
         self._attempt = position.attempt or 0
         self._offset = position.offset
         self._waited = 0.0
@@ -149,9 +153,12 @@ class LogFollower:
     async def _step(self) -> tuple[bytes, float]:
         """The new part of the log, and the pause after it in seconds."""
         try:
-            if self._row is None or self._stream.take_news():
-                who = self._who._replace(within=self._stream.within)
-                self._row = await self._context.run(who, self._run)
+            within, now = self._stream.within, self._context.clock.monotonic()
+            known_for = now - self._looked_at
+            is_old = within != self._within or (within is not None and known_for >= LABELS_SECONDS)
+            if self._stream.take_news() or self._row is None or is_old:
+                self._within, self._looked_at = within, now
+                self._row = await self._context.run(self._who._replace(within=within), self._run)
             return await self._read(self._row)
         except NotFound:
             self._stream.end(End.NOT_FOUND)

@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from tickwise.control.access import admitted
+import structlog
+
+from tickwise.control.access import admitted, holds_everywhere
 from tickwise.control.live.streams import End, EventStream
 from tickwise.domain.errors import Forbidden, NotFound, TickwiseError, Unauthenticated, Unavailable
 from tickwise.domain.model import Principal
@@ -19,6 +21,8 @@ from tickwise.ports.clock import Clock
 
 EACH_SECONDS: Final = 1.0
 _ENDS: Final = ((Unauthenticated, End.UNAUTHENTICATED), (Forbidden, End.FORBIDDEN), (NotFound, End.NOT_FOUND))
+
+logger = structlog.get_logger("tickwise.live")
 
 
 class Credential(NamedTuple):
@@ -56,7 +60,10 @@ class Permits:
         while self._streams:
             await self._clock.sleep(EACH_SECONDS)
             for credential, streams in list(self._streams.values()):
-                await self._look(credential, streams)
+                try:
+                    await self._look(credential, streams)
+                except Exception:
+                    logger.exception("live_permits_failed")
 
     async def _look(self, credential: Credential, streams: set[EventStream]) -> None:
         try:
@@ -68,7 +75,10 @@ class Permits:
             for stream in tuple(streams):
                 stream.end(reason)
             return
-        for stream in streams:
+        everywhere = holds_everywhere(who, Permission.RUNS_READ)
+        for stream in tuple(streams):
+            if stream.filter.namespace is None and not everywhere:
+                stream.end(End.FORBIDDEN)
             stream.within = who.within
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Streams for pages that are open: that something changed of what a page shows, and the output of a run as it is written.
+"""Streams for open pages: that something changed of what a page shows, and the output of a run as it is written.
 
     feed ──► control.live ──► /live                    a word for each page of changes: `live.js` renews the block
     blobs ─► control.live ──► /runs/{run_id}/follow    lines as markup: `live.js` puts them below the last one

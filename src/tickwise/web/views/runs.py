@@ -192,7 +192,7 @@ async def _output(visit: Visit, details: RunDetails) -> Output | None:
 
 
 def _follow(visit: Visit, details: RunDetails, output: Output | None) -> str | None:
-    """The address of the stream that goes on after the shown output; None where its end is not shown, or was written."""
+    """The address of the stream that goes on after the shown output. None: its end is not shown, or nothing follows."""
     row = details.row
     is_newest = output is None or output.attempt == row.attempt
     if row.state in FINAL or not is_newest or "at" in visit.query or not visit.may(visit.control.live.log):
