@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
@@ -14,12 +15,16 @@ import pytest_asyncio
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.domain.feed import FeedPlace
+from tickwise.domain.model import Trigger
 from tickwise.ports.feed import FeedPage
+from tickwise.ports.store import NewRun
 
-MAKES = """
-    INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
-    VALUES (now(), now(), now(), $1, $1, 1, 'default', '')"""
+JOB = """
+    INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
+                               task_kind, created_by, definition)
+    VALUES (now(), now(), $1, 1, true, false, 'default', 'a', 'ON_DEMAND', 'function', 'test', '')"""
 SECONDS = 10.0
 
 
@@ -52,7 +57,8 @@ class Writer:
     async def make(self) -> None:
         """One more run."""
         run = uuid4()
-        await self.connection.execute(MAKES, run)
+        await self.connection.execute(JOB, run)
+        assert 1 == await make_runs(self.connection, [(run, NewRun(run, time.time(), Trigger.RUN_NOW))])
         self.runs.add(run)
 
     async def end(self, *, commits: bool = True) -> set[UUID]:

@@ -214,6 +214,7 @@ async def test_an_output_is_told_as_markup_that_is_escaped(rig: Rig) -> None:
     """In its colours, which go on over the parts; each line has the name that the page gives it."""
     job = await made(rig)
     blobs = rig.here.control.context.blobs
+    assert job.run_id is not None
     content = b"\x1b[31mred\nstill <b>\n"
     await blobs.put(log_chunk_key(job.run_id, 1, 0, last=False), content)
     born = await rig.here.store.executors.join(executor())

@@ -25,6 +25,7 @@ from tickwise.control.live.streams import (
     RATE_OF_ALL,
     ROOM_SECONDS,
     ROOM_SECONDS_BESIDE_OTHERS,
+    At,
     End,
     EventStream,
     marker,
@@ -99,6 +100,9 @@ class FeedReader:
         self._telemetry = telemetry
         self._audiences: dict[str | None, Audience[EventStream]] = {}
         self._live: set[EventStream] = set()
+        self._new: set[EventStream] = set()
+        """Those of them that have had no page yet: they may have more than the others."""
+        self._at = At()
         self._returning: set[EventStream] = set()
         self._caught_up: dict[EventStream, FeedPlace] = {}
         """Those that came back, and have all up to a place: the next page takes them in."""
@@ -136,6 +140,7 @@ class FeedReader:
         self._caught_up.pop(stream, None)
         if stream in self._live:
             self._live.remove(stream)
+            self._new.discard(stream)
             audience = self._audiences[stream.filter.namespace]
             audience.remove(stream)
             if audience.is_empty:
@@ -227,13 +232,14 @@ class FeedReader:
                 self._go_live(stream, place)
             else:
                 self._returning.add(stream)
-                stream.place = stream.resumed.place.text()
+                stream.at = At(stream.resumed.place.text())
             if not joined.done():
                 joined.set_result(None)
 
     def _go_live(self, stream: EventStream, place: FeedPlace) -> None:
         self._live.add(stream)
-        stream.place = place.text()
+        self._new.add(stream)
+        stream.at = At(place.text())
         namespace = stream.filter.namespace
         self._audiences.setdefault(namespace, Audience()).add(stream)
 
@@ -272,11 +278,12 @@ class FeedReader:
             if stream.skipped:
                 coalesced += stream.skipped.total()
                 events.append(_coalesced(stream, text))
-            if stream.put(b"".join(events)):
-                stream.place = text
-        for stream in self._live:
-            if not stream.ended:
-                stream.place = text
+            if events:
+                stream.put(b"".join(events))
+        self._at.text = text
+        for stream in self._new:
+            stream.at = self._at
+        self._new.clear()
         if self._telemetry is not None and parts:
             self._telemetry.events_sent(sent, coalesced)
 
@@ -349,7 +356,7 @@ class FeedReader:
         for stream, resumed in group.items():
             if stream in self._returning and not stream.ended:
                 stream.resumed = resumed._replace(place=_joined(resumed.place, page))
-                stream.place = page.place.text()
+                stream.at = At(page.place.text())
                 if not page.more:
                     self._returning.discard(stream)
                     self._caught_up[stream] = page.place

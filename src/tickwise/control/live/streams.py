@@ -69,6 +69,15 @@ def comment(text: str, place: str | None, *, retry: int | None = None) -> bytes:
     return "".join(f"{line}\n" for line in [*lines, ""]).encode()
 
 
+class At:
+    """The id of a place, that of many streams at once: to tell each of a thousand costs more than to read the page."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+
 class EventStream:
     """A stream of changes."""
 
@@ -84,8 +93,8 @@ class EventStream:
         self.within = within
         self.resumed: Resumed | None = None
         """The changes that a client had when it came back; None: it is new."""
-        self.place = ""
-        """The id up to which everything was put into the buffer."""
+        self.at = At()
+        """The id up to which everything was put into the buffer. Streams that are up to date have one in common."""
         self.skipped: Counter[RunState] = Counter()
         """Events beyond the rate since the last marker."""
         self._monotonic = monotonic
@@ -182,7 +191,7 @@ class EventStream:
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The parts of the answer, until the stream ends."""
         try:
-            yield comment("open", self.place, retry=RETRY_MILLISECONDS)
+            yield comment("open", self.at.text, retry=RETRY_MILLISECONDS)
             while True:
                 if self._parts:
                     part = b"".join(self._parts)
@@ -197,6 +206,6 @@ class EventStream:
                     self._wake.clear()
                     await wait_for(self._wake, HEARTBEAT_SECONDS)
                     if not self._wake.is_set():
-                        yield comment("heartbeat", self.place)
+                        yield comment("heartbeat", self.at.text)
         finally:
             self.abandon()

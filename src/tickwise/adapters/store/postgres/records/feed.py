@@ -37,6 +37,25 @@ _STATES: Final = {code: state for state, code in CODES.items()}
 _IDS_FIRST: Final = 24
 """An array in binary: five numbers, then the length of each value before it."""
 _IDS_STRIDE: Final = 20
+_ATTEMPTS_STRIDE: Final = 6
+
+
+class _Attempts(Sequence[int]):
+    """Small numbers as the store sent them. Few of them are looked at, and to read all takes 3 us a run."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return max(0, len(self._packed) - _IDS_FIRST + _ATTEMPTS_STRIDE - 2) // _ATTEMPTS_STRIDE
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        begin = _IDS_FIRST + range(len(self))[index] * _ATTEMPTS_STRIDE
+        return int.from_bytes(self._packed[begin : begin + 2], "big", signed=True)
 
 
 class Feed(Part):
@@ -110,7 +129,7 @@ def _changes(rows: Sequence[Sequence[Any]]) -> list[RunChanges]:
             namespace,
             PackedIds(runs, first=_IDS_FIRST, stride=_IDS_STRIDE),
             PackedIds(jobs, first=_IDS_FIRST, stride=_IDS_STRIDE),
-            attempts,
+            _Attempts(attempts),
         )
         for transaction, batch, at, state, namespace, runs, jobs, attempts in sorted(rows, key=itemgetter(1))
     ]
