@@ -12,7 +12,7 @@ Invariant: the namespaces that are asked of the feed are those of the streams th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -198,7 +198,7 @@ class FeedReader:
         more = False
         self._take_in()
         if self._live:
-            page = await self._feed.since(self._place, limit=PAGE_BATCHES, namespaces=_namespaces(self._live))
+            page = await self._feed.since(self._place, limit=PAGE_BATCHES, namespaces=_namespaces(self._audiences))
             await self._hand_over(page)
             more = page.more
         if self._joining:
@@ -339,7 +339,7 @@ class FeedReader:
         if not group:
             return False
         place = _common([resumed.place for resumed in group.values()])
-        page = await self._feed.since(place, limit=PAGE_BATCHES, namespaces=_namespaces(group))
+        page = await self._feed.since(place, limit=PAGE_BATCHES, namespaces=_namespaces({stream.filter.namespace for stream in group}))
         if page.lost:
             self._drop_lost(group, page)
             return True
@@ -427,9 +427,8 @@ def _uuid(packed: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _namespaces(streams: Iterable[EventStream]) -> set[str] | None:
-    found = {stream.filter.namespace for stream in streams}
-    return None if None in found else {name for name in found if name is not None}
+def _namespaces(asked: Collection[str | None]) -> set[str] | None:
+    return None if None in asked else {name for name in asked if name is not None}
 
 
 def _common(places: Sequence[FeedPlace]) -> FeedPlace:

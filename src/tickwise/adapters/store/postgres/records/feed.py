@@ -54,7 +54,11 @@ class _Attempts(Sequence[int]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        begin = _IDS_FIRST + range(len(self))[index] * _ATTEMPTS_STRIDE
+        if index < 0:
+            index += len(self)
+        begin = _IDS_FIRST + index * _ATTEMPTS_STRIDE
+        if begin < _IDS_FIRST or begin >= len(self._packed):
+            raise IndexError(index)
         return int.from_bytes(self._packed[begin : begin + 2], "big", signed=True)
 
 
