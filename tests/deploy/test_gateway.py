@@ -30,6 +30,7 @@ ODD: Final = {
     ("GET", "/api/v1//users"): "identity",
     ("POST", "/api/v1/jobs/x?next=/api/v1/users"): "jobs",
     ("OPTIONS", "/api/v1/jobs"): "jobs",
+    ("GET", "/api/v1/jobs/a%20b"): "search",
     ("GET", "/api"): "web",
     ("GET", "/livez/"): "search",
     ("POST", "/api/v1/../../jobs/x/pause"): "web",

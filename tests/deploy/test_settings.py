@@ -260,7 +260,7 @@ def test_every_unit_can_write_its_own_folder_alone(role: str) -> None:
     }  # fmt: skip
     assert wanted == {key: said.get(key) for key in wanted}
     blobs = "/var/lib/tickwise/blobs"
-    shared = {"web": [f"{blobs}/scripts"]} | dict.fromkeys(("api", "scheduler", "executor"), [blobs])
+    shared = {"web": [f"{blobs}/scripts"]} | {each: [blobs] for each in ("api", "scheduler", "executor")}
     assert shared.get(role, []) == said.get("ReadWritePaths", [])
 
 

@@ -184,7 +184,7 @@ async def test_people_are_as_the_backup_knows_them_until_somebody_ends_that(data
 
 
 async def test_no_browser_is_signed_in_after_a_restore(database_url: str, tmp_path: Path) -> None:
-    """One session was ended after the dump and is good again, one was never ended: the database cannot tell them apart, so
+    """One session was ended after the dump and is good again, one was never ended. The database cannot tell them apart:
     the command ends both, and a link of then opens nothing."""
     dump = tmp_path / "dump"
     store = PostgresStore(database_url, clock=SystemClock())

@@ -75,7 +75,7 @@ class Restored:
     overdue: Sequence[OverdueJob]
     """The first of them, the earliest first."""
     browser_sessions_ended: int
-    """The sessions of browsers that were good by the backup. The database does not know which of them had ended since."""
+    """The sessions of browsers that the backup holds as good. Some of them had ended since."""
     returned_keys: Sequence[ReturnedKey] | None = None
     """The keys that work again though the logs say that they were taken away. None: no log was given."""
 
