@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest_asyncio
@@ -133,7 +134,7 @@ async def test_a_page_hears_of_what_it_shows_alone(rig: Rig) -> None:
         assert ([], [], []) == (job.of("changed"), run.of("changed"), labelled.of("changed"))
         assert 200 == (await rig.here.client.post(f"{API}/runs/{mine.run_id}/cancel")).status_code
         for stream in (job, run, labelled):
-            await eventually(lambda stream=stream: stream.of("changed"), what="it is told")
+            await eventually(partial(stream.of, "changed"), what="it is told")
 
 
 async def test_a_page_that_comes_back_is_told_of_what_it_missed(rig: Rig) -> None:

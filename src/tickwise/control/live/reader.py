@@ -339,7 +339,9 @@ class FeedReader:
         if not group:
             return False
         place = _common([resumed.place for resumed in group.values()])
-        page = await self._feed.since(place, limit=PAGE_BATCHES, namespaces=_namespaces({stream.filter.namespace for stream in group}))
+        page = await self._feed.since(
+            place, limit=PAGE_BATCHES, namespaces=_namespaces({stream.filter.namespace for stream in group})
+        )
         if page.lost:
             self._drop_lost(group, page)
             return True
