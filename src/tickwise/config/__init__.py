@@ -457,10 +457,7 @@ class Settings:
         most=1_000_000,
     )
     caller_streams_limit: int = _setting(
-        1_000,
-        "Most open streams of one caller at an API process; a further one is answered with 429.",
-        least=0,
-        most=1_000_000,
+        1_000, "Most open streams of one caller at an API process; beyond it: 429.", least=0, most=1_000_000
     )
     header_limit_bytes: int = _setting(
         64 << 10, "Largest headers of one request (64 kB); more is answered with 431.", least=4 << 10, most=1 << 20

@@ -47,7 +47,7 @@ class LogPosition(NamedTuple):
     """Attempts that follow are not read."""
 
 
-class LogPart(NamedTuple):
+class OutputPart(NamedTuple):
     """Whole lines of a log, as they follow each other."""
 
     run: UUID
@@ -63,11 +63,11 @@ class LogPart(NamedTuple):
         return self.lines[-1][1]
 
 
-LogWriter = Callable[[LogPart], bytes]
+LogWriter = Callable[[OutputPart], bytes]
 """Writes a part as server-sent events, each with the id `attempt.offset` of the place after it."""
 
 
-def written_lines(part: LogPart) -> bytes:
+def written_lines(part: OutputPart) -> bytes:
     """An event for each line."""
     return b"".join(
         marker(
@@ -177,7 +177,7 @@ class LogFollower:
         gave_up = ended and self._waited >= LATE_SECONDS
         lines, used = _lines(chunk.content, whole=stored or (gave_up and len(chunk.content) < READ_BYTES))
         after = [(line, self._offset + end) for line, end in lines]
-        part = self._write(LogPart(self._run, self._attempt, self._offset, after)) if lines else b""
+        part = self._write(OutputPart(self._run, self._attempt, self._offset, after)) if lines else b""
         self._offset += used
         if used:
             self._waited = 0.0

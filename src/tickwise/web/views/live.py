@@ -16,7 +16,7 @@ from uuid import UUID
 from starlette.responses import Response, StreamingResponse
 
 from tickwise.control.live.filters import EventFilter
-from tickwise.control.live.log_follower import LogPart, LogPosition, log_id, read_log_id
+from tickwise.control.live.log_follower import LogPosition, OutputPart, log_id, read_log_id
 from tickwise.control.live.permits import Credential
 from tickwise.control.live.service import LiveService
 from tickwise.control.live.streams import marker
@@ -87,7 +87,7 @@ class _Lines:
         self._attempt = before.attempt
         self._style = lines_on(before.content, at, PLAIN_STYLE)[1]
 
-    def event(self, part: LogPart) -> bytes:
+    def event(self, part: OutputPart) -> bytes:
         """One event for the lines of a part."""
         if part.attempt != self._attempt:
             self._attempt, self._style = part.attempt, PLAIN_STYLE

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
-from tickwise.adapters.store.memory.feed_log import FeedLog
+from tickwise.adapters.store.memory.feed.log import FeedLog
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
     BrowserLinkRecord,

@@ -36,8 +36,8 @@ picked AS MATERIALIZED (
 ),
 -- Read from the rows as they are locked, so that a claim which nobody watches hands over what it updates and keeps nothing.
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note({RunState.DISPATCHED}, namespace, runs, jobs, attempts)
-  FROM (SELECT namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(least(attempt + 1, 32767)::smallint) AS attempts
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(least(attempt + 1, 32767)::smallint) AS attempts
         FROM tickwise.runs
         WHERE CASE WHEN (SELECT places <> '{}' FROM picked) THEN (SELECT tickwise.feed_watched()) END
           AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
