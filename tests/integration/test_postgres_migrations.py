@@ -119,7 +119,7 @@ def first_words(name: str) -> str:
         text = text.replace("true AS alive, namespaces", "true AS alive")
         text = "\n".join(line for line in text.splitlines() if "SELECT namespaces FROM me" not in line)
     # Nobody followed runs.
-    return re.sub(r"tickwise\.feed_note\([^)]*\)", "true", text)
+    return re.sub(r"tickwise\.feed_(?:note\([^)]*\)|watched\(\))", "true", text)
 
 
 @asynccontextmanager
