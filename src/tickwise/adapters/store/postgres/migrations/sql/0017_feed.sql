@@ -1,7 +1,5 @@
 -- The feed: every change of a run's state, for readers that follow. One row for each state and namespace of a statement, its runs in
 -- arrays, so that a batch of 500 runs is one row. Nothing is noted while nobody watches.
-SELECT tickwise.lock_briefly(ARRAY['runs', 'history']);
-
 -- Drawn once the rows are written, and so locked: of two changes of one run the later one has the greater number. CACHE would break that.
 CREATE SEQUENCE tickwise.feed_batches;
 CREATE TABLE tickwise.feed (
@@ -49,18 +47,3 @@ BEGIN
   INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts) VALUES (tickwise.now(), state, namespace, runs, jobs, attempts);
 END
 $$;
-CREATE FUNCTION tickwise.feed_ended() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF tickwise.feed_watched() THEN
-    INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts)
-    SELECT tickwise.now(), e.state, e.namespace, array_agg(e.run_id), array_agg(e.job_id), array_agg(e.attempt)
-    FROM ended e GROUP BY e.state, e.namespace;
-  END IF;
-  RETURN NULL;
-END
-$$;
--- Ends are noted by a trigger, so that no writer forgets them, of an earlier release neither: 0.1 us a run. One for new runs costs six
--- times that, and one of UPDATE keeps every row of every claim twice: these are noted by the statements that make them.
-CREATE TRIGGER history_feed AFTER INSERT ON tickwise.history REFERENCING NEW TABLE AS ended
-  FOR EACH STATEMENT EXECUTE FUNCTION tickwise.feed_ended();
