@@ -16,7 +16,6 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
-from tickwise.adapters.store.memory.feed.log import FeedLog
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
     BrowserLinkRecord,
@@ -24,6 +23,7 @@ from tickwise.adapters.store.memory.records import (
     CompletionRecord,
     EndedRun,
     ExecutorRecord,
+    FeedLog,
     JobRecord,
     KeyRecord,
     LetterRecord,

@@ -10,7 +10,7 @@ from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, sn
 from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
-from tickwise.adapters.store.memory.feed.part import Feed
+from tickwise.adapters.store.memory.feed import Feed
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
