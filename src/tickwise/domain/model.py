@@ -208,6 +208,10 @@ class Principal(NamedTuple):
         # `origin` is the last field.
         return _new(Principal, (*self[:-1], _new(Origin, (address, request_id))))
 
+    def bound_to(self, jobs: Selector) -> Principal:
+        """The principal of a call that may be about these jobs alone."""
+        return _new(Principal, (*self[:_WITHIN], jobs, *self[_WITHIN + 1 :]))
+
     def may(self, scope: str) -> bool:
         """Check whether `scope`, such as `jobs:write`, is granted; `*` grants all."""
         return scope in self.scopes or "*" in self.scopes
@@ -236,6 +240,9 @@ class Principal(NamedTuple):
         return self.may(permission) or (
             self.within is not None and is_inside(self.within, self.selector((permission,)))
         )
+
+
+_WITHIN: Final = Principal._fields.index("within")
 
 
 class Claimed(NamedTuple):
