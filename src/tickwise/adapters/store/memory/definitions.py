@@ -99,7 +99,7 @@ class Jobs(Duty):
         new = [job for job, answer in zip(jobs, answers, strict=True) if answer is Added.CREATED]
         for job in new:
             self._create(job)
-        self._state.audit.write_jobs([(job.namespace, job.source, job.job_id, job.definition) for job in new])
+        self._state.audit.write_jobs(new)
         if STORED.issuperset(answers):
             self._state.keep(receipt)
 
