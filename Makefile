@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -48,6 +48,7 @@ help:  ## print this list
 
 setup:  ## install everything into .venv (Python ≥ 3.11); quick when nothing changed
 	@sh requirements/install.sh $(VENV) $(STAMP)
+	@sh requirements/browser.sh
 
 up: setup  ## start all roles in the background, run a first job, say where to look (PORT=, DATA_DIR=)
 	@$(BIN)/tickwise up --background $(UP_OPTIONS)
@@ -56,6 +57,7 @@ up: setup  ## start all roles in the background, run a first job, say where to l
 	@echo 'Tickwise is running. Next:'
 	@echo '  $(BIN)/tickwise jobs list $(AT)         what is planned'
 	@echo '  $(BIN)/tickwise runs list $(AT)         what happened'
+	@echo '  $(BIN)/tickwise open $(AT)              the pages, in your browser'
 	@echo "  $(BIN)/tickwise run examples/hello.py --cron '*/5 * * * *' $(AT)"
 	@echo '  make down $(if $(DATA_DIR),DATA_DIR=$(DATA_DIR))                           stop it; the data stays'
 
@@ -73,6 +75,9 @@ check: setup  ## the quick gate: format, lint, types, imports, dead code, unit t
 
 test: setup  ## everything, on a PostgreSQL, a Kafka and a Redis of its own, all from packages (TESTS=path for a part)
 	$(PYTEST) -n $(or $(WORKERS),4) --dist loadfile $(TESTS)
+
+test-browser: setup  ## the pages in Debian's Chromium: journeys, keyboard, phone, dark, axe (TESTS=path for a part)
+	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/browser)
 
 services-up: setup  ## PostgreSQL, Kafka, Redis and nginx in the background; prints their addresses as TICKWISE_… lines (DATA_DIR=)
 	@$(BIN)/python -m tests.services up $(AT)
@@ -100,7 +105,7 @@ bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …"
 	@sh bench/tools.sh
 	FULL=$(FULL) PEERS="$(PEERS)" ROUNDS=$(ROUNDS) $(BIN)/python -m bench $(CASES)
 
-bench-data: setup  ## build the filled databases of C2 and growth, kept in bench/.data (DATA="C2 growth", or how many jobs)
+bench-data: setup  ## build the filled databases of C2, W1 and growth, kept in bench/.data (DATA="C2 growth", or how many jobs)
 	$(BIN)/python -m bench.data $(DATA)
 
 bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside the ratios of bench/check.json (RECORD=1)
@@ -110,6 +115,7 @@ bench-profile: setup  ## where each microsecond and byte of a run goes, into ben
 	$(BIN)/python -m bench.costs $(PARTS)
 
 image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another image to build on)
+	@sh requirements/browser.sh
 	docker build --file deploy/Dockerfile --tag $(IMAGE) $(if $(BASE),--build-arg BASE=$(BASE)) \
 		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown) .
 

@@ -49,6 +49,7 @@ from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsCo
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
+from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
@@ -67,6 +68,7 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
@@ -217,6 +219,18 @@ class TestUsers(Backend, UsersContract):
 
 
 class TestSessions(Backend, SessionsContract):
+    pass
+
+
+class TestLatestRuns(Backend, LatestRunsContract):
+    pass
+
+
+class TestComingJobs(Backend, ComingJobsContract):
+    pass
+
+
+class TestBrowserSessions(Backend, BrowserSessionsContract):
     pass
 
 

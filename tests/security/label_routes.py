@@ -61,7 +61,7 @@ ABOUT: Final[dict[str, str]] = {
         NO_JOB,
     ),
     "moveJob": WHOLE_JOB,
-    **dict.fromkeys(("changePassword", "endSessions", "whoAmI", "rotateKey"), CALLER),
+    **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
         ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready"), OPEN
     ),

@@ -247,7 +247,7 @@ async def test_a_flood_of_sign_ins_that_finds_no_place_costs_no_query(
 ) -> None:
     """More sign-ins at once than may wait; only those are looked up whose passwords are then checked."""
     await person(here, "ada", ("viewer", "team-a"))
-    monkeypatch.setattr(here.control.auth._passwords, "_max_waiting", 2)
+    monkeypatch.setattr(here.control.auth._check._passwords, "_max_waiting", 2)
     users = here.store.users
     sign_in, looked_up = users.sign_in, []
 

@@ -32,6 +32,7 @@ PROGRAMS: Final = {
     "redis-server": "redis-server",
     "nginx": "nginx-light",
     "pgbouncer": "pgbouncer",
+    "chromium": "chromium",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -225,6 +225,9 @@ MEANINGS = {
     "sign_in_failed": "A name or a password was wrong. `account` is the person's name, empty if there is no such "
     "person: a name that was typed may be a password. `address` is that of the client.",
     "signed_in": "A person signed in with a password.",
+    "browser_signed_in": "A session of the pages began: a person signed in with a password, or a link was opened.",
+    "page_failed": "A page failed by a fault of Tickwise: the visitor was told the id of the request, and no more.",
+    "page_put_off": "A page could not be shown for now, because the database or another part was away.",
     "role_dropped": "A caller removed a custom role.",
     "role_put": "A caller made a custom role, or replaced its permissions.",
     "user_added": "A caller added a person.",

@@ -319,8 +319,7 @@ def test_what_goes_through_a_broker_needs_one(variable: str, value: str) -> None
 @pytest.mark.parametrize(
     ("name", "words", "allowed"),
     [
-        ("api_serve", "jobs,websites", "one or more of jobs, search, users, auth. (web: in a later version.)"),
-        ("api_serve", "web", "one or more of jobs, search, users, auth. (web: in a later version.)"),
+        ("api_serve", "jobs,websites", "one or more of jobs, search, users, auth, web."),
         ("recorder_serve", "jobs", "one or more of requests, results."),
     ],
 )

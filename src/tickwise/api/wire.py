@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -24,16 +23,18 @@ from tickwise.api.wire_policies import (
     whole,
 )
 from tickwise.control.jobs.changes import ChangeResult
+from tickwise.control.jobs.next_run import next_run_of
 from tickwise.control.runs.logs import LogChunk
+from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
-from tickwise.documents.definition import Definition, decode_definition
+from tickwise.documents.definition import decode_definition
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
-from tickwise.domain.decision import Hold, Overlap
+from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
-from tickwise.domain.schedule import ScheduleType, first_fire
+from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 
 API: Final = "/api/v1"
@@ -181,7 +182,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         pause_until=time_or_none(row.pause_until),
         paused_at=time_or_none(row.paused_at),
         paused_by=row.paused_by,
-        next_run_at=time_or_none(_next_run(row, said)),
+        next_run_at=time_or_none(next_run_of(row, said)),
         created_at=time_of(row.created_at),
         updated_at=time_of(row.updated_at),
         created_by=row.created_by,
@@ -190,14 +191,6 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         pending=pending or UNSET,
         **_DRAWN.stored(said),
     )
-
-
-def _next_run(row: JobRow, said: Definition) -> float | None:
-    """The time of its next run. A pause with an end is a time to look again, and the schedule may name another."""
-    timer, next_run = row.timer, row.next_run_at
-    if timer is None or timer.hold is not Hold.PAUSED or next_run is None or next_run != timer.due:
-        return next_run
-    return first_fire(said.schedule(row.job_id), next_run)
 
 
 class ChangeView(msgspec.Struct, kw_only=True):
@@ -296,18 +289,6 @@ class RunView(msgspec.Struct, kw_only=True):
     """One of `retry_of`, `backfill_id` and `started_by`: the one that is set."""
 
 
-class PayloadSource(StrEnum):
-    """The origin of a run's payload."""
-
-    RUN = "run"
-    """Its own: it was made with it, or for it."""
-    JOB = "job"
-    """The payload of its job."""
-    JOB_CHANGED = "job_changed"
-    """The present payload of its job. The job was changed after the run began, so the run may have received another
-    payload."""
-
-
 class RunDetailView(RunView, kw_only=True):
     """A run with all that is known of it."""
 
@@ -322,7 +303,6 @@ class RunDetailView(RunView, kw_only=True):
     """Of a waiting run: its needs that no executor meets."""
 
 
-PAYLOAD_BYTES_SHOWN: Final = 65_536
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
 
 
@@ -371,7 +351,7 @@ def run_view(row: RunRow) -> RunView:
 def run_detail_view(details: RunDetails) -> RunDetailView:
     """A run as it is answered alone."""
     row = details.row
-    payload, size, source = _received(details)
+    payload, size, source = received_payload(details)
     return RunDetailView(
         **_run_fields(row),
         redriven_as=details.redriven_as,
@@ -381,26 +361,6 @@ def run_detail_view(details: RunDetails) -> RunDetailView:
         attempts=[attempt_view(row.run_id, attempt) for attempt in details.attempts],
         warnings=details.warnings,
     )
-
-
-def _received(details: RunDetails) -> tuple[msgspec.Raw | None, int | None, PayloadSource | None]:
-    """The payload that a run received, or will receive, if it is not too long to be shown; and where it is from."""
-    row, job = details.row, details.job
-    own = run_payload(row)
-    payload, source = own, PayloadSource.RUN
-    if own is None and job is not None:
-        payload = decode_definition(job.definition).payload
-        began = row.dispatched_at or row.ended_at
-        source = PayloadSource.JOB if began is None or job.updated_at <= began else PayloadSource.JOB_CHANGED
-    if payload is None:
-        return None, None, None
-    size = len(bytes(payload))
-    return payload if size <= PAYLOAD_BYTES_SHOWN else None, size, source
-
-
-def run_payload(row: RunRow) -> msgspec.Raw | None:
-    """A run's own payload; None: it has that of its job."""
-    return None if row.definition is None else decode_definition(row.definition).payload
 
 
 def _cancel_view(row: RunRow) -> CancelView | None:

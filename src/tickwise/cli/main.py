@@ -62,6 +62,7 @@ class LazyGroup(click.Group):
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Start here": {
         "up": CommandEntry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
+        "open": CommandEntry("up", "open_pages", "Open the pages in a browser of this machine, signed in."),
         "down": CommandEntry("up", "down", "Stop the server that `up --background` started; the data stays."),
         "run": CommandEntry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
     },

@@ -54,8 +54,6 @@ class SettingFacts(NamedTuple):
     most: float | None = None
     choices: tuple[str, ...] = ()
     """The allowed values, or the allowed items of a list."""
-    later: tuple[str, ...] = ()
-    """Choices that a later version will have: the message to a caller that names one says so."""
     schemes: tuple[str, ...] = ()
     networks: bool = False
     """Each item is a network or an address."""
@@ -173,12 +171,12 @@ class Settings:
         choices=("here", "proxy"),
     )
     api_serve: tuple[str, ...] = _setting(
-        ("jobs", "search", "users", "auth"),
+        ("jobs", "search", "users", "auth", "web"),
         "The parts that an API process serves: `jobs` (all changes of jobs, runs and rules), `search` (all that only "
-        "reads them), `users` (people and namespaces), `auth` (tokens). Health and metrics are always there.",
+        "reads them), `users` (people and namespaces), `auth` (tokens), "
+        "`web` (the pages, which need none of the others). Health and metrics are always there.",
         option="--serve",
-        choices=("jobs", "search", "users", "auth"),
-        later=("web",),
+        choices=("jobs", "search", "users", "auth", "web"),
     )
     recorder_serve: tuple[str, ...] = _setting(
         ("requests", "results"),
@@ -195,6 +193,18 @@ class Settings:
         secret=True,
     )
 
+    browser_idle_seconds: float = _setting(
+        12 * 3_600.0,
+        "A session of the pages that was not used for this time ends. A page that renews itself does not use it.",
+        least=60.0,
+        most=30 * 86_400.0,
+    )
+    browser_session_seconds: float = _setting(
+        7 * 86_400.0,
+        "A session of the pages ends after this time, used or not: then the password is asked for again.",
+        least=300.0,
+        most=90 * 86_400.0,
+    )
     token_key_file: Path | None = _setting(
         None,
         "The file with the private key (Ed25519, PEM) that access tokens are signed with, the same for all processes "
@@ -685,10 +695,7 @@ def _read(setting: Setting, source: _SettingSource) -> Any:
         _check_alone(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
-        later = f" ({', '.join(setting.facts.later)}: in a later version.)" if setting.facts.later else ""
-        raise Misconfigured(
-            f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.{later}"
-        ) from None
+        raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
     return value
 
 

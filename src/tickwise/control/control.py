@@ -23,6 +23,7 @@ from tickwise.control.keys.forms import SecretForms
 from tickwise.control.keys.service import KeyService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
@@ -71,12 +72,14 @@ class Control:
         limits: RateLimits | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
+        browser_limits: BrowserLimits | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
         scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
-        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings."""
+        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
+        `browser_limits`: when sessions of browsers end."""
         self.context, self.clock = context, context.clock
         self._kinds = kinds
         self._scripts = scripts
@@ -90,11 +93,9 @@ class Control:
         self.jobs = JobService(context, changes)
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
-        self.calendars = CalendarService(rules)
-        self.windows = WindowService(rules)
+        self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters = LetterService(context)
-        self.runs = RunService(context)
-        self.queues = QueueService(context)
+        self.runs, self.queues = RunService(context), QueueService(context)
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)
         self.tasks = TaskService(context, check)
@@ -102,12 +103,12 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        register = registration or SelfRegistration()
-        self._people = people = People(context, keys, self.directory, register, forms, self.denials, limits)
+        people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
+        self._people = people
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster = ClusterService(context, membership)
-        self.receipts = ReceiptService(context)
+        self.cluster, self.receipts = ClusterService(context, membership), ReceiptService(context)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

@@ -36,3 +36,11 @@ def network_of(address: str) -> str:
     if isinstance(found, IPv6Address):
         return f"{IPv6Address(int(found) & _CUSTOMER_MASK)}/64"
     return str(found)
+
+
+def is_loopback(address: str) -> bool:
+    """Check whether an address is one of the machine itself."""
+    try:
+        return plain(address).is_loopback
+    except ValueError:
+        return False

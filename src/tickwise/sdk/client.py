@@ -511,6 +511,14 @@ class Client:
         answer: list[Json] = self.request("GET", "/roles").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ pages
+
+    def session_link(self) -> Json:
+        """A link that opens the pages in a browser of the server's machine, once, signed in as this key: its path as
+        `link`, and for how many seconds it works."""
+        answer: Json = self.request("POST", "/auth/links").body
+        return answer
+
     def executors_list(self) -> list[Json]:
         """Active executors, and those gone within the last hour; of a key for one namespace, those that may claim its
         runs."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tickwise.api.app import create_app
 from tickwise.api.clients.address import ClientAddresses
-from tickwise.api.clients.pacing import RequestPaces
+from tickwise.api.clients.pacing import Pacer, RequestPaces
 from tickwise.api.endpoint import ApiService
 from tickwise.config import Settings
 from tickwise.control.control import Control
@@ -18,6 +18,7 @@ from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.limits import Pace
 from tickwise.ports.store import StoreStats
 from tickwise.wiring.health_port import reachable
+from tickwise.wiring.keys.page_link import WEB
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.serving import limits_of, serving
 from tickwise.wiring.tls.certificates import Certificates, tls_of
@@ -34,8 +35,20 @@ async def api_port(
 ) -> AsyncIterator[None]:
     """Served while the block lasts."""
     tls = tls_of(runtime.settings, certificates, "api")
-    async with serving(_app(runtime, control), [sock], limits_of(runtime.settings), tls=tls):
+    async with serving(_front(runtime, control), [sock], limits_of(runtime.settings), tls=tls):
         yield
+
+
+def _front(runtime: Runtime, control: Control) -> Any:
+    """The API, and the pages where they are served."""
+    app, settings = _app(runtime, control), runtime.settings
+    if WEB not in settings.api_serve:
+        return app
+    from tickwise.wiring.pages import SharedPort, pages_of  # templates: only a process that serves them
+
+    # The same counts as those of the API.
+    pacer = Pacer(runtime.coordination.limits, _paces(settings))
+    return SharedPort(app, pages_of(runtime, control, pacer, _addresses(settings)))
 
 
 def _app(runtime: Runtime, control: Control) -> Any:
@@ -52,19 +65,27 @@ def _app(runtime: Runtime, control: Control) -> Any:
         metrics=metrics,
         render_metrics=render,
         metrics_media=CONTENT_TYPE,
-        serves=[ApiService(name) for name in settings.api_serve],
+        serves=[ApiService(name) for name in settings.api_serve if name != WEB],
         accepts=partial(reachable, broker) if broker is not None and api_needs_broker(settings) else None,
         body_limit_bytes=settings.body_limit_bytes,
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
         wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
         log_requests_per_second=settings.log_requests_per_second,
         limits=runtime.coordination.limits,
-        paces=RequestPaces(
-            key=_pace(settings.requests_per_second_most),
-            address=_pace(settings.address_requests_per_second_most),
-            namespace=_pace(settings.namespace_requests_per_second_most),
-        ),
-        addresses=ClientAddresses(settings.trusted_proxies, settings.client_address_header),
+        paces=_paces(settings),
+        addresses=_addresses(settings),
+    )
+
+
+def _addresses(settings: Settings) -> ClientAddresses:
+    return ClientAddresses(settings.trusted_proxies, settings.client_address_header)
+
+
+def _paces(settings: Settings) -> RequestPaces:
+    return RequestPaces(
+        key=_pace(settings.requests_per_second_most),
+        address=_pace(settings.address_requests_per_second_most),
+        namespace=_pace(settings.namespace_requests_per_second_most),
     )
 
 

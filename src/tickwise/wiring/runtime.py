@@ -32,6 +32,7 @@ from tickwise.control.bulk.removal import NamespaceRemoval
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
+from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
@@ -296,6 +297,9 @@ def _control(runtime: Runtime) -> Control:
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
         bootstrap_key=settings.bootstrap_key,
+        browser_limits=BrowserLimits(
+            idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
+        ),
     )
 
 

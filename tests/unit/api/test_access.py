@@ -112,6 +112,7 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {"/.well-known/jwks.json"}
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
         "changePassword",
+        "createSessionLink",
         "endSessions",
         "rotateKey",
         "whoAmI",

@@ -211,6 +211,7 @@ CHANGES: Final[dict[str, Change]] = {
     ),
     "revokeToken": Change(AuditAction.SIGNED_OUT, {"token": "{token}"}, _session),
     "endSessions": Change(AuditAction.SIGNED_OUT, None, as_person=True),
+    "createSessionLink": Change(AuditAction.TOKEN_MADE),
 }
 
 ELSEWHERE: Final = {"registerUser": "it is off here: `test_a_person_who_registers_is_in_the_log`"}

@@ -58,6 +58,7 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
         ("AddedUserView", "link"),
         ("LinkView", "link"),
         ("MadeKeyView", "key"),
+        ("SessionLinkView", "link"),
         ("TokenView", "access_token"),
         ("TokenView", "refresh_token"),
     }
@@ -67,7 +68,8 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
 def test_a_route_that_tells_a_secret_says_so() -> None:
     """It cannot be declared otherwise."""
     telling = [each for each in RESOURCES if any(tells_secret(kind) for kind in _told(each))]
-    assert {"createKey", "rotateKey", "createUser", "resetPassword", "createToken"} == {each.name for each in telling}
+    telling_names = {"createKey", "rotateKey", "createUser", "resetPassword", "createToken", "createSessionLink"}
+    assert telling_names == {each.name for each in telling}
     for endpoint in telling:
         with pytest.raises(TypeError, match="secret=True"):
             replace(endpoint, secret=False)
@@ -82,6 +84,7 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
         "rotateKey": {"overlap_seconds": 0},
         "createUser": {"name": "Bob"},
         "resetPassword": None,
+        "createSessionLink": None,
         "createToken": {"grant_type": "password", "username": "Ada", "password": PASSWORD},
     }
     told: set[str] = set()

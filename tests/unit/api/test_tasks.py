@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.support.app import API, World, world
 from tests.unit.api.rig import START, create, get, pass_time, post, put
 from tickwise.adapters.clock import VirtualClock
-from tickwise.api.wire import PAYLOAD_BYTES_SHOWN
+from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN
 
 SCRIPT = "print('über')\r\n".encode()
 PYTHON = {"Content-Type": "text/x-python"}

@@ -15,7 +15,6 @@ from tickwise.cli.main import main
             ["api", "--serve", "jobs,pages"],
             "api_serve is 'jobs,pages', and must be one or more of jobs, search,",
         ),
-        (["api", "--serve", "web"], "(web: in a later version.)"),
         (["recorder", "--serve", "jobs"], "recorder_serve is 'jobs', and must be one or more of requests, results."),
         (["recorder"], "set TICKWISE_BROKER_URL"),
     ],

@@ -69,6 +69,15 @@ class CallerView(msgspec.Struct, kw_only=True):
     expires_at: Instant | None
 
 
+class SessionLinkView(msgspec.Struct, kw_only=True):
+    """A link that opens the pages, signed in, once."""
+
+    link: Secret
+    """The path of the address to open in a browser of this machine."""
+    expires_in: int
+    """Seconds."""
+
+
 class KeySetView(msgspec.Struct, kw_only=True):
     """The public keys of tokens (RFC 7517)."""
 
@@ -120,6 +129,13 @@ async def caller_get(call: Call) -> Reply:
     return answer(200, view)
 
 
+async def session_link(call: Call) -> Reply:
+    """A link that signs a browser of this machine in."""
+    link = await call.control.browsers.make_link(call.principal)
+    view = SessionLinkView(link=f"/open/{link.secret}", expires_in=int(link.seconds))
+    return answer(201, view, headers=[(b"cache-control", b"no-store")])
+
+
 async def key_set(call: Call) -> Reply:
     """The public keys."""
     found = await call.control.auth.key_set()
@@ -146,6 +162,13 @@ AUTH: Final = (
         method="DELETE", path=f"{API}/auth/sessions", name="endSessions", tag="auth", signed_in=True,
         summary="End all sessions of the person who asks.",
         handler=sessions_end, answers=(RevokedView,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/auth/links", name="createSessionLink", tag="auth", signed_in=True, status=201,
+        summary="A link that opens the pages in a browser of the server's machine, once, signed in as the key.",
+        description="For callers on the server's machine alone, and used there alone. The session ends with its key.",
+        handler=session_link, answers=(SessionLinkView,), secret=True,
+        answer_headers=("Cache-Control",),
     ),
     Endpoint(
         method="GET", path=f"{API}/auth/me", name="whoAmI", tag="auth", signed_in=True,

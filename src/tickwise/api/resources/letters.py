@@ -19,7 +19,6 @@ from tickwise.api.wire import (
     RunDemanded,
     RunView,
     attempt_view,
-    run_payload,
     run_view,
     time_of,
     time_or_none,
@@ -27,6 +26,7 @@ from tickwise.api.wire import (
 from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.filters import LettersFilter, Text, Time
 from tickwise.control.runs.letters import LetterService
+from tickwise.control.runs.payloads import run_payload
 from tickwise.ports.store import LetterResolution, LetterRow, LetterStatus, Replay
 
 Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times; all if not.")]

@@ -1,4 +1,4 @@
-"""`tickwise up` and `tickwise down`: the whole of Tickwise on this machine.
+"""`tickwise up`, `down` and `open`: the whole of Tickwise on this machine, and its pages.
 
 In the foreground `up` is the product's own process. In the background it is the same process, started apart from
 this terminal; its data folder holds what both commands need to find it:
@@ -23,7 +23,7 @@ from tickwise.cli import moments
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.connection import CLIENT_FILE, Local, default_data_dir, read_local
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.session import Session, data_dir_option, json_option
+from tickwise.cli.session import Session, data_dir_option, json_option, view_options
 
 _MAX_READY_SECONDS: Final = 120.0
 """A first start makes a database; a slow disk may take most of a minute for that."""
@@ -115,10 +115,25 @@ def _show_local(session: Session, local: Local, data_dir: Path, first: str) -> N
         return
     session.say(first)
     session.say(f"  address      {local.url}")
+    session.say(f"  pages        {_pages(local)}")
     session.say(f"  data folder  {data_dir}")
     session.say(f"  log file     {_log(data_dir)}")
     session.say(f"  process      {local.pid}")
     session.say(f"  admin key    in {data_dir / CLIENT_FILE}; the command line finds it by itself")
+
+
+def _pages(local: Local) -> str:
+    """The way to the pages: on a terminal a link, which is a secret for as long as it works."""
+    from tickwise.sdk.client import Client, ClientError, ServerTrust
+
+    if not sys.stdout.isatty():
+        return "tickwise open"
+    try:
+        with Client(local.url, local.key, trust=ServerTrust(local.ca_file, local.server_name)) as client:
+            link = client.session_link()
+    except ClientError as refusal:
+        return f"not open from here: {refusal}"
+    return f"{local.url}{link['link']} (signs in once, within {link['expires_in'] // 60} minutes; then: tickwise open)"
 
 
 def _log(data_dir: Path) -> Path:
@@ -254,3 +269,32 @@ def _stopped(session: Session, data_dir: Path, text: str, pid: int | None) -> No
         session.show_json({"data_dir": str(data_dir), "stopped": pid})
     else:
         session.say(text)
+
+
+@click.command("open")
+@click.option("--print", "print_only", is_flag=True, help="Print the link, and open no browser.")
+@view_options
+@click.pass_obj
+def open_pages(session: Session, print_only: bool) -> None:
+    """Open the pages in a browser of this machine, signed in.
+
+    Signed in with the key of the command line. The link works once, for some minutes, on the machine of the server.
+    Elsewhere sign in at /login.
+    """
+    link: dict[str, Any] = session.client.session_link()
+    url = session.client.url + link["link"]
+    if session.as_json:
+        session.show_json({"url": url, "expires_in": link["expires_in"]})
+        return
+    if print_only:
+        session.say(url)
+        return
+    import webbrowser
+
+    if not webbrowser.open(url):
+        raise CommandFailure(
+            "no browser could be started.",
+            Exit.REFUSED,
+            advice=f"Open this link within {link['expires_in'] // 60} minutes; it works once: {url}",
+        )
+    session.say("The pages are open in your browser.")

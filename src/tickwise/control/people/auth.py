@@ -3,9 +3,7 @@
     password ──verify──► session: access (10 min) + refresh ──rotate──► access + refresh ──► …
     key ─────────────► access, bounded by the key: for programs that must not hand the key itself around
 
-Nobody learns from an answer whether a name exists, nor from its time. Attempts are paced by address before a hash is
-computed, and by name and network after a failure: many wrong passwords from one place wait there, and the person goes
-on from another (`pace`).
+How a password is checked, and at which pace: `password_check`.
 
 Invariant: a refresh token works once; shown again it ends its session, because one of two has a stolen one.
 """
@@ -28,18 +26,17 @@ from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
-from tickwise.control.people.password_limits import is_beyond
-from tickwise.control.people.passwords import Passwords
+from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
 from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION, Caller
-from tickwise.domain.errors import Forbidden, Invalid, NotFound, PasswordLimited, TokensUnavailable, Unauthenticated
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
 from tickwise.domain.model import Origin, Principal, time_id
-from tickwise.domain.names import email_key, name_key
 from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.ports.identity.browser_sessions import BrowserSessionStore
 from tickwise.ports.identity.sessions import NewSession, Rotation, SessionStore
-from tickwise.ports.identity.users import SignIn, UserRow, UserStore
+from tickwise.ports.identity.users import UserRow, UserStore
 from tickwise.ports.signals import Topic
 
 REFRESH_SECONDS: Final = 7 * 86_400.0
@@ -48,7 +45,6 @@ SESSION_SECONDS: Final = 30 * 86_400.0
 """A session ends after this long in any case."""
 
 _KNOWN: Final = frozenset({*Permission, EVERYTHING})
-_WRONG: Final = "the name or the password is wrong"
 
 logger = structlog.get_logger("tickwise.people")
 
@@ -89,7 +85,8 @@ class AuthService:
         *,
         users: UserStore,
         sessions: SessionStore,
-        passwords: Passwords,
+        browsers: BrowserSessionStore,
+        check: PasswordCheck,
         tokens: AccessTokens,
         callers: Callers,
         bearers: TokenBearers,
@@ -102,7 +99,8 @@ class AuthService:
         self._context = context
         self._users = users
         self._sessions = sessions
-        self._passwords = passwords
+        self._browsers = browsers
+        self._check = check
         self._tokens = tokens
         self._callers = callers
         self._bearers = bearers
@@ -144,44 +142,17 @@ class AuthService:
         if who.user_id is not None:
             audit = _entry(AuditAction.SIGNED_OUT, Source.of(who), "session")
             families = await self._sessions.revoke(user_id=who.user_id, audit=audit)
-            self._context.signals.send(Topic.KEYS, tuple(families))
+            browsers = await self._browsers.end(user_id=who.user_id, audit=audit)
+            self._context.signals.send(Topic.KEYS, (*families, *browsers))
 
     async def _by_password(self, body: TokenBody, origin: Origin) -> Tokens:
         username = clean_text(_field(body.username, "username"), "/username")
         password = _field(body.password, "password")
         scope, namespace = _scope(body), _namespace(body)
-        account = email_key(username) if "@" in username else name_key(username)
-        address = origin.address
-        known = self._pace.is_known(account, address)
-        self._passwords.check_room(first=known)  # a flood costs no queries, which others wait for
-        await self._pace.begin(account, address)
-        found = await self._users.sign_in(account)
-        usable = found is not None and found.row.active
-        good = await self._passwords.verify(
-            found.password if found is not None and usable else None,
-            password,
-            first=known,
-        )
-        if found is None or not good:
-            # People type passwords into the field of the name: only the name of a person who is there is kept.
-            name = "" if found is None else found.row.name
-            logger.info("sign_in_failed", account=name, address=address)
-            self._denials.sign_in_failed(name, origin)
-            for each in _accounts(account, found):
-                await self._pace.failed(each, address)
-            raise Unauthenticated(_WRONG)
-        for each in _accounts(account, found):
-            self._pace.succeeded(each, address)
-        caller = await self._callers.of_person(found.row)
-        if is_beyond(found.row.password_limit, caller.grants):
-            self._denials.sign_in_failed(found.row.name, origin)
-            raise PasswordLimited(
-                "this password was chosen, or could be, by an administrator who holds less than you do by now: ask an "
-                "administrator of all your namespaces for a link, and choose another one by it"
-            )
-        await self._check_namespace(caller, namespace)
-        await self._users.signed_in(found.row.user_id)
-        return await self._begin(found.row, scope, namespace, origin)
+        signed = await self._check.person(username, password, origin)
+        await self._check_namespace(signed.caller, namespace)
+        await self._users.signed_in(signed.row.user_id)
+        return await self._begin(signed.row, scope, namespace, origin)
 
     async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, origin: Origin) -> Tokens:
         clock = self._context.clock
@@ -285,14 +256,6 @@ class AuthService:
             namespace=session.namespace,
         )
         return Tokens(access, refresh, int(ACCESS_SECONDS), row)
-
-
-def _accounts(account: str, found: SignIn | None) -> set[str]:
-    """The names by which a person signs in, the name and the e-mail: what is counted for one counts for both."""
-    if found is None:
-        return {account}
-    email = found.row.email
-    return {account, name_key(found.row.name), *(() if email is None else (email_key(email),))}
 
 
 def _entry(action: AuditAction, source: Source, kind: str, target: str | None = None) -> AuditEntry:

@@ -9,7 +9,9 @@ from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
+from tickwise.control.people.browsers import BrowserLimits, BrowserService
 from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
 from tickwise.control.people.tokens import AccessTokens
@@ -26,26 +28,39 @@ class People:
         context: ControlContext,
         keys: Keys,
         directory: NamespaceDirectory,
-        registration: SelfRegistration,
+        registration: SelfRegistration | None,
         forms: SecretForms,
         denials: Denials,
         limits: RateLimits | None,
+        browser_limits: BrowserLimits | None,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
         pace = SignInPace(clock, limits)
         tokens = AccessTokens(lambda: store.upkeep.cluster_id, clock)
-        self.users = UserService(
-            context, store.users, store.roles, self._passwords, directory, registration, pace, denials
-        )
+        joining = registration or SelfRegistration()
+        self.users = UserService(context, store.users, store.roles, self._passwords, directory, joining, pace, denials)
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
+        check = PasswordCheck(store.users, self.callers, self._passwords, pace, denials)
+        self.browsers = BrowserService(
+            context,
+            sessions=store.browser_sessions,
+            users=store.users,
+            callers=self.callers,
+            check=check,
+            pace=pace,
+            forms=forms,
+            denials=denials,
+            limits=browser_limits or BrowserLimits(),
+        )
         self.auth = AuthService(
             context,
             users=store.users,
             sessions=store.sessions,
-            passwords=self._passwords,
+            browsers=store.browser_sessions,
+            check=check,
             tokens=tokens,
             callers=self.callers,
             bearers=self.bearers,

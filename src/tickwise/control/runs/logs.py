@@ -21,6 +21,8 @@ class LogChunk(NamedTuple):
     content: bytes
     complete: bool
     """Nothing will follow after this part."""
+    size: int = 0
+    """Bytes that are there now."""
 
     @property
     def next_offset(self) -> int:
@@ -49,4 +51,4 @@ async def read_log(blobs: Blobs, run: UUID, attempt: int, *, offset: int, limit:
                 break
         begin = end
     complete = (last or ended) and offset + len(content) >= size
-    return LogChunk(attempt, offset, bytes(content), complete)
+    return LogChunk(attempt, offset, bytes(content), complete, size)

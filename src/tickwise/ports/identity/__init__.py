@@ -4,10 +4,12 @@ keys        API keys, each a principal of a namespace
 users       people, their roles, custom roles, links that admit once
 namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
+browser_sessions  cookies of the pages, and links that sign in once
 """
 
 from __future__ import annotations
 
+from tickwise.ports.identity.browser_sessions import BrowserSessionStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -27,6 +29,7 @@ from tickwise.ports.identity.users import RoleStore, UserStore
 
 __all__ = [
     "MAX_KEYS",
+    "BrowserSessionStore",
     "FoundKey",
     "KeyOrigin",
     "KeyRotation",

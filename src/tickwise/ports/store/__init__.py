@@ -8,8 +8,9 @@
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
-    keys · namespaces · removals · users · roles · sessions
-                                            API keys, tenants, people, custom roles, refresh tokens (`ports.identity`)
+    keys · namespaces · removals · users · roles · sessions · browser_sessions
+                                            API keys, tenants, people, custom roles, refresh tokens, cookies
+                                            (`ports.identity`)
 
 Rules of every method:
 
@@ -36,7 +37,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tickwise.ports.audit import AuditStore
-from tickwise.ports.identity import Keys, NamespaceStore, QuotaStore, RemovalStore, RoleStore, SessionStore, UserStore
+from tickwise.ports.identity import (
+    BrowserSessionStore,
+    Keys,
+    NamespaceStore,
+    QuotaStore,
+    RemovalStore,
+    RoleStore,
+    SessionStore,
+    UserStore,
+)
 from tickwise.ports.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
@@ -155,7 +165,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
-from tickwise.ports.store.searches import Searches
+from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -169,6 +179,7 @@ __all__ = [
     "MAX_NAMESPACE",
     "MAX_RULES",
     "MAX_TALLIES",
+    "MAX_TIMERS_LOOKED",
     "NO_TEXT",
     "PAGE_BYTES",
     "RESERVED",
@@ -183,6 +194,7 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
+    "ComingQuery",
     "Completion",
     "CompletionStore",
     "EndedOperation",
@@ -210,6 +222,7 @@ __all__ = [
     "JobRow",
     "JobStore",
     "JobTransfer",
+    "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",
     "LetterRow",
@@ -347,6 +360,8 @@ class Store(Protocol):
     def users(self) -> UserStore: ...
     @property
     def sessions(self) -> SessionStore: ...
+    @property
+    def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def audit(self) -> AuditStore: ...
 

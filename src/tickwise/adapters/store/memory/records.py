@@ -15,6 +15,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
 from tickwise.ports.identity.sessions import NewSession
 from tickwise.ports.identity.users import NewLink, UserRow
 from tickwise.ports.store import (
@@ -349,6 +350,24 @@ class LinkRecord:
     link: NewLink
     expires_at: float
     is_used: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class BrowserSessionRecord:
+    """A session of a browser."""
+
+    session: NewBrowserSession
+    used_at: float
+    ends_at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class BrowserLinkRecord:
+    """A link that opens a session."""
+
+    link: NewSessionLink
+    expires_at: float
+    opened: UUID | None = None
 
 
 @dataclass(slots=True, kw_only=True)

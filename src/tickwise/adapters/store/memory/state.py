@@ -18,6 +18,8 @@ from uuid import UUID
 from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.records import (
     BatchRecord,
+    BrowserLinkRecord,
+    BrowserSessionRecord,
     CompletionRecord,
     EndedRun,
     ExecutorRecord,
@@ -172,6 +174,8 @@ class State:
         self.custom_roles: dict[tuple[str, str], RoleRow] = {}
         self.sessions: dict[UUID, SessionRecord] = {}
         self.token_keys: dict[str, PublicKey] = {}
+        self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
+        self.session_links: dict[bytes, BrowserLinkRecord] = {}
 
     def now(self) -> float:
         return self.clock.now()

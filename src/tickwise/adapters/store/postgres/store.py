@@ -17,12 +17,14 @@ from tickwise.adapters.store.postgres.health import Checks, TimerRepair
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
 from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
+from tickwise.adapters.store.postgres.jobs.looks import Looks
 from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.jobs.transfers import Transfers
+from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
@@ -59,7 +61,7 @@ class Upkeep(Maintenance, Figures):
     """`UpkeepStore` of the port."""
 
 
-class Searches(JobSearches, RunSearches, LetterSearches):
+class Searches(JobSearches, RunSearches, LetterSearches, Looks):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
@@ -122,6 +124,7 @@ class PostgresStore:
         self.users = Users(shared)
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)
+        self.browser_sessions = BrowserSessions(shared)
         self.audit = Audit(shared)
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:

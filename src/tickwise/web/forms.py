@@ -1,0 +1,78 @@
+"""Fields of forms and of addresses, read as control's bodies want them. A fault names its field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.errors import Invalid
+from tickwise.domain.zones import zone_named
+
+E = TypeVar("E", bound=StrEnum)
+
+TEXT_MAX: Final = 1_000
+
+
+def text(form: Mapping[str, str], name: str, most: int = TEXT_MAX) -> str | None:
+    """A text without the space around it; None: it was left empty. Raises `Invalid`."""
+    said = form.get(name, "").strip()
+    if len(said) > most:
+        raise Invalid(f"at most {most} characters, these are {len(said)}", pointer=f"/{name}")
+    return said or None
+
+
+def moment(form: Mapping[str, str], name: str, zone: str) -> datetime | None:
+    """A time on the clock of a zone, as `datetime-local` sends it; None: it was left empty. Raises `Invalid`."""
+    said = form.get(name, "").strip()
+    if not said:
+        return None
+    try:
+        found = datetime.fromisoformat(said)
+    except ValueError:
+        raise Invalid("write a time as 2026-11-26T14:30", pointer=f"/{name}") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
+
+
+def json_text(form: Mapping[str, str], name: str) -> msgspec.Raw | None:
+    """JSON; None: it was left empty. Raises `Invalid`, with the place of the fault."""
+    said = form.get(name, "").strip()
+    if not said:
+        return None
+    try:
+        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(said)))
+    except msgspec.DecodeError as fault:
+        raise Invalid(f"this is no JSON: {fault}", pointer=f"/{name}") from None
+
+
+def choice(kind: type[E], said: str, name: str) -> E:
+    """One of several. Raises `Invalid`."""
+    try:
+        return kind(said)
+    except ValueError:
+        raise Invalid(f"write one of {', '.join(kind)}", pointer=f"/{name}") from None
+
+
+def whole(said: str | None, name: str, least: int, most: int) -> int | None:
+    """A whole number; None: it was left empty. Raises `Invalid`."""
+    if not said:
+        return None
+    if not said.isascii() or not said.isdigit() or len(said) > 18 or not least <= int(said) <= most:
+        raise Invalid(f"write a whole number from {least} to {most}", pointer=f"/{name}")
+    return int(said)
+
+
+def identifier(said: str | None, name: str) -> UUID | None:
+    """An id; None: it was left empty. Raises `Invalid`."""
+    if not said:
+        return None
+    try:
+        return UUID(said)
+    except ValueError:
+        raise Invalid(
+            "this is no id; they look like 019a2b3c-4d5e-8f60-9123-456789abcdef", pointer=f"/{name}"
+        ) from None

@@ -1,0 +1,143 @@
+// What makes a page live: parts that are renewed, a search that answers while one types, times that go on.
+//
+//   source(refresh) ──► refresh(region) ──fetch the block──► htmx morphs it into the page: scroll, focus and what is
+//                                                            open stay
+//
+// `source` is the one place that decides when a part is renewed. It looks at the clock; a stream of events can take its
+// place. A hidden page asks for nothing.
+(() => {
+  "use strict";
+  const notice = document.getElementById("connection");
+  const LONGEST = 60;
+
+  const say = (text) => {
+    if (!notice) return;
+    if (notice.textContent !== text) notice.textContent = text;
+    notice.hidden = !text;
+  };
+
+  const part = async (address, name) => fetch(address, {
+    headers: { "Tickwise-Part": name, "HX-Request": "true" }, credentials: "same-origin", redirect: "manual",
+  });
+
+  const put = async (target, text) => {
+    await window.htmx.swap({ text, target, swap: "outerMorph", sourceElement: target });
+    times();
+  };
+
+  // ------------------------------------------------------------------ when
+  const source = (refresh) => {
+    let failures = 0;
+    let timer = 0;
+    const seconds = () => Number(document.querySelector("[data-live]")?.dataset.live || 0);
+    const plan = () => {
+      clearTimeout(timer);
+      const wait = seconds();
+      if (wait && !document.hidden) timer = setTimeout(tick, 1000 * Math.min(wait * 2 ** failures, LONGEST));
+    };
+    const tick = async () => {
+      const region = document.querySelector("[data-live]");
+      if (region && !document.hidden) failures = (await refresh(region)) ? 0 : Math.min(failures + 1, 5);
+      plan();
+    };
+    document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : tick()));
+    plan();
+  };
+
+  const refresh = async (region) => {
+    try {
+      const answer = await part(location.href, "live");
+      if (answer.status === 401) {
+        say("Your session has ended, so this page is no longer live. What you typed stays: send it, and sign in then.");
+        region.removeAttribute("data-live");
+        return true;
+      }
+      if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
+      if (!region.isConnected || window.getSelection()?.type === "Range") return true;
+      const failed = answer.headers.get("content-type")?.startsWith("text/html") !== true;
+      if (!failed) await put(region, await answer.text());
+      say("");
+      return true;
+    } catch (error) {
+      const away = /^5/.test(error.message) ? "The server cannot answer for now" : "The server cannot be reached";
+      say(`${away}. What you see may be old; it is tried again.`);
+      return false;
+    }
+  };
+
+  // ------------------------------------------------------------------ search
+  const search = (form) => {
+    let timer = 0;
+    let asked = 0;
+    const ask = async () => {
+      const mine = ++asked;
+      const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+      const address = `${form.action.split("?")[0]}${query.size ? `?${query}` : ""}`;
+      const answer = await part(address, "results").catch(() => null);
+      if (mine !== asked || !answer) return;
+      if (answer.status === 422) return; // half of a word: the next letter asks again
+      if (!answer.ok) return form.submit();
+      history.replaceState(null, "", address);
+      await put(document.getElementById(form.dataset.search), await answer.text());
+    };
+    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 200); });
+    form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); ask(); });
+  };
+
+  // ------------------------------------------------------------------ times
+  const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
+  const relative = (seconds) => {
+    const away = Math.abs(seconds);
+    if (away < 1) return "now";
+    const [size, unit] = UNITS.find(([least]) => away >= least) || [1, "s"];
+    const text = `${Math.floor(away / size)} ${unit}`;
+    return seconds > 0 ? `in ${text}` : `${text} ago`;
+  };
+  let local = false;
+  try { local = localStorage.getItem("tickwise-zone") === "local"; } catch { /* as above */ }
+  const written = (moment) => local
+    ? moment.toLocaleString("sv-SE", { timeZoneName: "short" })
+    : `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const times = () => {
+    const now = Date.now();
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const moment = new Date(time.dateTime);
+      const isRelative = "ago" in time.dataset;
+      const text = isRelative ? relative((moment - now) / 1000) : written(moment);
+      if (time.textContent !== text) time.textContent = text;
+      if (isRelative && time.title !== written(moment)) time.title = written(moment);
+    }
+  };
+
+  document.addEventListener("click", (event) => {
+    const copy = event.target.closest("[data-copy]");
+    if (copy) {
+      navigator.clipboard?.writeText(copy.dataset.copy).then(() => {
+        const before = copy.textContent;
+        copy.textContent = "Copied";
+        setTimeout(() => { copy.textContent = before; }, 1500);
+      });
+    }
+    if (event.target.closest("[data-zone-switch]")) {
+      local = !local;
+      try { localStorage.setItem("tickwise-zone", local ? "local" : "utc"); } catch { /* as above */ }
+      times();
+    }
+    if (event.target.closest("[data-theme-switch]")) {
+      const root = document.documentElement;
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      try { localStorage.setItem("tickwise-theme", root.dataset.theme); } catch { /* as above */ }
+    }
+    for (const menu of document.querySelectorAll("details[data-menu][open]")) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+
+  times();
+  setInterval(() => { if (!document.hidden) times(); }, 1000);
+  if (window.htmx) {
+    source(refresh);
+    for (const form of document.querySelectorAll("form[data-search]")) search(form);
+  }
+})();

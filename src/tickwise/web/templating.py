@@ -1,0 +1,79 @@
+"""Templates: HTML from values. What comes from outside is always escaped, and a name that is not there is an error.
+
+A page asks for one block of its template where a script renews a part of it: the same template serves both, so a part
+cannot differ from the page.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import Response
+
+from tickwise.web import texts
+from tickwise.web.ansi import plain
+from tickwise.web.assets import Assets
+from tickwise.web.headers import PRIVATE
+
+COMPRESSED_BYTES_MIN: Final = 1_024
+PARTS: Final = frozenset({"live", "results"})
+"""The blocks that may be asked for alone."""
+
+
+class Templates:
+    """All templates of the pages."""
+
+    def __init__(self, assets: Assets) -> None:
+        self._environment = environment = Environment(
+            loader=PackageLoader("tickwise.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+            finalize=texts.visible,
+        )
+        environment.globals["asset"] = assets.url
+        environment.filters.update(
+            absolute=texts.absolute,
+            ago=texts.time_tag,
+            breakable=texts.breakable,
+            clock=texts.clock_tag,
+            duration=texts.duration,
+            plain=plain,
+            number=texts.number,
+            shell=texts.shell_quoted,
+        )
+        environment.globals["percent"] = texts.percent
+
+    def names(self) -> list[str]:
+        """The names of all templates."""
+        return self._environment.list_templates()
+
+    def render(self, template: str, values: Mapping[str, Any], part: str | None = None) -> str:
+        """The text of a page, or of one block of it."""
+        found = self._environment.get_template(template)
+        # A block that is rendered alone sees nothing that a template imports.
+        values = {**values, "parts": self._environment.get_template("parts.html").make_module(dict(values))}
+        if part in PARTS and part in found.blocks:
+            return "".join(found.blocks[part](found.new_context(dict(values))))
+        return found.render(values)
+
+    def response(
+        self, template: str, values: Mapping[str, Any], part: str | None = None, status: int = 200
+    ) -> Response:
+        """A page as it is answered."""
+        return Response(self.render(template, values, part), status, dict(PRIVATE), media_type="text/html")
+
+
+def compressed(response: Response) -> None:
+    """Compress the body of an answer, if that is worth it."""
+    if len(response.body) < COMPRESSED_BYTES_MIN or "content-encoding" in response.headers:
+        return
+    response.body = gzip.compress(bytes(response.body), 5)
+    response.headers["content-encoding"] = "gzip"
+    response.headers["content-length"] = str(len(response.body))
+    response.headers.append("vary", "accept-encoding")

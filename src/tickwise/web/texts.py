@@ -1,0 +1,123 @@
+"""Values as people read them: times, lengths of time, numbers. Pure functions; templates call them as filters."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from markupsafe import Markup
+
+_INVISIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that reverse the direction of text: `exe.png` must not read `gnp.exe`."""
+
+_UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
+_SHORT: Final = 100.0
+"""Seconds that are shown as seconds."""
+
+
+def visible(value: object) -> object:
+    """Each value as it is put into a page: what cannot be seen in a text is spelled out. It is escaped afterwards."""
+    if isinstance(value, str) and not isinstance(value, Markup) and _INVISIBLE.search(value):
+        return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return value
+
+
+def utc(instant: float) -> datetime:
+    """The moment of Unix seconds."""
+    return datetime.fromtimestamp(instant, UTC)
+
+
+def absolute(instant: float) -> str:
+    """A time for people, in UTC: `2026-11-26 04:30:12 UTC`."""
+    # A page of jobs shows 500 of them: strftime takes three times as long.
+    return f"{utc(instant).isoformat(' ')[:19]} UTC"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in at most two units: `840 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`."""
+    if seconds is None:
+        return "–"
+    if seconds < 0:
+        return f"−{duration(-seconds)}"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < _SHORT:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    for place, (size, unit) in enumerate(_UNITS):
+        if whole >= size:
+            count, rest = divmod(whole, int(size))
+            smaller, name = _UNITS[place + 1] if place + 1 < len(_UNITS) else (1.0, "s")
+            further = int(rest // smaller)
+            return f"{count} {unit} {further} {name}" if further else f"{count} {unit}"
+    return f"{whole} s"
+
+
+def relative(instant: float, now: float) -> str:
+    """A time beside now: `12 s ago`, `in 3 min`."""
+    away = instant - now
+    if abs(away) < 1:
+        return "now"
+    said = coarse(abs(away))
+    return f"in {said}" if away > 0 else f"{said} ago"
+
+
+def coarse(seconds: float) -> str:
+    """A length of time in one unit, rounded down: `59 s`, `3 min`, `5 h`, `12 d`."""
+    for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def time_tag(instant: float | None, now: float) -> Markup:
+    """A `<time>` with the relative time to read, and the absolute one to see on it. A script keeps it fresh."""
+    if instant is None:
+        return Markup("–")
+    exact = f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
+        exact, absolute(instant), relative(instant, now)
+    )
+
+
+def clock_tag(instant: float | None) -> Markup:
+    """A `<time>` with the absolute time to read."""
+    if instant is None:
+        return Markup("–")
+    return Markup('<time datetime="{}">{}</time>').format(f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}", absolute(instant))
+
+
+def number(value: float) -> str:
+    """A count with thin spaces between thousands."""
+    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def percent(part: float, whole: float) -> str:
+    """A share: `99.2 %`; of nothing: `–`. Not rounded up to 100."""
+    if not whole:
+        return "–"
+    share = 100.0 * part / whole
+    if share == 100.0:
+        return "100 %"
+    return f"{min(share, 99.99):.2f} %" if share >= 99.9 else f"{share:.1f} %"
+
+
+def breakable(text: str) -> Markup:
+    """A long name that may be broken after its punctuation."""
+    return Markup("<wbr>").join(_pieces(str(visible(text))))
+
+
+def _pieces(text: str) -> list[str]:
+    pieces, current = [], ""
+    for character in text:
+        current += character
+        if character in "-_./:@":
+            pieces.append(current)
+            current = ""
+    return [*pieces, current] if current else pieces or [""]
+
+
+def shell_quoted(text: str) -> str:
+    """A word for a command line of sh."""
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,65 @@
+"""The way between a browser and the pages: whether a cookie may travel, and whether a form comes from our own page.
+
+    https, or TLS at the proxy ──► sign-in
+    http on loopback           ──► sign-in: browsers keep `__Host-` cookies there
+    http from elsewhere        ──► refused, with the reason: the cookie would be read on its way, and not be kept
+
+Forms are judged by fetch metadata (https://www.w3.org/TR/fetch-metadata/), and by `Origin` where a browser sends none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from tickwise.domain.errors import Forbidden
+from tickwise.domain.networks import is_loopback
+
+CLEAR_TEXT: Final = (
+    "Sign-in is refused, because this address is plain HTTP and can be reached from other machines: passwords and "
+    "sessions could be read on their way, and browsers keep no __Host- cookie here."
+)
+CLEAR_TEXT_CURE: Final = (
+    "Set TICKWISE_TLS_CERT_FILE and TICKWISE_TLS_KEY_FILE, or TICKWISE_TLS_ENDS_AT=proxy behind a proxy that speaks "
+    "TLS (docs/how-to/tls.md). On the machine of the server itself, use http://127.0.0.1."
+)
+SAFE: Final = frozenset({"GET", "HEAD"})
+
+
+class Transport:
+    """Judges requests by the way that they came."""
+
+    def __init__(self, *, tls_at_proxy: bool = False) -> None:
+        """`tls_at_proxy`: a proxy speaks TLS with browsers, and the way from it is private."""
+        self._tls_at_proxy = tls_at_proxy
+
+    def is_private(self, request: Request) -> bool:
+        """Check whether a cookie may travel: under TLS, or on the machine itself."""
+        if self._tls_at_proxy or request.url.scheme == "https":
+            return True
+        client = request.client
+        return client is not None and is_loopback(client.host) and is_local_name(request.headers.get("host", ""))
+
+    def check_form(self, request: Request) -> None:
+        """Raises `Forbidden` for a request that changes something and does not come from a page of ours."""
+        if request.method in SAFE:
+            return
+        site = request.headers.get("sec-fetch-site")
+        if site is not None:
+            own = site == "same-origin"
+        else:
+            origin = request.headers.get("origin")
+            own = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+        if not own:
+            raise Forbidden(
+                "this form was not sent from a page of this server, so nothing was done; open the page again and send "
+                "it from there. Programs use the API: /api/v1"
+            )
+
+
+def is_local_name(host: str) -> bool:
+    """Check whether a `Host` header names the machine itself."""
+    name = urlsplit(f"//{host}").hostname or ""
+    return name == "localhost" or is_loopback(name)

@@ -1,0 +1,182 @@
+"""Jobs: the list with its search, and one job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from starlette.responses import Response
+
+from tickwise.control.jobs.service import JobService
+from tickwise.control.schedules.previews import Look
+from tickwise.domain.errors import Invalid, Refused
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.masking import masked
+from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.store import JobQuery, JobRow, RunQuery
+from tickwise.web import charts, forms
+from tickwise.web.page import WebPage
+from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
+from tickwise.web.visit import Visit
+
+PAGE_SIZE: Final = 25
+FIRES: Final = 12
+RUNS: Final = 12
+CHARTED: Final = 60
+TEXT_MAX: Final = 200
+SOURCE: Final = "source"
+"""The field of a task with the text of its script, which is shown as lines."""
+FILTERS: Final = ("name", "key", "label", "status", "schedule_type", "task_kind", "owner")
+"""Parameters of the address, named as those of the API."""
+
+
+def jobs_query(visit: Visit) -> JobQuery:
+    """The search of an address. Raises `Invalid`."""
+    said = visit.query
+    statuses = [
+        forms.choice(JobStatus, each, "status") for each in visit.request.query_params.getlist("status") if each
+    ]
+    kind = said.get("schedule_type") or None
+    return JobQuery(
+        namespace=visit.who.namespace,
+        name=forms.text(said, "name", TEXT_MAX),
+        key=forms.text(said, "key", TEXT_MAX),
+        labels=_labels(visit.request.query_params.getlist("label")),
+        statuses=statuses,
+        schedule_type=None if kind is None else forms.choice(ScheduleType, kind, "schedule_type"),
+        task_kind=forms.text(said, "task_kind", TEXT_MAX),
+        owner=forms.text(said, "owner", TEXT_MAX),
+        before=forms.identifier(said.get("cursor"), "cursor"),
+        limit=PAGE_SIZE + 1,
+    )
+
+
+def _labels(said: list[str]) -> Mapping[str, str]:
+    labels = {}
+    for label in said:
+        name, sign, value = label.strip().partition("=")
+        if label.strip() and (not sign or not name):
+            raise Invalid("write a label as name=value", pointer="/label")
+        if name:
+            labels[name] = value
+    return labels
+
+
+def filters_of(visit: Visit, names: tuple[str, ...]) -> dict[str, Any]:
+    """The parameters of the search, for the links of its pages."""
+    asked = visit.request.query_params
+    return {name: found for name in names if (found := [each for each in asked.getlist(name) if each])}
+
+
+async def jobs_page(visit: Visit) -> Response:
+    """A page of jobs."""
+    query = jobs_query(visit)
+    rows = await visit.control.jobs.search(visit.who, query)
+    shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    filters = filters_of(visit, FILTERS)
+    values = {
+        "lines": await with_strips(visit, shown),
+        "filters": filters,
+        "asked": visit.query,
+        "statuses": [each.value for each in JobStatus],
+        "chosen": [status.value for status in query.statuses],
+        "schedule_types": [each.value for each in ScheduleType],
+        "next": visit.url("/jobs", **filters, cursor=shown[-1].listed) if more else None,
+        "first": visit.url("/jobs", **filters) if query.before else None,
+    }
+    return visit.page("jobs.html", values)
+
+
+async def job_page(visit: Visit) -> Response:
+    """One job."""
+    return await show_job(visit)
+
+
+async def show_job(
+    visit: Visit, *, typed: Mapping[str, str] | None = None, fault: Refused | None = None, status: int = 200
+) -> Response:
+    """The page of a job; after a form that was refused, with what was typed and the fault."""
+    job_id = visit.uuid("job_id", "job")
+    row = await visit.control.jobs.get(visit.who, job_id)
+    warnings, preview, explanation, runs = await asyncio.gather(
+        visit.control.jobs.warnings(visit.who, row),
+        _preview(visit, row),
+        _explained(visit, row),
+        _runs(visit, job_id),
+    )
+    line = job_line(row, runs or ())
+    task = dict(_task(line.definition.task))
+    values = {
+        "line": line,
+        "row": row,
+        "definition": line.definition,
+        "script": task.pop(SOURCE, None),
+        "task": _pretty(task),
+        "payload": _pretty(line.definition.payload),
+        "warnings": warnings,
+        "preview": preview,
+        "explanation": explanation,
+        "runs": None if runs is None else runs[:RUNS],
+        "durations": charts.columns(runs or (), [took(run) for run in runs or ()]),
+        "latenesses": charts.columns(runs or (), [lateness_of(run) for run in runs or ()]),
+        "lateness_of": lateness_of,
+        "took": took,
+        "typed": typed or {},
+        "fault": fault,
+        "fault_field": "" if fault is None or fault.pointer is None else fault.pointer.lstrip("/"),
+        "fault_form": visit.request.url.path.rpartition("/")[2] if fault is not None else "",
+        "done": DONE.get(visit.query.get("done", "")),
+    }
+    return visit.page("job.html", values, status)
+
+
+DONE: Final = {
+    "paused": "The job is paused.",
+    "resumed": "The job goes on by its schedule.",
+    "skipped": "The next occurrence is skipped.",
+    "snoozed": "The next occurrence comes later.",
+    "cancelled": "The job is cancelled.",
+}
+"""The sentence about a form that was carried out."""
+
+
+async def _preview(visit: Visit, row: JobRow) -> Any:
+    if row.status is JobStatus.CANCELLED:
+        return None
+    try:
+        return await visit.control.schedules.preview_job(visit.who, row.job_id, Look(count=FIRES))
+    except Invalid:
+        return None
+
+
+async def _explained(visit: Visit, row: JobRow) -> Any:
+    if not visit.may(type(visit.control.explain).job):
+        return None
+    return await visit.control.explain.job(visit.who, row.job_id)
+
+
+async def _runs(visit: Visit, job_id: UUID) -> Any:
+    if not visit.may(type(visit.control.runs).search):
+        return None
+    query = RunQuery(namespace=visit.who.namespace, job_id=job_id, limit=CHARTED)
+    return await visit.control.runs.search(visit.who, query)
+
+
+def _task(task: msgspec.Raw) -> Mapping[str, Any]:
+    """A task without its secrets."""
+    return masked(msgspec.json.decode(bytes(task)))
+
+
+def _pretty(value: Any) -> str:
+    """JSON for people."""
+    text = bytes(value) if isinstance(value, msgspec.Raw) else msgspec.json.encode(value)
+    return msgspec.json.format(text, indent=2).decode()
+
+
+JOBS: Final = (
+    WebPage(method="GET", path="/jobs", name="jobs", handler=jobs_page, control=(JobService.search,)),
+    WebPage(method="GET", path="/jobs/{job_id}", name="job", handler=job_page, control=(JobService.get,)),
+)

@@ -1,0 +1,99 @@
+"""Dead letters: runs that failed for good and wait for a person; redrive them, discard them, decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
+from tickwise.control.filters import LettersFilter
+from tickwise.control.runs.letters import LetterService
+from tickwise.ports.store import LetterResolution, LetterStatus
+from tickwise.web import forms
+from tickwise.web.page import WebPage
+from tickwise.web.views.jobs import filters_of
+from tickwise.web.visit import Visit
+
+PAGE_SIZE: Final = 25
+TEXT_MAX: Final = 200
+SEE_OTHER: Final = 303
+FILTERS: Final = ("status", "reason", "task_kind")
+WAITING: Final = [LetterStatus.OPEN, LetterStatus.HELD]
+
+
+async def letters_page(visit: Visit) -> Response:
+    """A page of dead letters; those that wait for a person, if no status is asked for."""
+    said = visit.query
+    asked = [each for each in visit.request.query_params.getlist("status") if each]
+    statuses = [forms.choice(LetterStatus, each, "status") for each in asked] or WAITING
+    body = LettersFilter(status=statuses)
+    if reason := forms.text(said, "reason", TEXT_MAX):
+        body.reason = reason
+    if task_kind := forms.text(said, "task_kind", TEXT_MAX):
+        body.task_kind = task_kind
+    before = forms.identifier(said.get("cursor"), "cursor")
+    rows = await visit.control.letters.search(visit.who, body, before=before, limit=PAGE_SIZE + 1)
+    shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    filters = filters_of(visit, FILTERS)
+    values = {
+        "letters": shown,
+        "asked": said,
+        "filters": filters,
+        "statuses": [each.value for each in LetterStatus],
+        "chosen": asked,
+        "next": visit.url("/dead-letters", **filters, cursor=shown[-1].run.run_id) if more else None,
+        "first": visit.url("/dead-letters", **filters) if before else None,
+    }
+    return visit.page("letters.html", values)
+
+
+async def redrive(visit: Visit) -> Response:
+    """A new run in its place."""
+    await visit.control.letters.redrive(
+        visit.who, visit.uuid("run_id", "dead letter"), RedriveBody(note=forms.text(visit.form, "note"))
+    )
+    return _back(visit)
+
+
+async def discard(visit: Visit) -> Response:
+    """Nothing more is done about it."""
+    await visit.control.letters.discard(
+        visit.who, visit.uuid("run_id", "dead letter"), DiscardBody(note=forms.text(visit.form, "note"))
+    )
+    return _back(visit)
+
+
+async def decide(visit: Visit) -> Response:
+    """Record the truth about an unknown outcome."""
+    outcome = forms.choice(LetterResolution, visit.form.get("outcome", ""), "outcome")
+    await visit.control.letters.decide(
+        visit.who,
+        visit.uuid("run_id", "dead letter"),
+        DecideBody(outcome=outcome, note=forms.text(visit.form, "note")),
+    )
+    return _back(visit)
+
+
+def _back(visit: Visit) -> Response:
+    return RedirectResponse(visit.url("/dead-letters"), SEE_OTHER)
+
+
+def _action(name: str, handler: Callable[[Visit], Awaitable[Response]], control: Callable[..., object]) -> WebPage:
+    path = f"/dead-letters/{{run_id}}/{name}"
+    return WebPage(method="POST", path=path, name=f"letter_{name}", handler=handler, control=(control,))
+
+
+LETTERS: Final[tuple[WebPage, ...]] = (
+    WebPage(
+        method="GET",
+        path="/dead-letters",
+        name="letters",
+        handler=letters_page,
+        control=(LetterService.search,),
+    ),
+    _action("redrive", redrive, LetterService.redrive),
+    _action("discard", discard, LetterService.discard),
+    _action("decide", decide, LetterService.decide),
+)

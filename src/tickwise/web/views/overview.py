@@ -1,0 +1,145 @@
+"""The first page: is it well, what does it do, what failed last, what is overdue, what comes next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from starlette.responses import Response
+
+from tickwise.domain.errors import Forbidden, Invalid
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import QueueRow, RunQuery, RunRow, StoreStats, Tally
+from tickwise.web import charts
+from tickwise.web.page import WebPage
+from tickwise.web.views.rows import job_line, job_names, lateness_of
+from tickwise.web.visit import Visit
+
+T = TypeVar("T")
+
+LATE_LIMIT_SECONDS: Final = 60.0
+"""A timer that is so late means that no scheduler keeps up: as `/readyz` judges."""
+OVERDUE_SECONDS: Final = 5.0
+MEASURED_RUNS: Final = 200
+LISTED: Final = 8
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be."""
+
+    grave: bool
+    sentence: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The last 24 hours, and the latest runs."""
+
+    ended: int
+    succeeded: int
+    failed: int
+    last_hour: int
+    measured: int
+    late_half: float | None
+    late_most: float | None
+    bars: Sequence[charts.Bar]
+
+
+async def overview(visit: Visit) -> Response:
+    """The page. What the visitor may not see is left out."""
+    control, who, now = visit.control, visit.who, visit.now
+    runs, jobs = control.runs, control.jobs
+    namespace = who.namespace
+    failed = RunQuery(namespace=namespace, states=(RunState.FAILED,), limit=LISTED)
+    latest = RunQuery(namespace=namespace, limit=MEASURED_RUNS)
+    stats, tallies, measured, failures, late, following, executors, queues = await asyncio.gather(
+        control.cluster.stats(),
+        _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),
+        _shown(visit, type(runs).search, lambda: runs.search(who, latest)),
+        _shown(visit, type(runs).search, lambda: runs.search(who, failed)),
+        _shown(visit, type(jobs).coming, lambda: jobs.coming(who, before=now - OVERDUE_SECONDS, limit=LISTED)),
+        _shown(visit, type(jobs).coming, lambda: jobs.coming(who, after=now, limit=LISTED)),
+        _shown(visit, type(control.cluster).executors, lambda: control.cluster.executors(who)),
+        _shown(visit, type(control.queues).overview, lambda: control.queues.overview(who)),
+    )
+    names = await job_names(visit, [run.job_id for run in failures or ()])
+    live = None if executors is None else [row for row in executors if row.gone_at is None]
+    values: dict[str, Any] = {
+        "findings": findings(stats, queues, late or ()),
+        "figures": None if tallies is None else _figures(tallies, measured or (), now),
+        "failures": failures,
+        "names": names,
+        "overdue": None if late is None else [job_line(row) for row in late],
+        "following": None if following is None else [job_line(row) for row in following],
+        "executors": live,
+        "queues": queues,
+    }
+    return visit.page("overview.html", values)
+
+
+def findings(
+    stats: StoreStats,
+    queues: Sequence[QueueRow] | None,
+    overdue: Sequence[object],
+) -> list[Finding]:
+    """The reasons for which the installation is not well, the gravest first. None: it is well."""
+    found = []
+    if stats.timers_late_seconds > LATE_LIMIT_SECONDS:
+        found.append(
+            Finding(
+                True,
+                f"The oldest timer is late by {stats.timers_late_seconds:.0f} s.",
+                "No scheduler keeps up: look at the log of the schedulers, or start another one.",
+            )
+        )
+    if stats.executors == 0:
+        found.append(
+            Finding(True, "No executor is active, so nothing runs.", "Start one: tickwise executor, or tickwise up.")
+        )
+    elif stats.oldest_ready_seconds > LATE_LIMIT_SECONDS:
+        found.append(
+            Finding(
+                False,
+                f"A run has waited for {stats.oldest_ready_seconds:.0f} s although executors are active.",
+                "They are busy, or none offers what it needs: the run says which.",
+            )
+        )
+    held = [queue.queue for queue in queues or () if queue.held]
+    if held:
+        found.append(Finding(False, f"On hold: queue {', '.join(held[:5])}.", "Runs of a held queue wait."))
+    if overdue:
+        found.append(Finding(False, "Some jobs are overdue.", "They are listed below."))
+    return sorted(found, key=lambda finding: not finding.grave)
+
+
+def _figures(tallies: Sequence[Tally], measured: Sequence[RunRow], now: float) -> Figures:
+    counts = {state: sum(tally.runs for tally in tallies if tally.state is state) for state in charts.DRAWN}
+    bars = charts.hours(tallies, now)
+    late = [seconds for run in measured if run.attempt == 1 and (seconds := lateness_of(run)) is not None]
+    return Figures(
+        ended=counts[RunState.SUCCESS] + counts[RunState.FAILED],
+        succeeded=counts[RunState.SUCCESS],
+        failed=counts[RunState.FAILED],
+        last_hour=sum(bars[-1].counts.values()),
+        measured=len(late),
+        late_half=charts.quantile(late, 0.5),
+        late_most=charts.quantile(late, 0.99),
+        bars=bars,
+    )
+
+
+async def _shown(visit: Visit, method: Any, ask: Any) -> Any:
+    """The answer of control; None if the visitor may not ask, or the search would take too long."""
+    if not visit.may(method):
+        return None
+    try:
+        asked: Awaitable[Any] = ask()
+        return await asked
+    except (Forbidden, Invalid):
+        return None
+
+
+OVERVIEW: Final = (WebPage(method="GET", path="/", name="overview", handler=overview),)

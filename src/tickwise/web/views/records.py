@@ -1,0 +1,102 @@
+"""The audit log, people, and keys: who may do what, and who did what."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from tickwise.control.access import holds_everywhere
+from tickwise.control.audit.service import AuditService
+from tickwise.control.keys.service import KeyService
+from tickwise.control.people.users import UserService
+from tickwise.domain.audit import AuditAction
+from tickwise.domain.errors import Invalid
+from tickwise.domain.permissions import Permission
+from tickwise.ports.audit import AuditPlace, AuditQuery
+from tickwise.web import forms
+from tickwise.web.page import WebPage
+from tickwise.web.views.jobs import filters_of
+from tickwise.web.visit import NAMESPACE, Visit
+
+PAGE_SIZE: Final = 50
+TEXT_MAX: Final = 200
+FILTERS: Final = ("actor", "action", "target")
+
+
+async def audit_page(visit: Visit) -> Response:
+    """A page of entries, the newest first. Callers of the whole installation see those of each namespace, unless the
+    address names one."""
+    said = visit.query
+    sees_all = holds_everywhere(visit.who, Permission.AUDIT_READ) and not said.get(NAMESPACE)
+    action = said.get("action") or None
+    query = AuditQuery(
+        namespace=None if sees_all else visit.who.namespace,
+        actor=forms.text(said, "actor", TEXT_MAX),
+        action=None if action is None else forms.choice(AuditAction, action, "action"),
+        target=forms.text(said, "target", TEXT_MAX),
+        beyond=_place(said.get("cursor")),
+        limit=PAGE_SIZE + 1,
+    )
+    rows = await visit.control.audit.search(visit.who, query)
+    shown, more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
+    filters = filters_of(visit, FILTERS)
+    values = {
+        "entries": [(row, _facts(row.before), _facts(row.after), _facts(row.detail)) for row in shown],
+        "asked": said,
+        "filters": filters,
+        "actions": [each.value for each in AuditAction],
+        "sees_all": sees_all,
+        "next": visit.url("/audit", **filters, cursor=f"{shown[-1].at!r}~{shown[-1].entry}") if more else None,
+        "first": visit.url("/audit", **filters) if query.beyond else None,
+    }
+    return visit.page("audit.html", values)
+
+
+async def users_page(visit: Visit) -> Response:
+    """A page of people."""
+    after = forms.identifier(visit.query.get("cursor"), "cursor")
+    rows = await visit.control.users.page(visit.who, after, PAGE_SIZE + 1)
+    shown = [each.row for each in rows[:PAGE_SIZE]]
+    values = {
+        "users": shown,
+        "next": visit.url("/users", cursor=shown[-1].user_id) if len(rows) > PAGE_SIZE else None,
+        "first": visit.url("/users") if after else None,
+    }
+    return visit.page("users.html", values)
+
+
+async def keys_page(visit: Visit) -> Response:
+    """A page of keys."""
+    before = forms.identifier(visit.query.get("cursor"), "cursor")
+    rows = await visit.control.keys.page(visit.who, before, PAGE_SIZE + 1)
+    shown = rows[:PAGE_SIZE]
+    values = {
+        "keys": shown,
+        "next": visit.url("/keys", cursor=shown[-1].key_id) if len(rows) > PAGE_SIZE else None,
+        "first": visit.url("/keys") if before else None,
+    }
+    return visit.page("keys.html", values)
+
+
+def _place(cursor: str | None) -> AuditPlace | None:
+    if not cursor:
+        return None
+    at, _, entry = cursor.partition("~")
+    try:
+        return AuditPlace(float(at), int(entry))
+    except ValueError:
+        raise Invalid("the cursor is none of ours; begin without one", pointer="/cursor") from None
+
+
+def _facts(text: str | None) -> str:
+    """JSON of an entry on one line."""
+    return "" if text is None else msgspec.json.format(text.encode(), indent=0).decode(errors="replace")
+
+
+RECORDS: Final = (
+    WebPage(method="GET", path="/audit", name="audit", handler=audit_page, control=(AuditService.search,)),
+    WebPage(method="GET", path="/users", name="users", handler=users_page, control=(UserService.page,)),
+    WebPage(method="GET", path="/keys", name="keys", handler=keys_page, control=(KeyService.page,)),
+)

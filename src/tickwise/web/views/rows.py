@@ -1,0 +1,86 @@
+"""Rows of jobs and runs as several pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from tickwise.control.jobs.next_run import next_run_of
+from tickwise.documents.definition import Definition, decode_definition
+from tickwise.domain import schedule as schedules
+from tickwise.domain.errors import Invalid
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import JobRow, RunRow
+from tickwise.web.charts import quantile
+from tickwise.web.visit import Visit
+
+STRIP: Final = 20
+"""The runs of a job whose outcomes a list shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """A job in a list."""
+
+    row: JobRow
+    definition: Definition
+    schedule: str
+    """In English."""
+    next_run: float | None
+    runs: Sequence[RunRow] = ()
+    """The latest, newest first."""
+
+    @property
+    def ended(self) -> Sequence[RunRow]:
+        """Of these, those that came to an end of their own."""
+        return [run for run in self.runs if run.state in (RunState.SUCCESS, RunState.FAILED)]
+
+    @property
+    def succeeded(self) -> int:
+        """Of these, the ones that succeeded."""
+        return sum(run.state is RunState.SUCCESS for run in self.ended)
+
+    @property
+    def lateness(self) -> float | None:
+        """The median of how late the latest runs began."""
+        return quantile([late for run in self.runs if (late := lateness_of(run)) is not None], 0.5)
+
+
+def lateness_of(run: RunRow) -> float | None:
+    """The seconds from its due time to the start of its first attempt; None: it has not begun, or a list does not know,
+    because a later attempt is the one that it knows of."""
+    return None if run.started_at is None or run.attempt > 1 else max(0.0, run.started_at - run.due_at)
+
+
+def took(run: RunRow) -> float | None:
+    """The seconds that its last attempt took; None: it has not ended, or never began."""
+    if run.started_at is None or run.ended_at is None:
+        return None
+    return max(0.0, run.ended_at - run.started_at)
+
+
+def job_line(row: JobRow, runs: Sequence[RunRow] = ()) -> JobLine:
+    """A job as a list shows it."""
+    definition = decode_definition(row.definition)
+    try:
+        said = schedules.explain(definition.schedule(row.job_id))
+    except Invalid as fault:
+        said = f"cannot be read by this version: {fault.detail}"
+    return JobLine(row=row, definition=definition, schedule=said, next_run=next_run_of(row, definition), runs=runs)
+
+
+async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
+    """Jobs with their latest runs, if the visitor may see these."""
+    runs = visit.control.runs
+    found: Mapping[UUID, Sequence[RunRow]] = {}
+    if visit.may(type(runs).latest):
+        found = await runs.latest(visit.who, [row.job_id for row in rows], STRIP)
+    return [job_line(row, found.get(row.job_id, ())) for row in rows]
+
+
+async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> Mapping[UUID, str]:
+    """The names of jobs; nothing of those that are gone, or that the visitor may not see."""
+    jobs = visit.control.jobs
+    return await jobs.names(visit.who, list(dict.fromkeys(job_ids))) if visit.may(type(jobs).names) else {}

@@ -1,0 +1,137 @@
+"""Sign in, sign in again in the middle of a form, sign out, and the link of `tickwise open`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+from starlette.responses import RedirectResponse, Response
+
+from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
+from tickwise.web.page import WebPage
+from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE
+from tickwise.web.visit import Visit
+
+TYPED: Final = "typed."
+"""The prefix of fields that were typed before the session ended."""
+CREDENTIAL_CHARACTERS_MAX: Final = 1_024
+SEE_OTHER: Final = 303
+
+
+def asked_to_sign_in(visit: Visit) -> Response:
+    """The answer where nobody is signed in: the way to the form; or the form, with what was typed in another one."""
+    request = visit.request
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if visit.part is not None:
+        return Response("the session has ended", 401, media_type="text/plain")
+    if request.method in ("GET", "HEAD"):
+        query = "" if here == "/" else f"?{urlencode({'next': here})}"
+        return RedirectResponse(f"/login{query}", SEE_OTHER)
+    return _form(visit, 401, back=here, typed=_kept(visit.form))
+
+
+async def login_page(visit: Visit) -> Response:
+    """The form; who is signed in goes on."""
+    back = _own(visit.query.get("next", "/"))
+    return RedirectResponse(back, SEE_OTHER) if visit.caller is not None else _form(visit, 200, back=back)
+
+
+async def login(visit: Visit) -> Response:
+    """Begin a session, and go on with the page that was asked for, or with the form that was typed."""
+    form = visit.form
+    back = _own(form.get("next", "/"))
+    typed = {name.removeprefix(TYPED): value for name, value in form.items() if name.startswith(TYPED)}
+    username = form.get("username", "").strip()[:CREDENTIAL_CHARACTERS_MAX]
+    password = form.get("password", "")[:CREDENTIAL_CHARACTERS_MAX]
+    if not visit.transport.is_private(visit.request):
+        return _form(visit, 403, back=back, typed=typed)
+    if not username or not password:
+        return _form(visit, 422, back=back, typed=typed, username=username, fault="Enter your name and your password.")
+    try:
+        opened = await visit.control.browsers.sign_in(username, password, visit.origin, earlier=visit.cookie)
+    except (Unauthenticated, Busy) as refusal:
+        status = 401 if isinstance(refusal, Unauthenticated) else 429
+        return _form(visit, status, back=back, typed=typed, username=username, fault=_sentence(refusal))
+    response: Response = RedirectResponse(back, SEE_OTHER)
+    if typed:
+        response = visit.page("resume.html", {"action": back, "typed": typed})
+    visit.cookies.keep(response, opened.cookie, opened.seconds)
+    return response
+
+
+async def open_link(visit: Visit) -> Response:
+    """Begin the session of a link, on the machine of the server alone."""
+    if not visit.transport.is_private(visit.request):
+        return _form(visit, 403, back="/")
+    try:
+        opened = await visit.control.browsers.open_link(
+            visit.request.path_params["link"], visit.origin, earlier=visit.cookie
+        )
+    except (Unauthenticated, Forbidden, Busy) as refusal:
+        status = 429 if isinstance(refusal, Busy) else 401
+        return _form(visit, status, back="/", fault=_sentence(refusal))
+    response = RedirectResponse("/", SEE_OTHER)
+    visit.cookies.keep(response, opened.cookie, opened.seconds)
+    return response
+
+
+async def logout(visit: Visit) -> Response:
+    """End the session, here and in every process."""
+    if visit.cookie is not None:
+        await visit.control.browsers.sign_out(visit.cookie, visit.principal, visit.origin)
+        visit.sessions.forget(visit.cookie)
+    response = RedirectResponse("/login", SEE_OTHER)
+    visit.cookies.drop(response)
+    response.headers["clear-site-data"] = '"cache"'
+    return response
+
+
+def _form(
+    visit: Visit,
+    status: int,
+    *,
+    back: str,
+    typed: Mapping[str, str] | None = None,
+    username: str = "",
+    fault: str = "",
+) -> Response:
+    private = visit.transport.is_private(visit.request)
+    values = {
+        "back": back,
+        "typed": {f"{TYPED}{name}": value for name, value in (typed or {}).items()},
+        "username": username,
+        "fault": fault,
+        "refused": None if private else CLEAR_TEXT,
+        "cure": CLEAR_TEXT_CURE,
+    }
+    return visit.page("login.html", values, status if private else 403)
+
+
+def _kept(form: Mapping[str, str]) -> Mapping[str, str]:
+    """The fields that come back after the sign-in: all but passwords."""
+    return {name: value for name, value in form.items() if "password" not in name.lower()}
+
+
+def _own(address: str) -> str:
+    """An address of ours; of another server, or one that cannot be read, the first page."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "/"
+    own = not parts.scheme and not parts.netloc and address.startswith("/")
+    # Browsers read a backslash as a slash, and leave control characters out: both could begin another server's name.
+    safe = address.isprintable() and "\\" not in address and not address.startswith("//")
+    return address if own and safe else "/"
+
+
+def _sentence(error: TickwiseError) -> str:
+    return error.detail[:1].upper() + error.detail[1:] + "."
+
+
+SIGN_IN: Final = (
+    WebPage(method="GET", path="/login", name="login", handler=login_page, is_open=True),
+    WebPage(method="POST", path="/login", name="sign_in", handler=login, is_open=True),
+    WebPage(method="GET", path="/open/{link}", name="open_link", handler=open_link, is_open=True),
+    WebPage(method="POST", path="/logout", name="sign_out", handler=logout, is_open=True),
+)

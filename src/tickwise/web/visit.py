@@ -1,0 +1,114 @@
+"""One request of a browser, read: who asks, in which namespace, with which query and form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tickwise.control.access import access_of
+from tickwise.control.control import Control
+from tickwise.domain.callers import Caller
+from tickwise.domain.errors import Bug, NotFound
+from tickwise.domain.model import Origin, Principal
+from tickwise.web.cookies import Cookies
+from tickwise.web.navigation import DOORS
+from tickwise.web.sessions import Sessions
+from tickwise.web.templating import Templates
+from tickwise.web.transport import Transport
+
+PART: Final = "tickwise-part"
+"""The header that asks for one block of a page: `live`, `results`."""
+NAMESPACE: Final = "namespace"
+"""The parameter that names the namespace, if it is not the caller's own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """A request."""
+
+    control: Control
+    templates: Templates
+    sessions: Sessions
+    cookies: Cookies
+    transport: Transport
+    request: Request
+    origin: Origin
+    cookie: str | None = None
+    """The session's, also of one that has ended."""
+    caller: Caller | None = None
+    """None: nobody is signed in."""
+    principal: Principal | None = None
+    form: Mapping[str, str] = field(default_factory=dict)
+    spaces: Sequence[str] = ()
+    """The names of the namespaces that the visitor can switch to."""
+
+    @property
+    def who(self) -> Principal:
+        """The caller in the namespace of the request."""
+        if self.principal is None:
+            raise Bug("a page that needs a sign-in was served without one")
+        return self.principal
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters of the address; of one that comes several times, the last."""
+        return self.request.query_params
+
+    @property
+    def part(self) -> str | None:
+        """The block that is asked for; None: the whole page."""
+        return self.request.headers.get(PART)
+
+    @property
+    def now(self) -> float:
+        """The store's time, near enough for people."""
+        return self.control.context.time.at_best()
+
+    def may(self, method: Callable[..., Any]) -> bool:
+        """Check whether the visitor has a permission that this method of control asks for: what they may not do is not
+        offered. Control checks again."""
+        access = access_of(method)
+        if access is None or self.principal is None:
+            return False
+        who = self.principal
+        held = any(who.may(permission) for permission in access.permissions)
+        return not access.permissions or held or (access.by_labels and bool(who.selector(access.permissions)))
+
+    def uuid(self, name: str, what: str) -> UUID:
+        """An id from the path. One that is malformed names nothing."""
+        text = self.request.path_params[name]
+        try:
+            return UUID(text)
+        except ValueError:
+            raise NotFound(f"there is no {what} {text[:100]!r}") from None
+
+    def url(self, path: str, **query: object) -> str:
+        """The address of a page in the namespace of this one. A parameter that is None is left out."""
+        pairs: list[tuple[str, str]] = []
+        for key, value in query.items():
+            pairs += [
+                (key, str(each)) for each in (value if isinstance(value, list | tuple) else [value]) if each is not None
+            ]
+        if self.principal is not None and self.caller is not None and self.principal.namespace != self.caller.home:
+            pairs.append((NAMESPACE, self.principal.namespace))
+        return f"{path}?{urlencode(pairs)}" if pairs else path
+
+    def page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+        """The page, or the block of it that is asked for."""
+        path = self.request.url.path
+        doors = [door for door in DOORS if door.control is None or self.may(door.control)]
+        own = {
+            "visit": self,
+            "now": self.now,
+            "doors": doors if self.principal is not None else [],
+            "here": next((door.path for door in DOORS if door.path == f"/{path.split('/')[1]}"), ""),
+            "spaces": self.spaces,
+            "listings": [door.path for door in doors],
+        }
+        return self.templates.response(template, {**own, **values}, self.part, status)
