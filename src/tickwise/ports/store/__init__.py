@@ -104,6 +104,7 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
+from tickwise.ports.store.planned import PlannedJobs, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -243,6 +244,8 @@ __all__ = [
     "QueueRow",
     "QueueStore",
     "Ready",
+    "PlannedJobs",
+    "PlannedQuery",
     "Receipt",
     "ReceiptStore",
     "Replan",

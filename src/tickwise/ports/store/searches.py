@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
+from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
+from tickwise.ports.store.planned import PlannedJobs, PlannedQuery
 from tickwise.ports.store.records import RunQuery, RunRow, Tally
 
 
@@ -32,6 +34,17 @@ class Searches(Protocol):
         first, at most `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so
         it is exact, costs the same however many there are, and stays when they are past their time. Nothing is said of
         states and hours in which nothing came."""
+        ...
+
+    async def planned(self, query: PlannedQuery) -> PlannedJobs:
+        """The jobs that fire next. A timer that is held back without an end is due never."""
+        ...
+
+    async def calendar_jobs(
+        self, namespace: str, calendar: str, limit: int, *, within: Selector | None = None
+    ) -> Sequence[JobRow]:
+        """Up to `limit` jobs that go by a calendar and are not CANCELLED, the newest by id first; of the jobs of
+        `within` alone, if it is given."""
         ...
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:

@@ -17,6 +17,7 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.domain.selectors import Selector
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     JobQuery,
@@ -25,6 +26,8 @@ from tickwise.ports.store import (
     LetterRow,
     OperationRow,
     Page,
+    PlannedJobs,
+    PlannedQuery,
     RunQuery,
     RunRow,
     Searches,
@@ -67,6 +70,16 @@ class Replica:
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
+
+    async def planned(self, query: PlannedQuery) -> PlannedJobs:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.planned(query))
+
+    async def calendar_jobs(
+        self, namespace: str, calendar: str, limit: int, *, within: Selector | None = None
+    ) -> Sequence[JobRow]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.calendar_jobs(namespace, calendar, limit, within=within))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

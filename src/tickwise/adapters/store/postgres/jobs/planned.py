@@ -1,0 +1,64 @@
+"""Searches for the jobs that fire next, and for those that go by a calendar.
+
+Timers have the index of their due time, and no namespace. So a look reads the timers that are due first, up to its
+bound. Where the jobs are few by another index (a label, a namespace that is not the default one), it reads theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.jobs.jobs import job_row
+from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked, like, searched
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.selectors import Selector
+from tickwise.ports.store import JobRow, PlannedJobs, PlannedQuery
+
+
+class PlannedSearches(Part):
+    """The looks at the time to come."""
+
+    async def planned(self, query: PlannedQuery) -> PlannedJobs:
+        """See the port."""
+        labels = labels_asked(query.labels, query.within)
+        name = None if query.name is None else like(query.name)
+        async with self._links.pooled(writes=False) as connection:
+            few = await self._candidates(connection, query, labels)
+            window = [query.due_after, query.due_before]
+            asked = [few, query.looked, query.namespace, name, labels, query.queue]
+            [known] = await searched(connection, "planned_due", [*window, *asked], self._clock)
+            job_ids, dues = known["job_ids"], known["dues"]
+            rows = await searched(connection, "planned_jobs", [query.namespace, job_ids[: query.limit]], self._clock)
+        until = known["last"] if known["looked"] >= query.looked else None
+        if len(job_ids) > query.limit:
+            until = dues[query.limit]
+        return PlannedJobs([job_row(row) for row in rows], until)
+
+    async def calendar_jobs(
+        self, namespace: str, calendar: str, limit: int, *, within: Selector | None = None
+    ) -> Sequence[JobRow]:
+        """See the port."""
+        asked = [namespace, calendar, limit, labels_asked({}, within)]
+        async with self._links.pooled(writes=False) as connection:
+            found = [row["job_id"] for row in await searched(connection, "calendar_jobs", asked, self._clock)]
+            rows = await searched(connection, "planned_jobs", [namespace, found], self._clock)
+        return [job_row(row) for row in rows]
+
+    async def _candidates(
+        self, connection: asyncpg.Connection, query: PlannedQuery, labels: Sequence[str] | None
+    ) -> list[UUID] | None:
+        """The only jobs that the query can be about, if they are few. None: they are many, or all."""
+        if query.job_id is not None:
+            return [query.job_id]
+        if labels is not None:
+            few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+            if few is not None and len(few) < query.looked:
+                return few
+        if query.namespace == DEFAULT_NAMESPACE:
+            return None
+        rows = await searched(connection, "planned_candidates", [query.namespace, query.looked], self._clock)
+        return [row["job_id"] for row in rows] if len(rows) < query.looked else None
