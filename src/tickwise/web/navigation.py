@@ -30,6 +30,7 @@ DOORS: Final = (
     Door("Overview", "/", "g o", None),
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
+    Door("Timeline", "/timeline", "g t", RunService.search),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),

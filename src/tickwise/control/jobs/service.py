@@ -100,6 +100,13 @@ class JobService:
         check_namespace(who, query.namespace)
         return await self._context.searches.jobs(replace(query, within=who.within, bytes_most=PAGE_BYTES))
 
+    @requires(Permission.JOBS_READ, by_labels=True)
+    async def of_calendar(self, who: Principal, calendar: str, limit: int) -> Page[JobRow]:
+        """Jobs that go by a calendar and are not cancelled, the newest first. A page is bounded in bytes."""
+        return await self._context.searches.calendar_jobs(
+            who.namespace, calendar, limit, within=who.within, bytes_most=PAGE_BYTES
+        )
+
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
         """The warnings about its definition and its present situation."""

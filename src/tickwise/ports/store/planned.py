@@ -1,9 +1,9 @@
 """The jobs that fire next, in the order of their timers: what a look at the time to come reads.
 
-    timers, by due ──► at most `looked` of them ──► those of the query ──► at most `limit` rows
+    timers, by due ──► at most `looked` of them ──► those of the query ──► the first of them
                               └── `known_until`: of what is due from then on, nothing is said
 
-Invariant: the cost of a look depends on `looked` and `limit`, not on the number of timers.
+Invariant: the cost of a look depends on `looked`, `limit` and `bytes_most`, not on the number of timers.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class PlannedQuery:
     looked: int = 1_000
     """The most timers that are read. A store that finds the candidates by another index (few jobs of a label, of a
     namespace) reads theirs alone, and may so know more."""
+    bytes_most: int | None = None
+    """The rows end before their definitions hold more (`paging`); None: never."""
 
 
 class PlannedJobs(NamedTuple):

@@ -41,10 +41,16 @@ class Searches(Protocol):
         ...
 
     async def calendar_jobs(
-        self, namespace: str, calendar: str, limit: int, *, within: Selector | None = None
-    ) -> Sequence[JobRow]:
+        self,
+        namespace: str,
+        calendar: str,
+        limit: int,
+        *,
+        within: Selector | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[JobRow]:
         """Up to `limit` jobs that go by a calendar and are not CANCELLED, the newest by id first; of the jobs of
-        `within` alone, if it is given."""
+        `within` alone, if it is given. Cut before their definitions hold more than `bytes_most`."""
         ...
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:

@@ -76,10 +76,18 @@ class Replica:
         return await self._ask(lambda searches: searches.planned(query))
 
     async def calendar_jobs(
-        self, namespace: str, calendar: str, limit: int, *, within: Selector | None = None
-    ) -> Sequence[JobRow]:
+        self,
+        namespace: str,
+        calendar: str,
+        limit: int,
+        *,
+        within: Selector | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[JobRow]:
         """See `Searches`."""
-        return await self._ask(lambda searches: searches.calendar_jobs(namespace, calendar, limit, within=within))
+        return await self._ask(
+            lambda searches: searches.calendar_jobs(namespace, calendar, limit, within=within, bytes_most=bytes_most)
+        )
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

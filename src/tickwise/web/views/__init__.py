@@ -13,6 +13,7 @@ from tickwise.web.views.overview import OVERVIEW
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
 from tickwise.web.views.sign_in import SIGN_IN
+from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
@@ -20,6 +21,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *JOBS,
     *JOB_ACTIONS,
     *RUNS,
+    *TIMELINE,
     *LETTERS,
     *MACHINERY,
     *RECORDS,

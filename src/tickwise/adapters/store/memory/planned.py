@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
-from tickwise.ports.store import JobAction, JobRow, PlannedJobs, PlannedQuery
+from tickwise.ports.store import JobAction, JobRow, Page, PlannedJobs, PlannedQuery, page_within
 
 
 class PlannedSearches(Duty):
@@ -20,12 +18,18 @@ class PlannedSearches(Duty):
             if job.timer is not None and query.due_after <= job.timer.pending.due < query.due_before
             if _matches(job, query)
         )
-        rows = [self._state.job_row(job) for _, _, job in found[: query.limit]]
-        return PlannedJobs(rows, found[query.limit][0] if len(found) > query.limit else None)
+        rows = page_within([self._state.job_row(job) for _, _, job in found[: query.limit]], query.bytes_most)
+        return PlannedJobs(rows, found[len(rows)][0] if len(found) > len(rows) else None)
 
     async def calendar_jobs(
-        self, namespace: str, calendar: str, limit: int, *, within: selectors.Selector | None = None
-    ) -> Sequence[JobRow]:
+        self,
+        namespace: str,
+        calendar: str,
+        limit: int,
+        *,
+        within: selectors.Selector | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[JobRow]:
         found = [
             job
             for job in self._state.jobs.values()
@@ -33,7 +37,7 @@ class PlannedSearches(Duty):
             if selectors.matches(job.labels, within)
         ]
         found.sort(key=lambda job: job.job_id, reverse=True)
-        return [self._state.job_row(job) for job in found[:limit]]
+        return page_within([self._state.job_row(job) for job in found[:limit]], bytes_most)
 
 
 def _matches(job: JobRecord, query: PlannedQuery) -> bool:

@@ -13,10 +13,17 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs.jobs import job_row
-from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked, like, searched
+from tickwise.adapters.store.postgres.records.paging import page_of
+from tickwise.adapters.store.postgres.records.searches import (
+    labelled_jobs,
+    labels_asked,
+    like,
+    searched,
+    searched_page,
+)
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import JobRow, PlannedJobs, PlannedQuery
+from tickwise.ports.store import JobRow, Page, PlannedJobs, PlannedQuery
 
 
 class PlannedSearches(Part):
@@ -32,21 +39,32 @@ class PlannedSearches(Part):
             asked = [few, query.looked, query.namespace, name, labels, query.queue]
             [known] = await searched(connection, "planned_due", [*window, *asked], self._clock)
             job_ids, dues = known["job_ids"], known["dues"]
-            rows = await searched(connection, "planned_jobs", [query.namespace, job_ids[: query.limit]], self._clock)
+            rows = await self._rows(connection, query.namespace, job_ids[: query.limit], query.bytes_most)
         until = known["last"] if known["looked"] >= query.looked else None
-        if len(job_ids) > query.limit:
-            until = dues[query.limit]
-        return PlannedJobs([job_row(row) for row in rows], until)
+        shown = 1 + job_ids.index(rows[-1].job_id) if rows.cut else query.limit
+        return PlannedJobs(rows, dues[shown] if shown < len(dues) else until)
 
     async def calendar_jobs(
-        self, namespace: str, calendar: str, limit: int, *, within: Selector | None = None
-    ) -> Sequence[JobRow]:
+        self,
+        namespace: str,
+        calendar: str,
+        limit: int,
+        *,
+        within: Selector | None = None,
+        bytes_most: int | None = None,
+    ) -> Page[JobRow]:
         """See the port."""
         asked = [namespace, calendar, limit, labels_asked({}, within)]
         async with self._links.pooled(writes=False) as connection:
             found = [row["job_id"] for row in await searched(connection, "calendar_jobs", asked, self._clock)]
-            rows = await searched(connection, "planned_jobs", [namespace, found], self._clock)
-        return [job_row(row) for row in rows]
+            return await self._rows(connection, namespace, found, bytes_most)
+
+    async def _rows(
+        self, connection: asyncpg.Connection, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None
+    ) -> Page[JobRow]:
+        """These jobs, in this order."""
+        rows = await searched_page(connection, "planned_jobs", [namespace, job_ids], bytes_most, self._clock)
+        return page_of(rows, job_row)
 
     async def _candidates(
         self, connection: asyncpg.Connection, query: PlannedQuery, labels: Sequence[str] | None

@@ -31,11 +31,12 @@ FROM (
 -- name: planned_jobs
 -- These jobs of a namespace, in this order. $1 namespace, $2 jobs.
 SELECT j.*, l.queue, l.priority, l.requires,
-       coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed
+       coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed,
+       octet_length(j.definition) AS bytes, w.place
 FROM unnest($2::uuid[]) WITH ORDINALITY AS w (job_id, place)
 CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown s WHERE s.job_id = w.job_id AND s.namespace = $1 OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
-ORDER BY w.place
+ORDER BY place
 
 -- name: calendar_jobs
 -- The jobs that go by a calendar and are not cancelled, the newest first. $1 namespace, $2 calendar, $3 limit, $4 labels (all of one of

@@ -106,6 +106,19 @@ class PlannedContract(StoreContract):
             assert list(found.rows) == []
             assert make.now < known < make.now + 5 * HOUR
 
+    async def test_large_definitions_end_a_look(self, store: Store, make: Factory) -> None:
+        """As a limit does; one row comes in any case. A calendar's jobs are a page."""
+        text = '{"large":"' + "x" * 9_990 + '"}'
+        for hours in (1, 2, 3):
+            await self.add(store, make.recurring(make.now + hours * HOUR, definition=text, calendars=["holidays"]))
+        for bytes_most, rows in ((0, 1), (20_010, 2), (1 << 20, 3)):
+            found = await self.look(store, make, bytes_most=bytes_most)
+            assert len(found.rows) == rows
+            known = None if rows == 3 else microseconds(make.now + (rows + 1) * HOUR)
+            assert microseconds(found.known_until) == known
+            page = await store.searches.calendar_jobs("default", "holidays", 10, bytes_most=bytes_most)
+            assert (len(page), page.cut) == (rows, rows < 3)
+
     @pytest.mark.parametrize("cancelled", [False, True])
     async def test_a_calendar_names_its_jobs(self, store: Store, make: Factory, *, cancelled: bool) -> None:
         """The newest first, up to the limit; of one namespace, of a selector, and none that is cancelled."""
