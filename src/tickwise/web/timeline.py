@@ -36,6 +36,8 @@ CROWD_FEWEST: Final = 3
 CROWDS: Final = 60
 """Moments that are marked."""
 NARROWEST: Final = 1.5
+BAR_GAP: Final = 0.14
+"""The share of a bar's place that stays free."""
 PLANNED: Final = "planned"
 SKIP_AHEAD: Final = "will-skip"
 GOES_ON: Final = "goes-on"
@@ -43,6 +45,13 @@ KINDS: Final = ("success", "failed", "cancelled", "skipped", GOES_ON, PLANNED, S
 """What a mark may be, from the bottom of a bar to its top."""
 _GRAVITY: Final = ("failed", GOES_ON, "cancelled", "success", PLANNED, "skipped", SKIP_AHEAD)
 """Of marks that lie on each other, the first is shown."""
+DETAILED: Final = 350
+"""Up to so many marks in all rows are drawn each by itself; of more, these alone: …"""
+_ALONE: Final = frozenset({"failed", GOES_ON})
+ALONE_MAX: Final = 40
+"""… and at most so many in a row."""
+_PLACES: Final = {"failed": (1, 18), GOES_ON: (1, 18), "skipped": (11, 6), SKIP_AHEAD: (11, 6), "cancelled": (11, 6)}
+"""The top and height of a mark in a row of 20."""
 
 
 class Scale(NamedTuple):
@@ -188,8 +197,8 @@ def bars(axis: Axis, marks: Iterable[Mark], tallies: Iterable[Tally], known_from
         Bar(
             axis.start + place * size,
             axis.start + (place + 1) * size,
-            axis.x(axis.start + place * size),
-            round(WIDTH / number, 2),
+            round(WIDTH * (place + BAR_GAP / 2) / number, 2),
+            round(WIDTH * (1 - BAR_GAP) / number, 2),
             {kind: found[kind] for kind in KINDS if found[kind]},
             _stacked(found, most),
             place < first_known,
@@ -274,11 +283,13 @@ def _outline(axis: Axis, steps: Sequence[int], first: int, top: float) -> str:
 
 
 class LaneMark(NamedTuple):
-    """A mark of a lane."""
+    """A mark of a lane: the place and height of its kind tell it apart where colours do not."""
 
     kind: str
     x: float
+    y: int
     width: float
+    height: int
     runs: int
     """Marks that lie on each other are one."""
     at: float
@@ -291,6 +302,9 @@ class Lane(NamedTuple):
 
     job_id: UUID
     marks: Sequence[LaneMark]
+    """Those that are drawn each by itself, with what it is and a way to its run."""
+    paths: Mapping[str, str]
+    """All others, by their kind: the data of one path each."""
     counts: Mapping[str, int]
 
 
@@ -302,8 +316,22 @@ def lanes(axis: Axis, marks: Iterable[Mark]) -> tuple[list[Lane], int]:
             by_job[mark.job_id].append(mark)
     counted = {job_id: Counter(each.kind for each in found) for job_id, found in by_job.items()}
     order = sorted(counted, key=lambda job_id: (-counted[job_id]["failed"], -counted[job_id].total(), job_id))
-    rows = [Lane(job_id, _lane_marks(axis, by_job[job_id]), counted[job_id]) for job_id in order[:LANES]]
+    drawn = {job_id: _lane_marks(axis, by_job[job_id]) for job_id in order[:LANES]}
+    is_detailed = sum(map(len, drawn.values())) <= DETAILED
+    rows = []
+    for job_id, found in drawn.items():
+        alone = [mark for mark in found if is_detailed or mark.kind in _ALONE][:ALONE_MAX]
+        apart = set(map(id, alone))
+        rows.append(Lane(job_id, alone, _paths(mark for mark in found if id(mark) not in apart), counted[job_id]))
     return rows, max(0, len(order) - LANES)
+
+
+def _paths(marks: Iterable[LaneMark]) -> dict[str, str]:
+    """The rectangles of each kind as the data of a path: a hundredth of the page that they would be one by one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for mark in marks:
+        found[mark.kind].append(f"M{mark.x:g} {mark.y}h{mark.width:g}v{mark.height}h-{mark.width:g}z")
+    return {kind: "".join(parts) for kind, parts in found.items()}
 
 
 def _lane_marks(axis: Axis, marks: Iterable[Mark]) -> list[LaneMark]:
@@ -316,8 +344,19 @@ def _lane_marks(axis: Axis, marks: Iterable[Mark]) -> list[LaneMark]:
         begin = axis.x(min(each.at for each in together))
         width = max(axis.x(max(each.end for each in together)) - begin, NARROWEST)
         begin = min(begin, WIDTH - width)
+        y, height = _PLACES.get(shown.kind, (5, 11))
         found.append(
-            LaneMark(shown.kind, round(begin, 2), round(width, 2), len(together), shown.at, shown.run_id, shown.note)
+            LaneMark(
+                shown.kind,
+                round(begin, 1),
+                y,
+                round(width, 1),
+                height,
+                len(together),
+                shown.at,
+                shown.run_id,
+                shown.note,
+            )
         )
     return found
 
