@@ -13,6 +13,7 @@ from tickwise.control.people.users import UserService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
+from tickwise.control.schedules.calendars import CalendarService
 
 
 class Door(NamedTuple):
@@ -34,6 +35,7 @@ DOORS: Final = (
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
+    Door("Calendars", "/calendars", "g c", CalendarService.covering),
     Door("Audit", "/audit", "g a", AuditService.search),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),

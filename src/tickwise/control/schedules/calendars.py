@@ -76,9 +76,11 @@ class CalendarService:
         return await self._rules.covers(who, stored.calendar, within, stored.warnings)
 
     @requires(Permission.CALENDARS_READ)
-    async def covering(self, who: Principal, within: Range, most: int) -> Sequence[tuple[CalendarEntry, Covers]]:
-        """The times that each of the first `most` calendars covers, by name. Raises `Invalid`, `Busy`."""
-        entries = await self._entries(who, None, most)
+    async def covering(
+        self, who: Principal, within: Range, most: int, *, after: str | None = None
+    ) -> Sequence[tuple[CalendarEntry, Covers]]:
+        """The times that each of `most` calendars covers, by name, those after `after`. Raises `Invalid`, `Busy`."""
+        entries = await self._entries(who, after, most)
         found = await self._rules.covering(who, {each.row.name: each.stored.calendar for each in entries}, within)
         return [(each, found[each.row.name]) for each in entries]
 

@@ -86,9 +86,11 @@ class WindowService:
         )
 
     @requires(Permission.WINDOWS_READ)
-    async def covering(self, who: Principal, within: Range, most: int) -> Sequence[tuple[WindowEntry, Covers]]:
-        """The times at which each of the first `most` windows is open, by name. Raises `Invalid`, `Busy`."""
-        entries = await self._entries(who, None, most)
+    async def covering(
+        self, who: Principal, within: Range, most: int, *, after: str | None = None
+    ) -> Sequence[tuple[WindowEntry, Covers]]:
+        """The times at which each of `most` windows is open, by name, those after `after`. Raises `Invalid`, `Busy`."""
+        entries = await self._entries(who, after, most)
         found = await self._rules.covering(who, {each.row.name: each.stored.window.when for each in entries}, within)
         return [(each, found[each.row.name]) for each in entries]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.web.page import WebPage
+from tickwise.web.views.calendars import CALENDARS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.letters import LETTERS
@@ -24,5 +25,6 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *TIMELINE,
     *LETTERS,
     *MACHINERY,
+    *CALENDARS,
     *RECORDS,
 )
