@@ -9,6 +9,7 @@ from tickwise.control.audit.service import AuditService
 from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
+from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.users import UserService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
@@ -25,6 +26,8 @@ class Door(NamedTuple):
     """The keys that lead there."""
     control: Callable[..., Any] | None
     """The method of control whose permission it takes; None: any visitor may."""
+    for_installation: bool = False
+    """The permission must hold in each namespace."""
 
 
 DOORS: Final = (
@@ -39,4 +42,6 @@ DOORS: Final = (
     Door("Audit", "/audit", "g a", AuditService.search),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),
+    Door("Namespaces", "/namespaces", "g n", NamespaceService.page),
+    Door("Settings", "/settings", "g s", ClusterService.settings, for_installation=True),
 )

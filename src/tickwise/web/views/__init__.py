@@ -8,11 +8,15 @@ from tickwise.web.page import WebPage
 from tickwise.web.views.calendars import CALENDARS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
+from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.machinery import MACHINERY
+from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.overview import OVERVIEW
+from tickwise.web.views.people import PEOPLE
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
+from tickwise.web.views.settings import SETTINGS
 from tickwise.web.views.sign_in import SIGN_IN
 from tickwise.web.views.timeline import TIMELINE
 
@@ -27,4 +31,8 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *MACHINERY,
     *CALENDARS,
     *RECORDS,
+    *PEOPLE,
+    *KEYS,
+    *NAMESPACES,
+    *SETTINGS,
 )
