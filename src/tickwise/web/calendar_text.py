@@ -34,7 +34,7 @@ FIELDS: Final = ("timezone", "dates", "weekly", "recurring", "periods", "country
 """The names of the form's fields."""
 
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)(?: *(?:to|\.\.) *(\d{4}-\d\d-\d\d))?(?: +(\S.*))?", re.ASCII)
-_HOURS = re.compile(r"([a-z][a-z, -]*?)(?: +(\d\d?:\d\d(?::\d\d)?) *(?:-|to) *(\d\d?:\d\d(?::\d\d)?))?(?: +(\S.*))?")
+_HOURS = re.compile(r"(\d\d?:\d\d(?::\d\d)?) *(?:-|to) *(\d\d?:\d\d(?::\d\d)?)(?: +(\S.*))?", re.ASCII)
 _RECURRING = re.compile(r"(\S.*?) +for +(\d\w*)(?: +(\S.*))?")
 _MOMENT = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d)?(?:[Zz]|[+-]\d\d:\d\d)?"
 _PERIOD = re.compile(rf"({_MOMENT}) *(?:to|\.\.) *({_MOMENT})(?: +(\S.*))?", re.ASCII)
@@ -113,13 +113,14 @@ def _days(line: str) -> str | DaysBody:
 
 def _weekly(line: str) -> WeeklyBody:
     example = "mon-fri 09:00-17:00 office"
-    days, begin, end, name = _matched(_HOURS, line, example)
-    words = days.split()
-    if begin is None and name is None:
-        # Without hours the name cannot be told from weekdays by its place: it begins with the first word that is none.
-        known = next((place for place, word in enumerate(words) if not _is_days(word)), len(words))
-        days, name = " ".join(words[:known]), " ".join(words[known:]) or None
-    return WeeklyBody(days=_weekdays(days, example), begin=begin or "00:00", end=end or "24:00", name=name)
+    words = line.split()
+    known = next((place for place, word in enumerate(words) if not _is_days(word)), len(words))
+    days, rest = " ".join(words[:known]), " ".join(words[known:])
+    hours = _HOURS.fullmatch(rest)
+    begin, end, name = ("00:00", "24:00", rest or None) if hours is None else hours.groups()
+    if not days or (name is not None and name[0].isdigit()):
+        raise Invalid(f"write a line such as: {example}")
+    return WeeklyBody(days=_weekdays(days, example), begin=begin, end=end, name=name)
 
 
 def _is_days(word: str) -> bool:

@@ -260,7 +260,9 @@ def _highest(axis: Axis, marks: Iterable[Mark], number: int) -> list[int]:
     changes.sort()
     highest, going_on, step = [0] * number, 0, 0
     for at, change in changes:
-        place = min(math.floor((at - axis.start) / axis.scale.step), number - 1)
+        # An end at the border of two steps is in the first of them.
+        exact = (at - axis.start) / axis.scale.step
+        place = min(math.floor(exact) if change > 0 else max(math.ceil(exact) - 1, 0), number - 1)
         while step < place:
             step += 1
             highest[step] = going_on

@@ -26,6 +26,7 @@ from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
 STRETCHES: Final = 50
+PREVIEWED: Final = 12
 AHEAD_SECONDS: Final = 400 * 86_400.0
 """The times that the page of a calendar looks for; its next holiday may be a year away."""
 LIST_SECONDS: Final = 60 * 86_400.0
@@ -259,7 +260,7 @@ async def _preview(visit: Visit, body: CalendarBody) -> Covers | None:
     """The times that it would cover; None for a visitor who may not read calendars."""
     if not visit.may(CalendarService.preview):
         return None
-    return await visit.control.calendars.preview(visit.who, body, Range(end=visit.now + AHEAD_SECONDS, limit=STRETCHES))
+    return await visit.control.calendars.preview(visit.who, body, Range(end=visit.now + AHEAD_SECONDS, limit=PREVIEWED))
 
 
 async def _back(visit: Visit, kind: str, new: bool, typed: Typed) -> Response:  # private, by place

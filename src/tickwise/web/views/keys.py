@@ -14,7 +14,7 @@ from tickwise.control.access import holds_everywhere
 from tickwise.control.keys.service import OVERLAP_SECONDS, KeyBody, KeyRotateBody, KeyService, MadeKey
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, TickwiseError
-from tickwise.domain.permissions import Permission, Role, contains
+from tickwise.domain.permissions import ROLES, Permission, Role, contains
 from tickwise.ports.identity.keys import KEPT_ELSEWHERE, MAX_OVERLAP_SECONDS, KeyRow
 from tickwise.web import forms
 from tickwise.web.page import WebPage
@@ -37,6 +37,8 @@ class KeyLine(NamedTuple):
     """A key, and what the visitor may do with it. Control judges again."""
 
     row: KeyRow
+    role: str | None
+    """The built-in role that has just these permissions; None: there is none."""
     may_rotate: bool
     may_revoke: bool
 
@@ -47,7 +49,8 @@ def _line(visit: Visit, row: KeyRow) -> KeyLine:
     person = who.user_id or who.owner_id
     outlives = who.expires_at is not None and (row.expires_at is None or row.expires_at > who.expires_at)
     shows = person in (None, row.owner_id) and not outlives and row.origin not in KEPT_ELSEWHERE
-    return KeyLine(row, weaker and shows, weaker)
+    role = next((str(name) for name, permissions in ROLES.items() if permissions == row.scopes), None)
+    return KeyLine(row, role, weaker and shows, weaker)
 
 
 async def _list(
