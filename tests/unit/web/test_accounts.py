@@ -40,7 +40,7 @@ async def _entries(rig: Rig, action: AuditAction, actor: str) -> int:
 
 
 def _secret(text: str, prefix: str) -> str:
-    [secret] = {each for each in re.findall(rf"{prefix}_[0-9A-Za-z]+", text) if len(each) > 40}
+    [secret] = {str(each) for each in re.findall(rf"{prefix}_[0-9A-Za-z]+", text) if len(each) > 40}
     return secret
 
 

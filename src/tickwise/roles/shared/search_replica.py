@@ -10,7 +10,7 @@ primary.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -20,8 +20,10 @@ from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.domain.selectors import Selector
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    ComingQuery,
     JobQuery,
     JobRow,
+    LatestRunsQuery,
     LetterQuery,
     LetterRow,
     OperationRow,
@@ -75,19 +77,17 @@ class Replica:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.planned(query))
 
-    async def calendar_jobs(
-        self,
-        namespace: str,
-        calendar: str,
-        limit: int,
-        *,
-        within: Selector | None = None,
-        bytes_most: int | None = None,
-    ) -> Page[JobRow]:
+    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
         """See `Searches`."""
-        return await self._ask(
-            lambda searches: searches.calendar_jobs(namespace, calendar, limit, within=within, bytes_most=bytes_most)
-        )
+        return await self._ask(lambda searches: searches.latest(query))
+
+    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.names(namespace, jobs, within))
+
+    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.coming(query))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

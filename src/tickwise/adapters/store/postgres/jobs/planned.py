@@ -1,4 +1,4 @@
-"""Searches for the jobs that fire next, and for those that go by a calendar.
+"""Searches for the jobs that fire next.
 
 Timers have the index of their due time, and no namespace. So a look reads the timers that are due first, up to its
 bound. Where the jobs are few by another index (a label, a namespace that is not the default one), it reads theirs.
@@ -22,7 +22,6 @@ from tickwise.adapters.store.postgres.records.searches import (
     searched_page,
 )
 from tickwise.domain.model import DEFAULT_NAMESPACE
-from tickwise.domain.selectors import Selector
 from tickwise.ports.store import JobRow, Page, PlannedJobs, PlannedQuery
 
 
@@ -43,21 +42,6 @@ class PlannedSearches(Part):
         until = known["last"] if known["looked"] >= query.looked else None
         shown = 1 + job_ids.index(rows[-1].job_id) if rows.cut else query.limit
         return PlannedJobs(rows, dues[shown] if shown < len(dues) else until)
-
-    async def calendar_jobs(
-        self,
-        namespace: str,
-        calendar: str,
-        limit: int,
-        *,
-        within: Selector | None = None,
-        bytes_most: int | None = None,
-    ) -> Page[JobRow]:
-        """See the port."""
-        asked = [namespace, calendar, limit, labels_asked({}, within)]
-        async with self._links.pooled(writes=False) as connection:
-            found = [row["job_id"] for row in await searched(connection, "calendar_jobs", asked, self._clock)]
-            return await self._rows(connection, namespace, found, bytes_most)
 
     async def _rows(
         self, connection: asyncpg.Connection, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None

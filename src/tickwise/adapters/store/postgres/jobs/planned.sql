@@ -37,11 +37,3 @@ FROM unnest($2::uuid[]) WITH ORDINALITY AS w (job_id, place)
 CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown s WHERE s.job_id = w.job_id AND s.namespace = $1 OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
 ORDER BY place
-
--- name: calendar_jobs
--- The jobs that go by a calendar and are not cancelled, the newest first. $1 namespace, $2 calendar, $3 limit, $4 labels (all of one of
--- these). A job that goes by a calendar is a lasting one.
-SELECT job_id FROM tickwise.jobs_lasting
-WHERE calendars IS NOT NULL AND calendars @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED}
-  AND ($4::jsonb[] IS NULL OR labels @> ANY($4))
-ORDER BY job_id DESC LIMIT $3

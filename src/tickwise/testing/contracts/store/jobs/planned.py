@@ -14,7 +14,7 @@ HOUR = 3_600.0
 
 
 class PlannedContract(StoreContract):
-    """`searches.planned` and `searches.calendar_jobs`."""
+    """`searches.planned` and `rules.jobs`."""
 
     async def look(self, store: Store, make: Factory, **fields: Any) -> PlannedJobs:
         """A look at the next 10 hours."""
@@ -116,7 +116,7 @@ class PlannedContract(StoreContract):
             assert len(found.rows) == rows
             known = None if rows == 3 else microseconds(make.now + (rows + 1) * HOUR)
             assert microseconds(found.known_until) == known
-            page = await store.searches.calendar_jobs("default", "holidays", 10, bytes_most=bytes_most)
+            page = await store.rules.jobs("default", "holidays", 10, bytes_most=bytes_most)
             assert (len(page), page.cut) == (rows, rows < 3)
 
     @pytest.mark.parametrize("cancelled", [False, True])
@@ -137,7 +137,7 @@ class PlannedContract(StoreContract):
         wanted = ["job 1", "job 0"] if cancelled else ["job 2", "job 1", "job 0"]
 
         async def names(name: str, limit: int = 10, **fields: Any) -> list[str]:
-            return [row.name for row in await store.searches.calendar_jobs("default", name, limit, **fields)]
+            return [row.name for row in await store.rules.jobs("default", name, limit, **fields)]
 
         assert await names("holidays") == await names("other") == wanted
         assert await names("holidays", 2) == wanted[:2]
