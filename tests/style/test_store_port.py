@@ -50,7 +50,7 @@ def test_the_read_model_is_a_part_of_its_own() -> None:
     """A replica can stand in for it: it lists, tallies and counts."""
     assert _parts()["searches"] is Searches
     lists = {"jobs", "runs", "letters", "operations"}
-    assert lists | {"tally", "count", "latest", "names", "coming", "planned"} == _methods(Searches)
+    assert lists | {"tally", "count", "latest", "names", "coming"} == _methods(Searches)
 
 
 @pytest.mark.parametrize("store", [MemoryStore, PostgresStore])

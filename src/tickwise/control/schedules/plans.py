@@ -1,6 +1,6 @@
 """The starts to come of a whole namespace, in the order of their times: what a time line shows ahead of now.
 
-    searches.planned ──► jobs ──► the next occurrence of each, merged by time ──► calendars, windows, jitter ──► starts
+    searches.coming  ──► jobs ──► the next occurrence of each, merged by time ──► calendars, windows, jitter ──► starts
                                                                              └── bounded: `known_until` says how far
 
 The rules are those of a scheduler's decision. Overlap, limits, rates and executors are not looked at: a start is the
@@ -110,7 +110,7 @@ class Plans:
             looked=TIMERS_MAX,
             bytes_most=PAGE_BYTES,
         )
-        found = await self._context.searches.planned(query)
+        found = await self._context.searches.coming(query)
         lines, unreadable = _lines(found.rows, window)
         known = await RulesOfNamespace.read(
             self._context, who.namespace, {use.name for line in lines for use in line.definition.calendars}

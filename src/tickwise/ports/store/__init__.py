@@ -104,7 +104,7 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
-from tickwise.ports.store.planned import PlannedJobs, PlannedQuery
+from tickwise.ports.store.planned import ComingJobs, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -195,6 +195,7 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
+    "ComingJobs",
     "ComingQuery",
     "Completion",
     "CompletionStore",
@@ -243,7 +244,6 @@ __all__ = [
     "OperationStep",
     "OperationStore",
     "Page",
-    "PlannedJobs",
     "PlannedQuery",
     "QueueHold",
     "QueueRow",

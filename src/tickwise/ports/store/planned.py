@@ -41,10 +41,10 @@ class PlannedQuery:
     """The rows end before their definitions hold more (`paging`); None: never."""
 
 
-class PlannedJobs(NamedTuple):
+class ComingJobs(NamedTuple):
     """The jobs of a look."""
 
     rows: Sequence[JobRow]
-    """The earliest due timer first; of one time, by id."""
-    known_until: float | None
-    """Jobs whose timer is due from this instant on may be missing; None: none is."""
+    """The earliest first; of one time, by id."""
+    known_until: float | None = None
+    """Of a `PlannedQuery`: jobs whose timer is due from this instant on may be missing; None: none is."""

@@ -10,9 +10,7 @@ from typing import Final, Protocol
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.quotas import Quotas
-from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page, utf8_bytes
-from tickwise.ports.store.definitions import JobRow
 
 MAX_RULES: Final = 10_000
 """Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory. A namespace
@@ -147,19 +145,6 @@ class RuleStore(Protocol):
     ) -> None:
         """Timers as in `put`. Raises `NotFound`; `VersionConflict` if it is not the `expected` one, by version and
         creation; `Conflict`, code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
-        ...
-
-    async def jobs(
-        self,
-        namespace: str,
-        calendar: str,
-        limit: int,
-        *,
-        within: Selector | None = None,
-        bytes_most: int | None = None,
-    ) -> Page[JobRow]:
-        """Up to `limit` jobs that go by a calendar and are not CANCELLED, the newest by id first; of the jobs of
-        `within` alone, if it is given. Cut before their definitions hold more than `bytes_most`."""
         ...
 
     async def all(self) -> tuple[int, Sequence[RuleRow]]:

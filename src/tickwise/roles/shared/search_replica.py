@@ -20,6 +20,7 @@ from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.domain.selectors import Selector
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    ComingJobs,
     ComingQuery,
     JobQuery,
     JobRow,
@@ -28,7 +29,6 @@ from tickwise.ports.store import (
     LetterRow,
     OperationRow,
     Page,
-    PlannedJobs,
     PlannedQuery,
     RunQuery,
     RunRow,
@@ -73,10 +73,6 @@ class Replica:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
 
-    async def planned(self, query: PlannedQuery) -> PlannedJobs:
-        """See `Searches`."""
-        return await self._ask(lambda searches: searches.planned(query))
-
     async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.latest(query))
@@ -85,7 +81,7 @@ class Replica:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.names(namespace, jobs, within))
 
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+    async def coming(self, query: ComingQuery | PlannedQuery) -> ComingJobs:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.coming(query))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
-from tickwise.ports.store import PlannedJobs, PlannedQuery, page_within
+from tickwise.ports.store import ComingJobs, PlannedQuery, page_within
 
 
 class PlannedSearches(Duty):
-    """The looks at the time to come."""
+    """The look at the timers to come."""
 
-    async def planned(self, query: PlannedQuery) -> PlannedJobs:
+    async def _planned(self, query: PlannedQuery) -> ComingJobs:
         found = sorted(
             (job.timer.pending.due, job.job_id, job)
             for job in self._state.jobs.values()
@@ -19,7 +19,7 @@ class PlannedSearches(Duty):
             if _matches(job, query)
         )
         rows = page_within([self._state.job_row(job) for _, _, job in found[: query.limit]], query.bytes_most)
-        return PlannedJobs(rows, found[len(rows)][0] if len(found) > len(rows) else None)
+        return ComingJobs(rows, found[len(rows)][0] if len(found) > len(rows) else None)
 
 
 def _matches(job: JobRecord, query: PlannedQuery) -> bool:

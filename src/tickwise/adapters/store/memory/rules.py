@@ -8,10 +8,8 @@ from dataclasses import replace
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, NotFound
-from tickwise.domain.selectors import Selector, matches
 from tickwise.ports.store import (
     JobAction,
-    JobRow,
     Page,
     RuleKind,
     RuleQuery,
@@ -55,24 +53,6 @@ class Rules(Duty):
         self._changed(rule.namespace)
         self._state.audit.write(audit)
         return rules[name]
-
-    async def jobs(
-        self,
-        namespace: str,
-        calendar: str,
-        limit: int,
-        *,
-        within: Selector | None = None,
-        bytes_most: int | None = None,
-    ) -> Page[JobRow]:
-        found = [
-            job
-            for job in self._state.jobs.values()
-            if job.namespace == namespace and calendar in job.calendars and job.standing is not JobAction.CANCEL
-            if matches(job.labels, within)
-        ]
-        found.sort(key=lambda job: job.job_id, reverse=True)
-        return page_within([self._state.job_row(job) for job in found[:limit]], bytes_most)
 
     async def find(self, query: RuleQuery) -> Page[RuleRow]:
         found = [

@@ -21,7 +21,6 @@ from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
 from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
-from tickwise.adapters.store.memory.planned import PlannedSearches
 from tickwise.adapters.store.memory.quotas import QuotaUses
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
@@ -40,7 +39,7 @@ class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
 
 
-class Searches(JobSearches, PlannedSearches, RunSearches, LetterSearches, Looks):
+class Searches(JobSearches, RunSearches, LetterSearches, Looks):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

@@ -22,14 +22,13 @@ from tickwise.adapters.store.postgres.records.searches import (
     searched_page,
 )
 from tickwise.domain.model import DEFAULT_NAMESPACE
-from tickwise.ports.store import JobRow, Page, PlannedJobs, PlannedQuery
+from tickwise.ports.store import ComingJobs, JobRow, Page, PlannedQuery
 
 
 class PlannedSearches(Part):
-    """The looks at the time to come."""
+    """The look at the timers to come."""
 
-    async def planned(self, query: PlannedQuery) -> PlannedJobs:
-        """See the port."""
+    async def _planned(self, query: PlannedQuery) -> ComingJobs:
         labels = labels_asked(query.labels, query.within)
         name = None if query.name is None else like(query.name)
         async with self._links.pooled(writes=False) as connection:
@@ -41,7 +40,7 @@ class PlannedSearches(Part):
             rows = await self._rows(connection, query.namespace, job_ids[: query.limit], query.bytes_most)
         until = known["last"] if known["looked"] >= query.looked else None
         shown = 1 + job_ids.index(rows[-1].job_id) if rows.cut else query.limit
-        return PlannedJobs(rows, dues[shown] if shown < len(dues) else until)
+        return ComingJobs(rows, dues[shown] if shown < len(dues) else until)
 
     async def _rows(
         self, connection: asyncpg.Connection, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None

@@ -13,17 +13,14 @@ from typing import Any, Final
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.jobs.jobs import job_row
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
-from tickwise.adapters.store.postgres.records.searches import labels_asked, searched, searched_page
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.quotas import NO_QUOTAS
-from tickwise.domain.selectors import Selector
-from tickwise.ports.store import JobRow, Page, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
+from tickwise.ports.store import Page, RuleKind, RuleQuery, RuleRow, check_room, check_seen, is_done
 
 TRIES: Final = 4
 """Half a second each: a batch of timers takes some milliseconds."""
@@ -88,22 +85,6 @@ class Rules(Part):
             await connection.execute(statement("rule_drop"), namespace, kind, name)
             await connection.execute(statement("rules_changed"), namespace)
             await write_audit(connection, audit)
-
-    async def jobs(
-        self,
-        namespace: str,
-        calendar: str,
-        limit: int,
-        *,
-        within: Selector | None = None,
-        bytes_most: int | None = None,
-    ) -> Page[JobRow]:
-        """See the port."""
-        asked = [namespace, calendar, limit, labels_asked({}, within)]
-        async with self._links.pooled(writes=False) as connection:
-            found = [row["job_id"] for row in await searched(connection, "rules_jobs", asked, self._clock)]
-            rows = await searched_page(connection, "planned_jobs", [namespace, found], bytes_most, self._clock)
-        return page_of(rows, job_row)
 
     async def all(self) -> tuple[int, Sequence[RuleRow]]:
         """See the port."""

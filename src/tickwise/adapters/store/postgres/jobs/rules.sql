@@ -52,11 +52,3 @@ SELECT set_config('lock_timeout', '500ms', true), pg_advisory_xact_lock(83883535
 SELECT namespace, kind, name, body, version, created_by, date_part('epoch', created) AS created_at,
        date_part('epoch', updated) AS updated_at
 FROM tickwise.rules WHERE namespace = $1 AND kind = $2 AND name = $3
-
--- name: rules_jobs
--- The jobs that go by a calendar and are not cancelled, the newest first. $1 namespace, $2 calendar, $3 limit, $4 labels (all of one of
--- these). A job that goes by a calendar is a lasting one.
-SELECT job_id FROM tickwise.jobs_lasting
-WHERE calendars IS NOT NULL AND calendars @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED}
-  AND ($4::jsonb[] IS NULL OR labels @> ANY($4))
-ORDER BY job_id DESC LIMIT $3

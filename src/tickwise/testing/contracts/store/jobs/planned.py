@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tickwise.ports.store import JobAction, PlannedJobs, PlannedQuery, Store
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.ports.store import ComingJobs, JobAction, JobQuery, PlannedQuery, Store
 from tickwise.testing.contracts.base import StoreContract, microseconds
 from tickwise.testing.factories import Factory
 
@@ -14,12 +15,12 @@ HOUR = 3_600.0
 
 
 class PlannedContract(StoreContract):
-    """`searches.planned` and `rules.jobs`."""
+    """`searches.coming` of a `PlannedQuery`, and the calendar of a `JobQuery`."""
 
-    async def look(self, store: Store, make: Factory, **fields: Any) -> PlannedJobs:
+    async def look(self, store: Store, make: Factory, **fields: Any) -> ComingJobs:
         """A look at the next 10 hours."""
         given = {"namespace": "default", "due_after": make.now, "due_before": make.now + 10 * HOUR}
-        return await store.searches.planned(PlannedQuery(**{**given, **fields}))
+        return await store.searches.coming(PlannedQuery(**{**given, **fields}))
 
     async def names(self, store: Store, make: Factory, **fields: Any) -> list[str]:
         """The names of the jobs of a look that knows all."""
@@ -107,21 +108,19 @@ class PlannedContract(StoreContract):
             assert make.now < known < make.now + 5 * HOUR
 
     async def test_large_definitions_end_a_look(self, store: Store, make: Factory) -> None:
-        """As a limit does; one row comes in any case. A calendar's jobs are a page."""
+        """As a limit does; one row comes in any case."""
         text = '{"large":"' + "x" * 9_990 + '"}'
         for hours in (1, 2, 3):
-            await self.add(store, make.recurring(make.now + hours * HOUR, definition=text, calendars=["holidays"]))
+            await self.add(store, make.recurring(make.now + hours * HOUR, definition=text))
         for bytes_most, rows in ((0, 1), (20_010, 2), (1 << 20, 3)):
             found = await self.look(store, make, bytes_most=bytes_most)
             assert len(found.rows) == rows
             known = None if rows == 3 else microseconds(make.now + (rows + 1) * HOUR)
             assert microseconds(found.known_until) == known
-            page = await store.rules.jobs("default", "holidays", 10, bytes_most=bytes_most)
-            assert (len(page), page.cut) == (rows, rows < 3)
 
     @pytest.mark.parametrize("cancelled", [False, True])
     async def test_a_calendar_names_its_jobs(self, store: Store, make: Factory, *, cancelled: bool) -> None:
-        """The newest first, up to the limit; of one namespace, of a selector, and none that is cancelled."""
+        """The newest first; of one namespace, of a selector, of some statuses."""
         jobs = [
             make.recurring(
                 make.now + HOUR, name=f"job {number}", job_id=make.identifier(number), calendars=["holidays", "other"],
@@ -136,11 +135,16 @@ class PlannedContract(StoreContract):
             await store.jobs.move(make.move(jobs[2].job_id, JobAction.CANCEL))
         wanted = ["job 1", "job 0"] if cancelled else ["job 2", "job 1", "job 0"]
 
-        async def names(name: str, limit: int = 10, **fields: Any) -> list[str]:
-            return [row.name for row in await store.rules.jobs("default", name, limit, **fields)]
+        async def names(calendar: str, **fields: Any) -> list[str]:
+            query = JobQuery(**{"namespace": "default", "calendar": calendar, **fields})
+            rows = await store.searches.jobs(query)
+            assert await store.searches.count(query) == len(rows)
+            return [row.name for row in rows if row.status is not JobStatus.CANCELLED]
 
         assert await names("holidays") == await names("other") == wanted
-        assert await names("holidays", 2) == wanted[:2]
+        assert await names("holidays", limit=3, name="job") == wanted
         assert await names("holidays", within=((("team", "b"),),)) == ["job 0"]
         assert await names("holidays", within=()) == []
         assert await names("holiday") == []
+        going_on = [status for status in JobStatus if status is not JobStatus.CANCELLED]
+        assert await names("holidays", statuses=going_on) == wanted
