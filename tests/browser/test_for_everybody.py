@@ -19,7 +19,7 @@ def _paths(here: World) -> list[str]:
     return [
         *(door.path for door in DOORS), f"/jobs/{here.jobs['reports in colour']}",
         f"/jobs/{here.jobs['closes the books']}", f"/runs/{here.failed}", f"/runs/{here.long}",
-        "/jobs?name=nothing", "/nothing",
+        "/timeline?view=week", "/namespaces/default", "/jobs?name=nothing", "/nothing",
     ]  # fmt: skip
 
 

@@ -104,7 +104,7 @@ async def test_quotas_stand_beside_what_is_used(rig: Rig) -> None:
     job, there = {"name": "a", "every": "1h"}, {"Tickwise-Namespace": "team-q"}
     assert 201 == (await rig.here.client.post(f"{API}/jobs", json=job, headers=there)).status_code
     words = Markup((await browser.get("/namespaces/team-q")).text).words
-    assert "Active jobs that last 1 4" in words
+    assert "Active jobs that last14 25.0 %" in words
     for fields, told in (({"jobs": "many"}, "write a whole number"), ({"requests_per_second": "0"}, "from 0.001")):
         answer = await browser.post("/namespaces/team-q/quotas", fields)
         assert 422 == answer.status_code
