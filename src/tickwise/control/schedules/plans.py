@@ -35,7 +35,7 @@ from tickwise.ports.store import PAGE_BYTES, JobRow, PlannedQuery
 
 JOBS_MAX: Final = 200
 """The jobs of one look."""
-TIMERS_MAX: Final = 1_000
+TIMERS_MAX: Final = 600
 """The timers that the store reads for it."""
 STARTS_MAX: Final = 2_000
 """The starts of one look: some 30 µs each, without calendars."""
