@@ -19,7 +19,7 @@ def _paths(here: World) -> list[str]:
     return [
         *(door.path for door in DOORS), f"/jobs/{here.jobs['reports in colour']}",
         f"/jobs/{here.jobs['closes the books']}", f"/runs/{here.failed}", f"/runs/{here.long}",
-        "/jobs?name=nothing", "/nothing",
+        "/timeline?view=week", "/namespaces/default", "/jobs?name=nothing", "/nothing",
     ]  # fmt: skip
 
 
@@ -31,9 +31,8 @@ def test_axe_finds_nothing(here: World, opened: Open, screen: dict[str, Any]) ->
     found = {}
     for path in _paths(here):
         page.goto(here.url + path)
-        for each in page.locator("details:not([open]) > summary").all():
-            if each.is_visible():
-                each.click()
+        # Not by clicks: an open menu covers what is below it.
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         if problems := axe(page):
             found[path] = problems
     assert found == {}

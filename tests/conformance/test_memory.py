@@ -55,6 +55,7 @@ from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, C
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
 from tickwise.testing.contracts.store.jobs.operations import OperationsContract
 from tickwise.testing.contracts.store.jobs.pages import PagesContract
+from tickwise.testing.contracts.store.jobs.planned import PlannedContract
 from tickwise.testing.contracts.store.jobs.receipts import (
     ReceiptsContract,
     RequestedRunsContract,
@@ -239,6 +240,10 @@ class TestStatus(Backend, StatusContract):
 
 
 class TestListings(Backend, ListingsContract):
+    pass
+
+
+class TestPlanned(Backend, PlannedContract):
     pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tickwise.control.audit.denials import Denials
 from tickwise.control.audit.service import AuditService
@@ -11,7 +11,7 @@ from tickwise.control.buffered.reads import PendingReads
 from tickwise.control.buffered.service import BufferedService
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
-from tickwise.control.cluster import ClusterService
+from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
@@ -73,13 +73,14 @@ class Control:
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
         browser_limits: BrowserLimits | None = None,
+        settings: Sequence[SettingInForce] = (),
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
         scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
         all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
         self.context, self.clock = context, context.clock
         self._kinds = kinds
         self._scripts = scripts
@@ -108,7 +109,7 @@ class Control:
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster, self.receipts = ClusterService(context, membership), ReceiptService(context)
+        self.cluster, self.receipts = ClusterService(context, membership, settings), ReceiptService(context)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
 
 from tickwise.control.context import ControlContext
 from tickwise.documents.calendars import decode_calendar
 from tickwise.documents.definition import CalendarUse
 from tickwise.documents.rulebook import decode_window
-from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
+from tickwise.domain.calendar.rules import Calendar, CalendarRule, ScheduleRules, Window
 from tickwise.ports.store import PAGE_BYTES, RuleKind, RuleQuery, RuleRow
 
 PAGE: Final = 500
@@ -40,16 +40,36 @@ async def _windows(context: ControlContext, namespace: str) -> list[RuleRow]:
         query = replace(query, after=page[-1].name)
 
 
+class RulesOfNamespace:
+    """The calendars and windows of a namespace, read once for many jobs."""
+
+    def __init__(self, calendars: Mapping[str, Calendar], windows: Sequence[Window]) -> None:
+        self._calendars = calendars
+        self._windows = windows
+        self._kept: dict[object, ScheduleRules] = {}
+
+    @classmethod
+    async def read(cls, context: ControlContext, namespace: str, names: Collection[str]) -> Self:
+        """The calendars of these names, as far as there are any, and all windows."""
+        stored = await _calendars(context, namespace, names)
+        calendars = {name: decode_calendar(row.body).calendar for name, row in stored.items()}
+        return cls(calendars, [decode_window(row.name, row.body).window for row in await _windows(context, namespace)])
+
+    def of(self, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None) -> ScheduleRules | None:
+        """The rules that may close the times of a job with these labels; None if there are none."""
+        named = [use for use in uses if use.name in self._calendars]
+        concerned = tuple(window for window in self._windows if window.concerns(labels or {}))
+        if not named and not concerned:
+            return None
+        key = (tuple(named), tuple(window.name for window in concerned))
+        if key not in self._kept:
+            rules = [CalendarRule(use.name, self._calendars[use.name], use.mode, use.otherwise) for use in named]
+            self._kept[key] = ScheduleRules(tuple(rules), concerned)
+        return self._kept[key]
+
+
 async def rules_for(
     context: ControlContext, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
 ) -> ScheduleRules | None:
     """The rules that may close the times of a job with these labels; None if there are none."""
-    stored = await _calendars(context, namespace, {use.name for use in uses})
-    calendars = [
-        CalendarRule(use.name, decode_calendar(stored[use.name].body).calendar, use.mode, use.otherwise)
-        for use in uses
-        if use.name in stored
-    ]
-    windows = [decode_window(row.name, row.body).window for row in await _windows(context, namespace)]
-    concerned = tuple(window for window in windows if window.concerns(labels or {}))
-    return ScheduleRules(tuple(calendars), concerned) if calendars or concerned else None
+    return (await RulesOfNamespace.read(context, namespace, {use.name for use in uses})).of(uses, labels)

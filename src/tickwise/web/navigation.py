@@ -9,10 +9,12 @@ from tickwise.control.audit.service import AuditService
 from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
+from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.users import UserService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
+from tickwise.control.schedules.calendars import CalendarService
 
 
 class Door(NamedTuple):
@@ -24,16 +26,22 @@ class Door(NamedTuple):
     """The keys that lead there."""
     control: Callable[..., Any] | None
     """The method of control whose permission it takes; None: any visitor may."""
+    for_installation: bool = False
+    """The permission must hold in each namespace."""
 
 
 DOORS: Final = (
     Door("Overview", "/", "g o", None),
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
+    Door("Timeline", "/timeline", "g t", RunService.search),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
+    Door("Calendars", "/calendars", "g c", CalendarService.covering),
     Door("Audit", "/audit", "g a", AuditService.search),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),
+    Door("Namespaces", "/namespaces", "g n", NamespaceService.page),
+    Door("Settings", "/settings", "g s", ClusterService.settings, for_installation=True),
 )

@@ -48,7 +48,8 @@ async def rig() -> AsyncIterator[Rig]:
 OURS = {
     "html", "head", "meta", "title", "link", "script", "body", "a", "header", "form", "input", "kbd", "div", "details",
     "summary", "span", "p", "button", "nav", "main", "h1", "h2", "h3", "section", "table", "thead", "tbody", "tr",
-    "th", "td", "time", "svg", "rect", "circle", "path", "g", "ul", "ol", "li", "dl", "dt", "dd", "pre", "code",
+    "th", "td", "time", "svg", "rect", "circle", "path", "g", "line", "polygon", "ul", "ol", "li", "dl", "dt",
+    "dd", "pre", "code",
     "label", "select", "option", "textarea", "dialog", "strong", "wbr", "br", "figure", "figcaption",
 }  # fmt: skip
 """The elements that our templates have. The corpus has others: `img`."""

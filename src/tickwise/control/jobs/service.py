@@ -102,6 +102,19 @@ class JobService:
         return await self._context.searches.jobs(replace(query, within=who.within, bytes_most=PAGE_BYTES))
 
     @requires(Permission.JOBS_READ, by_labels=True)
+    async def of_calendar(self, who: Principal, calendar: str, limit: int) -> Page[JobRow]:
+        """Jobs that go by a calendar and are not cancelled, the newest first. A page is bounded in bytes."""
+        query = JobQuery(
+            namespace=who.namespace,
+            calendar=calendar,
+            statuses=[status for status in JobStatus if status is not JobStatus.CANCELLED],
+            within=who.within,
+            limit=limit,
+            bytes_most=PAGE_BYTES,
+        )
+        return await self._context.searches.jobs(query)
+
+    @requires(Permission.JOBS_READ, by_labels=True)
     async def names(self, who: Principal, jobs: Sequence[UUID]) -> Mapping[UUID, str]:
         """The names of these jobs; nothing of those that are gone, or not the caller's."""
         return await self._context.searches.names(who.namespace, jobs, who.within) if jobs else {}
@@ -112,7 +125,7 @@ class JobService:
     ) -> Sequence[JobRow]:
         """The jobs that run next in this time, the earliest first: a bounded look, see `Searches.coming`."""
         query = ComingQuery(namespace=who.namespace, after=after, before=before, within=who.within, limit=limit)
-        return await self._context.searches.coming(query)
+        return (await self._context.searches.coming(query)).rows
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
+from tickwise.ports.store.planned import ComingJobs, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -194,6 +195,7 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
+    "ComingJobs",
     "ComingQuery",
     "Completion",
     "CompletionStore",
@@ -242,6 +244,7 @@ __all__ = [
     "OperationStep",
     "OperationStore",
     "Page",
+    "PlannedQuery",
     "QueueHold",
     "QueueRow",
     "QueueStore",

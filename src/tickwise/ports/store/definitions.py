@@ -381,6 +381,8 @@ class JobQuery:
     schedule_type: str | None = None
     task_kind: str | None = None
     owner: str | None = None
+    calendar: str | None = None
+    """The job goes by the calendar of this name."""
     next_run_after: float | None = None
     """From this instant on, and to before the next one; a job without a next run is in no window."""
     next_run_before: float | None = None

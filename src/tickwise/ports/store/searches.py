@@ -15,6 +15,7 @@ from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
+from tickwise.ports.store.planned import ComingJobs, PlannedQuery
 from tickwise.ports.store.records import RunQuery, RunRow, Tally
 
 MAX_TIMERS_LOOKED: Final = 1_000
@@ -61,10 +62,12 @@ class Searches(Protocol):
         """The names of those of these jobs that are in the namespace, and within the selector."""
         ...
 
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
-        """The jobs of the namespace that run next: those of a timer that is due by itself, and those of a run that
-        nobody holds, each by the earlier time. Among the timers of many namespaces the first `MAX_TIMERS_LOOKED` of the
-        window are looked at, so jobs of a large namespace may be missing behind those of others."""
+    async def coming(self, query: ComingQuery | PlannedQuery) -> ComingJobs:
+        """The jobs of the namespace that run next. A `ComingQuery` asks for those of a timer that is due by itself, and
+        those of a run that nobody holds, each by the earlier time. Among the timers of many namespaces the first
+        `MAX_TIMERS_LOOKED` of the window are looked at, so jobs of a large namespace may be missing behind those of
+        others. A `PlannedQuery` asks for those of a timer alone, also of one that is held back until a time, and is
+        told until when none is missing."""
         ...
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:

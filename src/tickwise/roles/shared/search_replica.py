@@ -20,6 +20,7 @@ from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.domain.selectors import Selector
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    ComingJobs,
     ComingQuery,
     JobQuery,
     JobRow,
@@ -28,6 +29,7 @@ from tickwise.ports.store import (
     LetterRow,
     OperationRow,
     Page,
+    PlannedQuery,
     RunQuery,
     RunRow,
     Searches,
@@ -79,7 +81,7 @@ class Replica:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.names(namespace, jobs, within))
 
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+    async def coming(self, query: ComingQuery | PlannedQuery) -> ComingJobs:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.coming(query))
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.web.page import WebPage
+from tickwise.web.views.calendars import CALENDARS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
+from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.machinery import MACHINERY
+from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.overview import OVERVIEW
+from tickwise.web.views.people import PEOPLE
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
+from tickwise.web.views.settings import SETTINGS
 from tickwise.web.views.sign_in import SIGN_IN
+from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
@@ -20,7 +26,13 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *JOBS,
     *JOB_ACTIONS,
     *RUNS,
+    *TIMELINE,
     *LETTERS,
     *MACHINERY,
+    *CALENDARS,
     *RECORDS,
+    *PEOPLE,
+    *KEYS,
+    *NAMESPACES,
+    *SETTINGS,
 )

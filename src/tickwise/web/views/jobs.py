@@ -44,7 +44,7 @@ def jobs_query(visit: Visit) -> JobQuery:
         namespace=visit.who.namespace,
         name=forms.text(said, "name", TEXT_MAX),
         key=forms.text(said, "key", TEXT_MAX),
-        labels=_labels(visit.request.query_params.getlist("label")),
+        labels=labels_of(visit.request.query_params.getlist("label")),
         statuses=statuses,
         schedule_type=None if kind is None else forms.choice(ScheduleType, kind, "schedule_type"),
         task_kind=forms.text(said, "task_kind", TEXT_MAX),
@@ -54,7 +54,8 @@ def jobs_query(visit: Visit) -> JobQuery:
     )
 
 
-def _labels(said: list[str]) -> Mapping[str, str]:
+def labels_of(said: list[str]) -> Mapping[str, str]:
+    """Labels of an address. Raises `Invalid`."""
     labels = {}
     for label in said:
         name, sign, value = label.strip().partition("=")

@@ -389,7 +389,7 @@ class JobSearches(Duty):
                 break
             if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
                 row = self._state.job_row(job)
-                if matches(row, query):
+                if query.calendar in (None, *job.calendars) and matches(row, query):
                     found.append(row)
         return page_within(found, query.bytes_most)
 

@@ -8,15 +8,15 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.history import row_of, with_texts
+from tickwise.adapters.store.memory.planned import PlannedSearches
 from tickwise.adapters.store.memory.records import JobRecord
-from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import ComingQuery, JobRow, LatestRunsQuery, RunRow
+from tickwise.ports.store import ComingJobs, ComingQuery, LatestRunsQuery, PlannedQuery, RunRow
 
 
-class Looks(Duty):
+class Looks(PlannedSearches):
     """The bounded looks of `Searches`."""
 
     async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
@@ -33,8 +33,10 @@ class Looks(Duty):
         """See the port."""
         return {job.job_id: job.name for job in self._of(namespace, jobs, within)}
 
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+    async def coming(self, query: ComingQuery | PlannedQuery) -> ComingJobs:
         """See the port."""
+        if isinstance(query, PlannedQuery):
+            return await self._planned(query)
         found = []
         for job in self._state.jobs.values():
             if job.namespace != query.namespace or not selectors.matches(job.labels, query.within):
@@ -42,7 +44,8 @@ class Looks(Duty):
             times = [due for due in _times(job) if in_window(due, query.after, query.before)]
             if times:
                 found.append((min(times), job.job_id, job))
-        return [self._state.job_row(job) for _, _, job in sorted(found, key=lambda each: each[:2])[: query.limit]]
+        first = sorted(found, key=lambda each: each[:2])[: query.limit]
+        return ComingJobs([self._state.job_row(job) for _, _, job in first])
 
     def _of(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Iterator[JobRecord]:
         for job_id in jobs:

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs.jobs import job_row
+from tickwise.adapters.store.postgres.jobs.planned import PlannedSearches
 from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.records.searches import labels_asked, search
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import MAX_TIMERS_LOOKED, ComingQuery, JobRow, LatestRunsQuery, RunRow
+from tickwise.ports.store import MAX_TIMERS_LOOKED, ComingJobs, ComingQuery, LatestRunsQuery, PlannedQuery, RunRow
 
 
-class Looks(Part):
+class Looks(PlannedSearches):
     """The bounded looks of `Searches`."""
 
     async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
@@ -38,8 +38,10 @@ class Looks(Part):
         asked = [namespace, jobs, labels_asked({}, within)]
         return {row["job_id"]: row["name"] for row in await search(self._links, "jobs_names", asked, self._clock)}
 
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+    async def coming(self, query: ComingQuery | PlannedQuery) -> ComingJobs:
         """See the port."""
+        if isinstance(query, PlannedQuery):
+            return await self._planned(query)
         labels = labels_asked({}, query.within)
         name = "jobs_coming"
         if query.namespace != DEFAULT_NAMESPACE or labels is not None:
@@ -47,4 +49,4 @@ class Looks(Part):
             [(count,)] = await search(self._links, "jobs_alike", alike, self._clock)
             name = "jobs_coming_of" if count <= MAX_TIMERS_LOOKED else name
         asked = [query.namespace, query.after, query.before, query.limit, MAX_TIMERS_LOOKED, labels]
-        return [job_row(row) for row in await search(self._links, name, asked, self._clock)]
+        return ComingJobs([job_row(row) for row in await search(self._links, name, asked, self._clock)])

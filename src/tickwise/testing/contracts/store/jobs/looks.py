@@ -76,7 +76,7 @@ class ComingJobsContract(StoreContract):
     async def coming(self, store: Store, namespace: str = "default", **query: object) -> list[UUID]:
         """The ids that the look finds."""
         asked = ComingQuery(**{"namespace": namespace, "limit": 10, **query})  # type: ignore[arg-type]  # of a test
-        return [row.job_id for row in await store.searches.coming(asked)]
+        return [row.job_id for row in (await store.searches.coming(asked)).rows]
 
     async def test_jobs_come_by_their_time(self, store: Store, make: Factory) -> None:
         """Recurring and one-time ones, the earliest first, as many as asked for, within the window."""
@@ -86,7 +86,7 @@ class ComingJobsContract(StoreContract):
         assert [early, once, late] == await self.coming(store)
         assert [early, once] == await self.coming(store, limit=2)
         assert [once] == await self.coming(store, after=make.now + 1.5 * HOUR, before=make.now + 2.5 * HOUR)
-        rows = await store.searches.coming(ComingQuery(namespace="default", limit=1))
+        rows = (await store.searches.coming(ComingQuery(namespace="default", limit=1))).rows
         assert [(JobStatus.SCHEDULED, make.now + HOUR)] == [(row.status, row.next_run_at) for row in rows]
 
     async def test_a_job_that_is_paused_or_cancelled_does_not_come(self, store: Store, make: Factory) -> None:
