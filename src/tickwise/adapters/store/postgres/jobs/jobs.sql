@@ -68,6 +68,7 @@ SELECT count(*) FROM (
     AND ($10::float8 IS NULL OR j.next_run_at < $10)
     AND ($13::boolean IS NULL OR j.lasting)
     AND ($11::uuid IS NULL OR j.job_id < $11)
+    AND ($14::uuid[] IS NULL OR j.job_id = ANY($14))
   LIMIT $12) s
 
 -- name: jobs_alike
