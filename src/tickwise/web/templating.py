@@ -19,7 +19,7 @@ from tickwise.web.assets import Assets
 from tickwise.web.headers import PRIVATE
 
 COMPRESSED_BYTES_MIN: Final = 1_024
-PARTS: Final = frozenset({"live", "results"})
+PARTS: Final = frozenset({"live", "results", "preview"})
 """The blocks that may be asked for alone."""
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from tickwise.web.page import WebPage
 from tickwise.web.views.job_actions import JOB_ACTIONS
+from tickwise.web.views.job_forms import JOB_FORMS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.machinery import MACHINERY
@@ -17,6 +18,7 @@ from tickwise.web.views.sign_in import SIGN_IN
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
     *OVERVIEW,
+    *JOB_FORMS,  # before the pages of one job: `/jobs/new` is no id
     *JOBS,
     *JOB_ACTIONS,
     *RUNS,

@@ -134,6 +134,8 @@ async def show_job(
 
 
 DONE: Final = {
+    "created": "The job is stored.",
+    "changed": "The change is stored.",
     "paused": "The job is paused.",
     "resumed": "The job goes on by its schedule.",
     "skipped": "The next occurrence is skipped.",
