@@ -27,7 +27,7 @@ LINES_MAX: Final = 2_000
 """Longer texts are not compared line by line."""
 SHOWN_LINES: Final = 60
 CONTEXT: Final = 2
-FIRES_SHOWN: Final = 12
+FIRES_SHOWN: Final = 10
 
 
 class DiffLine(NamedTuple):

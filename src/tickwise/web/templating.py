@@ -43,6 +43,7 @@ class Templates:
             breakable=texts.breakable,
             clock=texts.clock_tag,
             duration=texts.duration,
+            iso=texts.iso,
             plain=plain,
             number=texts.number,
             shell=texts.shell_quoted,

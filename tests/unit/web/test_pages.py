@@ -50,6 +50,7 @@ OURS = {
     "summary", "span", "p", "button", "nav", "main", "h1", "h2", "h3", "section", "table", "thead", "tbody", "tr",
     "th", "td", "time", "svg", "rect", "circle", "path", "g", "ul", "ol", "li", "dl", "dt", "dd", "pre", "code",
     "label", "select", "option", "textarea", "dialog", "strong", "wbr", "br", "figure", "figcaption",
+    "fieldset", "legend", "datalist", "ins", "del",
 }  # fmt: skip
 """The elements that our templates have. The corpus has others: `img`."""
 

@@ -51,6 +51,7 @@
       for (const row of document.querySelectorAll("input[data-pick]")) row.checked = event.target.checked;
     }
     if (event.target.matches?.("input[data-pick], input[data-pick-all]")) count();
+    if (event.target.matches?.("#bulk select")) event.target.toggleAttribute("data-hold-live", event.target.value !== "rows");
   });
   new MutationObserver(count).observe(document.getElementById("main") || document.body, { childList: true, subtree: true });
   count();
