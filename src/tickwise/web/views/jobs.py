@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,14 +12,14 @@ from starlette.responses import Response
 
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.service import JobService
+from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
-from tickwise.documents.definition import decode_definition
-from tickwise.domain.errors import Invalid, Refused
+from tickwise.domain.errors import Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.masking import masked
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import JobQuery, JobRow, RunQuery
+from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
@@ -116,14 +116,14 @@ async def show_job(
     """The page of a job; after a form that was refused, with what was typed and the fault."""
     job_id = visit.uuid("job_id", "job")
     row = await visit.control.jobs.get(visit.who, job_id)
-    warnings, preview, explanation, runs, last = await asyncio.gather(
+    warnings, preview, explanation, runs = await asyncio.gather(
         visit.control.jobs.warnings(visit.who, row),
         _preview(visit, row),
         _explained(visit, row),
         _runs(visit, job_id),
-        _last_asked(visit, job_id),
     )
     line = job_line(row, runs or ())
+    last = await _last_asked(visit, runs or ())
     task = dict(_task(line.definition.task))
     values = {
         "line": line,
@@ -185,15 +185,19 @@ async def _runs(visit: Visit, job_id: UUID) -> Any:
     return await visit.control.runs.search(visit.who, query)
 
 
-async def _last_asked(visit: Visit, job_id: UUID) -> msgspec.Raw | None:
-    """The payload of the last run that a person asked for, if it was edited: the next one often differs a little."""
-    if not visit.may(type(visit.control.runs).search) or not visit.may(type(visit.control.jobs).run_now):
+async def _last_asked(visit: Visit, runs: Sequence[RunRow]) -> msgspec.Raw | None:
+    """The payload of the last run that a person asked for, if it had its own and is among the latest runs: the next one
+    often differs a little."""
+    if not visit.may(type(visit.control.jobs).run_now):
         return None
-    query = RunQuery(namespace=visit.who.namespace, job_id=job_id, triggers=(int(Trigger.RUN_NOW),), limit=1)
-    found = await visit.control.runs.search(visit.who, query)
-    if not found or found[0].definition is None:
+    asked = next((run.run_id for run in runs if run.trigger == Trigger.RUN_NOW), None)
+    if asked is None:
         return None
-    return decode_definition(found[0].definition).payload
+    try:
+        payload = run_payload((await visit.control.runs.get(visit.who, asked)).row)
+    except NotFound:
+        return None
+    return None if payload is None or len(bytes(payload)) > PAYLOAD_BYTES_SHOWN else payload
 
 
 def _task(task: msgspec.Raw) -> Mapping[str, Any]:
