@@ -44,7 +44,10 @@
       all.checked = chosen > 0 && chosen === rows.length;
       all.indeterminate = chosen > 0 && chosen < rows.length;
     }
-    for (const place of document.querySelectorAll("[data-picked]")) place.textContent = chosen ? ` (${chosen})` : "";
+    const told = chosen ? `(${chosen})` : "";
+    for (const place of document.querySelectorAll("[data-picked]")) {
+      if (place.textContent !== told) place.textContent = told; // else the observer below would never rest
+    }
   };
   document.addEventListener("change", (event) => {
     if (event.target.matches?.("input[data-pick-all]")) {
