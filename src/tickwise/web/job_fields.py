@@ -45,6 +45,10 @@ class Input(StrEnum):
     JSON = "json"
 
 
+SEVERAL_LINES: Final = (Input.AREA, Input.JSON, Input.LABELS, Input.LINES, Input.CALENDARS)
+"""Inputs with room for more than one line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
     """One input."""
@@ -62,6 +66,11 @@ class FormField:
     rows: int = 3
     zones: bool = False
     """The names of time zones are offered."""
+
+    @property
+    def is_area(self) -> bool:
+        """It takes several lines."""
+        return self.input in SEVERAL_LINES
 
 
 def _choices(kind: type[StrEnum], words: Mapping[str, str], unsaid: str = "") -> Sequence[tuple[str, str]]:

@@ -244,9 +244,24 @@ def texts_of(body: Body) -> dict[str, str]:
 
 
 def kept(base: Body) -> frozenset[str]:
-    """The parts of a job that the form cannot write exactly: it leaves them as they are."""
-    again = read(texts_of(base))
-    return frozenset(name for name in PARTS if again.body.get(name) != base[name])
+    """The parts of a job that the form cannot write exactly: it leaves them as they are. A page spells out what cannot
+    be seen, and an input of one line takes no second one, so neither would come back."""
+    said = texts_of(base)
+    again = read(said)
+    unseen = {part_of(name) for name, text in said.items() if texts.visible(text) != text or _is_cut(name, text)}
+    return frozenset(name for name in PARTS if name in unseen or again.body.get(name) != base[name])
+
+
+def _is_cut(name: str, text: str) -> bool:
+    return "\n" in text and name in FIELDS and not FIELDS[name].is_area
+
+
+def part_of(name: str) -> str:
+    """The part that an input belongs to."""
+    first = name.partition(".")[0]
+    if first in ("schedule_type", *WHEN_FIELDS):
+        return "when"
+    return "task" if first in ("task", "taskId", "kind") else first
 
 
 def changes(base: Body, typed: Body) -> dict[str, Any]:

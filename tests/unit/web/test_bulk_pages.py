@@ -196,7 +196,9 @@ async def test_runs_are_cancelled_and_run_again(rig: Rig, ada: Browser) -> None:
 async def test_an_operation_tells_its_request_to_those_who_may_read_it(rig: Rig, ada: Browser) -> None:
     """A payload may hold what others must not see."""
     await _jobs(rig, 2, labels={"team": "secret"})
-    path = (await ada.post("/bulk/jobs/pause?of=all&label=team%3Dsecret", {"reason": "not for all"})).headers["location"]
+    path = (await ada.post("/bulk/jobs/pause?of=all&label=team%3Dsecret", {"reason": "not for all"})).headers[
+        "location"
+    ]
     role = {"permissions": ["jobs:operate"]}
     answer = await rig.here.client.put(f"{API}/namespaces/default/roles/operates", json=role)
     assert answer.status_code in (200, 201), answer.text

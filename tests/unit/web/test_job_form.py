@@ -190,6 +190,26 @@ def test_what_the_form_cannot_write_is_left_alone() -> None:
     assert {} == job_form.changes(body, job_form.read(job_form.texts_of(body)).body)
 
 
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("description", "exe.\u202egnp"),
+        ("description", "a\r\nb"),
+        ("name", "two\nlines"),
+        ("owner", "bell\x07"),
+        ("task", {"task": {"kind": "shell", "command": "echo \x1b[31mred"}}),
+        ("task", {"task": {"kind": "shell", "command": "echo a\r\necho b"}}),
+        ("labels", {"a": "line\u2028"}),
+    ],
+)
+def test_what_a_page_cannot_bring_back_is_left_alone(part: str, value: Any) -> None:
+    """Marks that are spelled out, and the ends of lines that browsers write in their way."""
+    body = {**job_form.read(PLAIN).body, part: value}
+    assert part in job_form.kept(body)
+    typed = job_form.read({**job_form.texts_of(body), "description": "x", "name": "y"})
+    assert part not in job_form.changes(body, typed.body)
+
+
 def test_of_two_people_each_part_is_told_by_whose_hand_it_changed() -> None:
     """One decides only where both changed the same part to something else."""
     base = job_form.read(PLAIN).body

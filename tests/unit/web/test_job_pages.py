@@ -390,3 +390,22 @@ async def test_the_occurrence_that_was_shown_is_skipped_and_no_other(rig: Rig, a
     )
     later = Markup((await ada.get(f"/jobs/{job}")).text)
     assert shown[0] not in [each["value"] for each in later.named("input") if each.get("name") == "occurrence"]
+
+
+async def test_a_run_is_run_again_with_an_edited_payload(rig: Rig, ada: Browser) -> None:
+    """It begins with its own; a form that is refused keeps what was typed, and one that is sent twice makes one run."""
+    job = await _job(rig, payload={"for": "all"})
+    made = await rig.here.client.post(f"{API}/jobs/{job}/runNow", json={"payload": {"for": "one"}})
+    run = made.json()["run_id"]
+    await rig.here.client.post(f"{API}/runs/{run}/cancel")
+    page = (await ada.get(f"/runs/{run}")).text
+    assert '{\n  "for": "one"\n}' == _areas(page)["payload"]
+    name = next(each["value"] for each in Markup(page).named("input") if each.get("name") == "once")
+    refused = await ada.post(f"/runs/{run}/retry", {"once": name, "payload": "{oops"})
+    assert (422, "{oops", ["payload"]) == (refused.status_code, _areas(refused.text)["payload"], faulty(refused.text))
+    form = {"once": name, "payload": '{"for": "two"}'}
+    first, second = [await ada.post(f"/runs/{run}/retry", form) for _ in range(2)]
+    assert (303, first.headers["location"]) == (second.status_code, second.headers["location"])
+    assert 2 == len((await rig.here.client.get(f"{API}/runs?job_id={job}")).json())
+    again = (await rig.here.client.get(f"{API}{first.headers['location']}")).json()
+    assert ({"for": "two"}, run) == (again["payload"], again["origin"])

@@ -17,7 +17,7 @@ from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
-from tickwise.web import charts, forms
+from tickwise.web import charts, forms, once
 from tickwise.web.ansi import OutputLine, lines_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
@@ -123,6 +123,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "payload_from": payload_from,
         "result": None if row.result is None else _pretty(row.result.encode()),
         "typed": visit.form,
+        "once": visit.form.get(once.FIELD) or once.new_name(visit),
         "fault": fault,
     }
     return visit.page("run.html", values, status)
@@ -144,10 +145,13 @@ async def retry(visit: Visit) -> Response:
     try:
         payload = forms.json_text(visit.form, "payload")
         body = RunRetryBody() if payload is None else RunRetryBody(payload=payload)
-        made = await visit.control.runs.retry(visit.who, run_id, body)
+        receipt_for = once.receipt_for(visit, f"/runs/{run_id}/retry", lambda run: run)
+        made = await visit.control.runs.retry(visit.who, run_id, body, receipt_for)
     except (Invalid, Conflict) as refusal:
         return await _refused(visit, refusal)
-    return RedirectResponse(visit.url(f"/runs/{run_id if isinstance(made, Replay) else made}"), SEE_OTHER)
+    return RedirectResponse(
+        visit.url(f"/runs/{once.made_before(made) if isinstance(made, Replay) else made}"), SEE_OTHER
+    )
 
 
 async def log_file(visit: Visit) -> Response:
