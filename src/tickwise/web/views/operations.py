@@ -28,9 +28,9 @@ from tickwise.web.views.rows import job_names
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
-AFFECTED: Final = 25
+AFFECTED: Final = 10
 """Rows that an operation was carried out on, as its page shows them, …"""
-LOOKED_AT: Final = 100
+LOOKED_AT: Final = 25
 """… of so many that are looked at."""
 OTHER_TITLES: Final = {
     OperationKind.LETTERS_REDRIVE: "Redrive dead letters",
