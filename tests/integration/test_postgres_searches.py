@@ -275,6 +275,10 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
         "jobs_newest_of": [["tiny", searches.LAST_ID, 51, PAGE_BYTES], ["nobody", old, 51, PAGE_BYTES]],
         "runs_newest": [["default", searches.LAST_ID, 51, *texts_and_bound], ["default", old, 501, *texts_and_bound]],
         "runs_newest_of": [["tiny", searches.LAST_ID, 51, *texts_and_bound], ["nobody", old, 51, *texts_and_bound]],
+        "runs_newest_failed": [
+            ["default", searches.LAST_ID, 51, *texts_and_bound],
+            ["default", old, 51, *texts_and_bound],
+        ],
         "runs_newest_of_job": [
             ["default", searches.LAST_ID, 51, job, *texts_and_bound],
             ["default", old, 51, job, *texts_and_bound],
