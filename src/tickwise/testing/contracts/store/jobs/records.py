@@ -12,7 +12,7 @@ import pytest
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import JobAction, JobQuery, NewRun, Retention, RunQuery, Store
+from tickwise.ports.store import JobAction, JobQuery, JobRow, NewRun, Retention, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -198,7 +198,8 @@ class ListingsContract(StoreContract):
         assert await self.found(store, ids=ids, statuses=(JobStatus.PAUSED,)) == {"job 2"}
         assert await self.found(store, ids=ids, statuses=(JobStatus.SCHEDULED,)) == {"job 0", "job 4"}
         assert await self.found(store, ids=ids, name="job 1") == set()
-        query, seen = JobQuery(namespace="default", ids=ids, limit=2), []
+        seen: list[JobRow] = []
+        query = JobQuery(namespace="default", ids=ids, limit=2)
         while page := await store.searches.jobs(replace(query, before=seen[-1].listed if seen else None)):
             seen += page
         assert sorted(row.name for row in seen) == ["job 0", "job 2", "job 4"]
