@@ -22,7 +22,7 @@ from tickwise.domain.zones import GapRule, RepeatRule
 
 
 class Input(StrEnum):
-    """How a value is written as text."""
+    """The form of a value as text."""
 
     TEXT = "text"
     AREA = "area"

@@ -230,7 +230,7 @@ def _instant(instant: float | None) -> str | None:
 
 
 def texts_of(body: Body) -> dict[str, str]:
-    """What the inputs say of a body."""
+    """The texts of all inputs for a body."""
     zone = zone_named(body["timezone"] or "UTC")
     found = {name: written(FIELDS[name], body[name], zone) for name in PLAIN}
     when = body["when"] or {}

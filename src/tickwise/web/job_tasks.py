@@ -85,7 +85,7 @@ def _http(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 def task_texts(task: Task) -> dict[str, str]:
-    """What the inputs say of a task."""
+    """The texts of the inputs for a task."""
     found = _texts(task)
     try:
         exact = task_of(found) == task

@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
 
 
 def explained(error: msgspec.ValidationError, above: str = "") -> Invalid:
-    """What msgspec says, with a pointer."""
+    """An error of msgspec as a refusal with a pointer."""
     found = _WHERE.fullmatch(str(error))
     if found is None:
         missing = _MISSING.fullmatch(str(error))

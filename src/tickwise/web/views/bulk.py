@@ -49,7 +49,7 @@ Filter = JobsFilter | RunsFilter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What is done with many."""
+    """An action on many jobs or runs."""
 
     kind: str
     thing: str
@@ -58,7 +58,7 @@ class Deed:
     title: str
     button: str
     told: str
-    """What becomes of each."""
+    """The effect on each."""
     done: str
     control: Callable[..., Awaitable[Done]]
     undo: str | None = None
@@ -108,7 +108,7 @@ def _chosen(visit: Visit, name: str) -> list[UUID]:
 
 
 def _filter(visit: Visit, thing: str) -> Filter:
-    """What is meant: the rows, or all that the filter of the list finds. Raises `Invalid`."""
+    """The selection: the rows, or all that the filter of the list finds. Raises `Invalid`."""
     of_rows = visit.query.get("of") == ROWS
     if thing == "jobs":
         if of_rows:
@@ -165,7 +165,7 @@ def _body(form: Mapping[str, str], deed: Deed, said: Any, *, dry_run: bool) -> A
 
 
 async def _asked(visit: Visit, deed: Deed, fault: Invalid | None = None) -> Response:
-    """How many there are, the first of them, and the form that does it."""
+    """The page that asks: the number of subjects, the first of them, and the form that does it."""
     said = _filter(visit, deed.thing)
     status = 200 if fault is None else 422
     matches: Done = Matches(0, False, ())

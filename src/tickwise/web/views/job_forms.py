@@ -67,7 +67,7 @@ _changes: Final = msgspec.json.Decoder(JobChangeBody)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meanwhile:
-    """What another person changed since the form was opened."""
+    """The changes of another person since the form was opened."""
 
     by: str | None
     """None: it is not known to this visitor."""
@@ -325,7 +325,7 @@ def _decide(form: Mapping[str, str], typed: Typed, base: Body) -> list[str]:
 async def _review(
     visit: Visit, row: JobRow, sheet: Sheet, changed: Mapping[str, Any], undecided: Sequence[str] = ()
 ) -> Response:
-    """What the change does, before it is made."""
+    """The effect of the change, before it is made."""
     typed = sheet.typed
     sheet.decide = undecided
     try:

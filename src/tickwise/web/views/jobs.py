@@ -95,7 +95,7 @@ async def jobs_page(visit: Visit) -> Response:
 
 
 def _verbs(visit: Visit) -> list[str]:
-    """What the visitor may do with many jobs."""
+    """The bulk actions that the visitor may ask for."""
     bulk = OperationService
     offered: dict[str, Callable[..., Any]] = {
         "pause": bulk.pause_jobs,
