@@ -140,10 +140,15 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
     now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
     old = now - 2.5 * DAY_SECONDS
+    some = await session.fetchval(
+        "SELECT array_agg(run_id) FROM (SELECT run_id FROM tickwise.history WHERE namespace = 'default' LIMIT 25) s"
+    )
     return {
         "newest": RunQuery(namespace="default"),
         "a page further on": RunQuery(namespace="default", before=records._first_id(old)),
         "of a job": RunQuery(namespace="default", job_id=job),
+        "by their ids": RunQuery(namespace="default", ids=tuple(some)),
+        "by their ids, those that failed": RunQuery(namespace="default", ids=tuple(some), states=(RunState.FAILED,)),
         "failed": RunQuery(namespace="default", states=(RunState.FAILED,)),
         "succeeded": RunQuery(namespace="default", states=(RunState.SUCCESS,)),
         "running": RunQuery(namespace="default", states=(RunState.RUNNING,)),
@@ -315,11 +320,16 @@ async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(
     is looked for in a bounded time."""
     now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
     day = now + 5 * DAY_SECONDS
+    some = await session.fetchval(
+        "SELECT array_agg(job_id) FROM (SELECT job_id FROM tickwise.jobs WHERE namespace = 'default' LIMIT 25) s"
+    )
     asked = JOBS | {
         "due in an hour of a day to come": JobQuery(
             namespace="default", next_run_after=day, next_run_before=day + 3600.0
         ),
         "due from a day on": JobQuery(namespace="default", next_run_after=day),
+        "by their ids": JobQuery(namespace="default", ids=tuple(some)),
+        "by their ids, paused": JobQuery(namespace="default", ids=tuple(some), statuses=(JobStatus.PAUSED,)),
     }
     read = {}
     for name, query in asked.items():

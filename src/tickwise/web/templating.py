@@ -19,7 +19,7 @@ from tickwise.web.assets import Assets
 from tickwise.web.headers import PRIVATE
 
 COMPRESSED_BYTES_MIN: Final = 1_024
-PARTS: Final = frozenset({"live", "results"})
+PARTS: Final = frozenset({"live", "results", "preview"})
 """The blocks that may be asked for alone."""
 
 
@@ -43,6 +43,7 @@ class Templates:
             breakable=texts.breakable,
             clock=texts.clock_tag,
             duration=texts.duration,
+            iso=texts.iso,
             plain=plain,
             number=texts.number,
             shell=texts.shell_quoted,

@@ -34,6 +34,11 @@ def absolute(instant: float) -> str:
     return f"{utc(instant).isoformat(' ')[:19]} UTC"
 
 
+def iso(instant: float) -> str:
+    """A time for programs, to the microsecond: `2026-11-26T04:30:12.000000Z`."""
+    return f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time in at most two units: `840 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`."""
     if seconds is None:
@@ -75,9 +80,8 @@ def time_tag(instant: float | None, now: float) -> Markup:
     """A `<time>` with the relative time to read, and the absolute one to see on it. A script keeps it fresh."""
     if instant is None:
         return Markup("–")
-    exact = f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
-        exact, absolute(instant), relative(instant, now)
+        iso(instant), absolute(instant), relative(instant, now)
     )
 
 
@@ -85,7 +89,7 @@ def clock_tag(instant: float | None) -> Markup:
     """A `<time>` with the absolute time to read."""
     if instant is None:
         return Markup("–")
-    return Markup('<time datetime="{}">{}</time>').format(f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}", absolute(instant))
+    return Markup('<time datetime="{}">{}</time>').format(iso(instant), absolute(instant))
 
 
 def number(value: float) -> str:

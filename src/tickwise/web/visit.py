@@ -23,7 +23,7 @@ from tickwise.web.templating import Templates
 from tickwise.web.transport import Transport
 
 PART: Final = "tickwise-part"
-"""The header that asks for one block of a page: `live`, `results`."""
+"""The header that asks for one block of a page: `live`, `results`, `preview`."""
 NAMESPACE: Final = "namespace"
 """The parameter that names the namespace, if it is not the caller's own."""
 

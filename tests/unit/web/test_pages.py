@@ -51,6 +51,7 @@ OURS = {
     "th", "td", "time", "svg", "rect", "circle", "path", "g", "line", "polygon", "ul", "ol", "li", "dl", "dt",
     "dd", "pre", "code",
     "label", "select", "option", "textarea", "dialog", "strong", "wbr", "br", "figure", "figcaption",
+    "fieldset", "legend", "datalist", "ins", "del",
 }  # fmt: skip
 """The elements that our templates have. The corpus has others: `img`."""
 
@@ -113,7 +114,13 @@ async def test_no_text_from_outside_becomes_markup(rig: Rig, text: str) -> None:
     browser = await rig.signed_in(f"reader {HOSTILE.index(text)}", ("admin", "default"))
     paused = await browser.post(f"/jobs/{job}/pause", {"reason": shown})
     assert 303 == paused.status_code
-    paths = [f"/jobs/{job}", *(door.path for door in DOORS)]
+    paths = [f"/jobs/{job}", f"/jobs/{job}/edit", f"/jobs/new?copy={job}", *(door.path for door in DOORS)]
+    paths += [
+        "/bulk/jobs/pause?of=all",
+        f"/bulk/jobs/pause?of=rows&job_id={job}",
+        f"/bulk/runs/retry?of=all&job_id={job}",
+    ]
+    paths += [f"/bulk/jobs/cancel?of=all&{query}={quote(text, safe='')}" for query in ("name", "label", "owner")]
     queries = ("name", "owner", "label", "status", "cursor", "namespace", "schedule_type")
     paths += [f"/jobs?{query}={quote(text, safe='')}" for query in queries]
     for path in [*paths, f"/nothing/{quote(text, safe='')}", f"/login?next={quote(text, safe='')}"]:

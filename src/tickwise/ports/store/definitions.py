@@ -375,6 +375,8 @@ class JobQuery:
     name: str | None = None
     """A part of the name, any case."""
     key: str | None = None
+    ids: Sequence[UUID] = ()
+    """Any of these jobs; all if empty."""
     labels: Mapping[str, str] = field(default_factory=dict)
     statuses: Sequence[JobStatus] = ()
     """Any of these; all if empty."""

@@ -53,7 +53,7 @@
         return true;
       }
       if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
-      if (!region.isConnected || window.getSelection()?.type === "Range") return true;
+      if (!region.isConnected || window.getSelection()?.type === "Range" || region.querySelector("[data-pick]:checked, [data-hold-live]")) return true;
       const failed = answer.headers.get("content-type")?.startsWith("text/html") !== true;
       if (!failed) await put(region, await answer.text());
       say("");

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.web.page import WebPage
+from tickwise.web.views.bulk import BULK
 from tickwise.web.views.calendars import CALENDARS
 from tickwise.web.views.job_actions import JOB_ACTIONS
+from tickwise.web.views.job_forms import JOB_FORMS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.machinery import MACHINERY
 from tickwise.web.views.namespaces import NAMESPACES
+from tickwise.web.views.operations import OPERATIONS
 from tickwise.web.views.overview import OVERVIEW
 from tickwise.web.views.people import PEOPLE
 from tickwise.web.views.records import RECORDS
@@ -23,10 +26,13 @@ from tickwise.web.views.timeline import TIMELINE
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
     *OVERVIEW,
+    *JOB_FORMS,  # before the pages of one job: `/jobs/new` is no id
     *JOBS,
     *JOB_ACTIONS,
     *RUNS,
     *TIMELINE,
+    *BULK,
+    *OPERATIONS,
     *LETTERS,
     *MACHINERY,
     *CALENDARS,

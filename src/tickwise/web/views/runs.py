@@ -10,13 +10,14 @@ import msgspec
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from tickwise.control.bodies import RunRetryBody
+from tickwise.control.bulk.operations import OperationService
 from tickwise.control.runs.payloads import received_payload
 from tickwise.control.runs.service import RunDetails, RunService
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
-from tickwise.web import charts, forms
+from tickwise.web import charts, forms, once
 from tickwise.web.ansi import OutputLine, lines_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
@@ -53,11 +54,11 @@ class Output(NamedTuple):
     complete: bool
 
 
-async def runs_page(visit: Visit) -> Response:
-    """A page of runs."""
+def runs_asked(visit: Visit) -> RunQuery:
+    """The search of an address. Raises `Invalid`."""
     said = visit.query
     states = [forms.choice(RunState, each, "status") for each in visit.request.query_params.getlist("status") if each]
-    query = RunQuery(
+    return RunQuery(
         namespace=visit.who.namespace,
         job_id=forms.identifier(said.get("job_id"), "job_id"),
         states=states,
@@ -68,6 +69,11 @@ async def runs_page(visit: Visit) -> Response:
         before=forms.identifier(said.get("cursor"), "cursor"),
         limit=PAGE_SIZE + 1,
     )
+
+
+async def runs_page(visit: Visit) -> Response:
+    """A page of runs."""
+    query = runs_asked(visit)
     rows = await visit.control.runs.search(visit.who, query)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
     filters = filters_of(visit, FILTERS)
@@ -75,9 +81,10 @@ async def runs_page(visit: Visit) -> Response:
         "runs": shown,
         "names": await job_names(visit, [run.job_id for run in shown]),
         "filters": filters,
-        "asked": said,
+        "asked": visit.query,
+        "pick": "run_id" if visit.may(OperationService.runs) else "",
         "states": [each.value for each in RunState],
-        "chosen": [each.value for each in states],
+        "chosen": [each.value for each in query.states],
         "next": visit.url("/runs", **filters, cursor=shown[-1].run_id) if more else None,
         "first": visit.url("/runs", **filters) if query.before else None,
         "lateness_of": lateness_of,
@@ -116,6 +123,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "payload_from": payload_from,
         "result": None if row.result is None else _pretty(row.result.encode()),
         "typed": visit.form,
+        "once": visit.form.get(once.FIELD) or once.new_name(visit),
         "fault": fault,
     }
     return visit.page("run.html", values, status)
@@ -137,10 +145,13 @@ async def retry(visit: Visit) -> Response:
     try:
         payload = forms.json_text(visit.form, "payload")
         body = RunRetryBody() if payload is None else RunRetryBody(payload=payload)
-        made = await visit.control.runs.retry(visit.who, run_id, body)
+        receipt_for = once.receipt_for(visit, f"/runs/{run_id}/retry", lambda run: run)
+        made = await visit.control.runs.retry(visit.who, run_id, body, receipt_for)
     except (Invalid, Conflict) as refusal:
         return await _refused(visit, refusal)
-    return RedirectResponse(visit.url(f"/runs/{run_id if isinstance(made, Replay) else made}"), SEE_OTHER)
+    return RedirectResponse(
+        visit.url(f"/runs/{once.made_before(made) if isinstance(made, Replay) else made}"), SEE_OTHER
+    )
 
 
 async def log_file(visit: Visit) -> Response:

@@ -494,6 +494,7 @@ def matches(row: JobRow, query: JobQuery) -> bool:
                 (query.owner, row.owner),
             )
         )
+        and (not query.ids or row.job_id in query.ids)
         and (not query.statuses or row.status in query.statuses)
         and (query.name is None or query.name.casefold() in row.name.casefold())
         and query.labels.items() <= row.labels.items()

@@ -219,6 +219,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
     return (
         row.namespace == query.namespace
         and (query.job_id is None or row.job_id == query.job_id)
+        and (not query.ids or row.run_id in query.ids)
         and (not query.states or row.state in query.states)
         and (not query.triggers or row.trigger in query.triggers)
         and (query.reason is None or row.reason == query.reason)

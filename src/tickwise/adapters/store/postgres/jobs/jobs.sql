@@ -70,6 +70,7 @@ SELECT count(*) FROM (
     AND ($14::text IS NULL OR j.job_id = ANY(ARRAY(
       SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.calendars IS NOT NULL AND k.calendars @> ARRAY[$14::text] AND k.namespace = $1)))
     AND ($11::uuid IS NULL OR j.job_id < $11)
+    AND ($15::uuid[] IS NULL OR j.job_id = ANY($15))
   LIMIT $12) s
 
 -- name: jobs_alike
