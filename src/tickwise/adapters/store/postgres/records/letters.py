@@ -86,13 +86,15 @@ class LetterSearches(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
-            rows = await connection.fetch(bounded("letters_list"), *asked, *texts_of(query), query.bytes_most)
+            rows = await connection.fetch(
+                bounded("letters_list"), *asked, *texts_of(query), query.error_group, query.bytes_most
+            )
         return page_of(rows, _letter_row)
 
     async def _count_letters(self, query: LetterQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
-            count: int = await connection.fetchval(statement("letters_count"), *asked)
+            count: int = await connection.fetchval(statement("letters_count"), *asked, query.error_group)
         return count
 
     async def _letters_asked(self, connection: asyncpg.Connection, query: LetterQuery) -> list[Any]:
