@@ -93,13 +93,13 @@ class ErrorGroupRow:
     """The run of the newest failure."""
     sample_attempt: int
     sample_error: str | None
-    decision: ErrorDecision | None
+    decision: ErrorDecision | None = None
     """The latest decision; `status` says whether it still holds."""
-    decided_at: float | None
-    decided_by: str | None
-    note: str | None
-    ignored_until: float | None
-    ignored_count: int | None
+    decided_at: float | None = None
+    decided_by: str | None = None
+    note: str | None = None
+    ignored_until: float | None = None
+    ignored_count: int | None = None
     """It is open again at so many failures."""
 
     @property

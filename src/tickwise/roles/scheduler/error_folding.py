@@ -83,8 +83,8 @@ def task_name(job_id: str, job: FailedJob) -> TaskName:
     name = ""
     if job.task_kind == "function":
         name = str(task.get("name") or "")
-    elif job.task_kind == "http" and task.get("url"):
-        name = f"{task.get('method') or 'GET'} {_host(str(task['url']))}"
+    elif job.task_kind == "http" and (host := _host(str(task.get("url") or ""))):
+        name = f"{task.get('method') or 'GET'} {host}"
     name = name[:TASK_CHARACTERS]
     return TaskName(job.task_kind, name, f"{job.task_kind} {name}" if name else f"job {job_id}")
 

@@ -97,7 +97,13 @@ class ErrorGroups(Duty):
             row = replace(group.row, failures=group.row.failures + 1)
             row = replace(row, first_seen=min(row.first_seen, failure.ended_at))
             if failure.ended_at >= row.last_seen:
-                row = replace(row, last_seen=failure.ended_at, **_sample(failure))
+                row = replace(
+                    row,
+                    last_seen=failure.ended_at,
+                    sample_run=failure.failure_id.run_id,
+                    sample_attempt=failure.attempt,
+                    sample_error=_sample(failure),
+                )
             group.row = row
         if failure.job_id is not None and (failure.job_id in group.jobs or len(group.jobs) < MAX_JOBS):
             before = group.jobs.get(failure.job_id, ErrorJob(failure.job_id, 0, failure.ended_at))
@@ -217,9 +223,6 @@ def _run_of(state: State, run_id: UUID) -> tuple[RunRow | None, Sequence[Attempt
 
 def _first_row(namespace: str, group_id: UUID, grouped: GroupedFailure) -> ErrorGroupRow:
     failure = grouped.failure
-    decided: dict[str, None] = dict.fromkeys(
-        ("decision", "decided_at", "decided_by", "note", "ignored_until", "ignored_count")
-    )
     return ErrorGroupRow(
         group_id=group_id,
         namespace=namespace,
@@ -233,14 +236,11 @@ def _first_row(namespace: str, group_id: UUID, grouped: GroupedFailure) -> Error
         jobs=0,
         first_seen=failure.ended_at,
         last_seen=failure.ended_at,
-        **_sample(failure),
-        **decided,
+        sample_run=failure.failure_id.run_id,
+        sample_attempt=failure.attempt,
+        sample_error=_sample(failure),
     )
 
 
-def _sample(failure: PendingFailure) -> dict[str, object]:
-    return {
-        "sample_run": failure.failure_id.run_id,
-        "sample_attempt": failure.attempt,
-        "sample_error": None if failure.error is None else failure.error[:MAX_SAMPLE],
-    }
+def _sample(failure: PendingFailure) -> str | None:
+    return None if failure.error is None else failure.error[:MAX_SAMPLE]

@@ -7,7 +7,8 @@ from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.domain.rules.losses import LEASE_LOST, LossFate, LossVerdict, LostAttempt, lost
+from tickwise.domain.rules.losses import LossFate, LossVerdict, LostAttempt, lost
+from tickwise.domain.rules.sentences import LEASE_LOST
 from tickwise.ports.store import FailureId
 
 

@@ -125,8 +125,8 @@ class Removals(Duty):
         removal = state.removals.get(name)
         if removal is None or now < removal.began_at + SETTLE_SECONDS or any(await self.left(name)):
             return False
-        held = (state.receipts, state.operations, state.tasks, state.tallies, state.error_groups)
-        await self.drop(name, sum(map(len, held)))
+        held = len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies)
+        await self.drop(name, held + len(state.error_groups))
         state.slots.forget(name)
         state.fires_in_minute.pop(name, None)
         state.runs_of_day.pop(name, None)

@@ -150,11 +150,13 @@ async def _count(connection: asyncpg.Connection, namespace: str, failures: Seque
     jobs = Counter[tuple[UUID, UUID]]()
     last: dict[tuple[UUID, UUID], float] = {}
     hours = Counter[tuple[UUID, float]]()
-    for group_id, each in ((group_id, each.failure) for group_id, some in groups.items() for each in some):
-        hours[group_id, each.ended_at // HOUR_SECONDS * HOUR_SECONDS] += 1
-        if each.job_id is not None:
-            jobs[group_id, each.job_id] += 1
-            last[group_id, each.job_id] = max(last.get((group_id, each.job_id), each.ended_at), each.ended_at)
+    for group_id, failure in ((group_id, each.failure) for group_id, some in groups.items() for each in some):
+        ended_at = failure.ended_at
+        hours[group_id, ended_at // HOUR_SECONDS * HOUR_SECONDS] += 1
+        if failure.job_id is not None:
+            pair = (group_id, failure.job_id)
+            jobs[pair] += 1
+            last[pair] = max(last.get(pair, ended_at), ended_at)
     of_jobs = [*_pairs(jobs), list(jobs.values()), [last[pair] for pair in jobs]]
     await connection.execute(statement("error_jobs_fold"), *of_jobs, MAX_JOBS)
     await connection.execute(statement("error_hours_fold"), *_pairs(hours), list(hours.values()), HOURS_SECONDS)
