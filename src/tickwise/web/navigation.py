@@ -10,6 +10,7 @@ from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
 from tickwise.control.people.users import UserService
+from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
@@ -31,6 +32,7 @@ DOORS: Final = (
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
+    Door("Errors", "/errors", "g f", ErrorGroupService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
     Door("Audit", "/audit", "g a", AuditService.search),

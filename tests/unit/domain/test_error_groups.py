@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -124,7 +125,7 @@ def test_any_text_has_a_fingerprint(error: str, task: str) -> None:
     assert of(error, task=task) == of(error, task=task)
 
 
-def state(decision: ErrorDecision | None, **fields: object) -> ErrorState:
+def state(decision: ErrorDecision | None, **fields: Any) -> ErrorState:
     """Three failures, the last at 100."""
     usual = ErrorState(3, 100.0, decision, None if decision is None else 150.0, None, None)
     return usual._replace(**fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.web.page import WebPage
+from tickwise.web.views.errors import ERRORS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.letters import LETTERS
@@ -21,6 +22,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *JOB_ACTIONS,
     *RUNS,
     *LETTERS,
+    *ERRORS,
     *MACHINERY,
     *RECORDS,
 )

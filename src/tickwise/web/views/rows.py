@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -89,6 +89,12 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
         return job_line(row, found)
 
     return list(await asyncio.gather(*(one(row) for row in rows)))
+
+
+async def error_groups(visit: Visit, run_ids: Sequence[UUID]) -> Mapping[UUID, UUID]:
+    """The groups of errors of runs that failed for good; none if the visitor may not see them."""
+    errors = visit.control.errors
+    return await errors.of_runs(visit.who, run_ids) if run_ids and visit.may(type(errors).of_runs) else {}
 
 
 async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, str]:
