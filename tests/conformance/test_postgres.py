@@ -294,6 +294,9 @@ class TestFoundErrors(Backend, FoundErrorsContract):
 
 
 class TestForgottenErrors(Backend, ForgottenErrorsContract):
+    pass
+
+
 class TestLatestRuns(Backend, LatestRunsContract):
     pass
 
