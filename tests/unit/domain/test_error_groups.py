@@ -45,6 +45,7 @@ def of(error: str | None, *, reason: str = "error", task: str = "function pay", 
         ("utf8  and\tsha256", "utf<n> and sha<n>"),
         ("a facade of defaced beef", "a facade of defaced beef"),
         ("and/or", "and/or"),
+        ("in <b>x</b>", "in <b>x</b>"),
         ("", ""),
     ],
 )
