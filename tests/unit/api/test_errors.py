@@ -67,7 +67,7 @@ async def test_a_group_says_how_often_since_when_and_of_which_jobs(here: Scene) 
     assert ("open", "exit_code", "exit status 7", "order <n> not in <path>") == tuple(
         found[name] for name in ("status", "reason", "kind", "message")
     )
-    assert (2, 1, "shell", "") == tuple(found[name] for name in ("failures", "jobs", "task_kind", "task"))
+    assert (2, 1, "shell", "a") == tuple(found[name] for name in ("failures", "jobs", "task_kind", "task"))
     assert found["first_seen"] < found["last_seen"]
     assert "exit status 7: order 2 not in /tmp/b" == found["error_message"]
     assert (None, None, None) == (found["decision"], found["note"], found["ignored_until"])

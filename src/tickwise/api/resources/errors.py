@@ -58,7 +58,7 @@ class ErrorView(msgspec.Struct, kw_only=True):
     """The text of the error, with `<n>`, `<id>`, `<time>`, `<path>` and `<hex>` in place of what changes."""
     task_kind: str
     task: str
-    """The name of the function, or the method and host; empty for a group of one job."""
+    """The name of the function, the method and host, or else the job: of those two, many jobs may share a group."""
     failures: int
     """Attempts that failed so."""
     jobs: int

@@ -46,6 +46,7 @@ class PendingFailure(NamedTuple):
 class FailedJob(NamedTuple):
     """What a fingerprint takes from a job."""
 
+    name: str
     task_kind: str
     definition: str | None
     """None: it is large."""
@@ -68,7 +69,7 @@ class GroupedFailure(NamedTuple):
     message: str
     task_kind: str
     task: str
-    """The name of the function, the method and host, or the job."""
+    """The name of the function, the method and host, or the job; that of the newest fold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

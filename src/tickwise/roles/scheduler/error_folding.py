@@ -21,7 +21,7 @@ PAGE: Final = 500
 LOOK_SECONDS: Final = 1.0
 TASK_CHARACTERS: Final = 200
 
-_NO_JOB: Final = FailedJob("", None)
+_NO_JOB: Final = FailedJob("", "", None)
 
 
 class _Task(msgspec.Struct):
@@ -38,7 +38,7 @@ class TaskName(NamedTuple):
 
     kind: str
     name: str
-    """For people; empty: nothing is known of the job."""
+    """For people: that of the function, the method and host, or the name of the job."""
     identity: str
     """For the fingerprint."""
 
@@ -86,7 +86,9 @@ def task_name(job_id: str, job: FailedJob) -> TaskName:
     elif job.task_kind == "http" and (host := _host(str(task.get("url") or ""))):
         name = f"{task.get('method') or 'GET'} {host}"
     name = name[:TASK_CHARACTERS]
-    return TaskName(job.task_kind, name, f"{job.task_kind} {name}" if name else f"job {job_id}")
+    if name:
+        return TaskName(job.task_kind, name, f"{job.task_kind} {name}")
+    return TaskName(job.task_kind, job.name[:TASK_CHARACTERS], f"job {job_id}")
 
 
 def _host(url: str) -> str:

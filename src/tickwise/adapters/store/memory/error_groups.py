@@ -48,7 +48,7 @@ class ErrorGroups(Duty):
         for job_id in {each.job_id for each in failures if each.job_id is not None}:
             if (job := self._state.jobs.get(job_id)) is not None:
                 is_small = len(job.definition.encode()) <= DEFINITION_BYTES
-                found[job_id] = FailedJob(job.task_kind, job.definition if is_small else None)
+                found[job_id] = FailedJob(job.name, job.task_kind, job.definition if is_small else None)
         return PendingFailures(failures, found)
 
     def _failure(self, failure_id: FailureId) -> PendingFailure:
@@ -95,7 +95,7 @@ class ErrorGroups(Duty):
             group = self._state.error_groups[group_id] = ErrorGroupRecord(row=row)
         else:
             row = replace(group.row, failures=group.row.failures + 1)
-            row = replace(row, first_seen=min(row.first_seen, failure.ended_at))
+            row = replace(row, first_seen=min(row.first_seen, failure.ended_at), task=grouped.task)
             if failure.ended_at >= row.last_seen:
                 row = replace(
                     row,

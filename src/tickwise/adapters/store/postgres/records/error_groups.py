@@ -56,7 +56,7 @@ class ErrorGroups(Part):
             failures = [_failure(row) for row in rows]
             jobs = {each.job_id for each in failures if each.job_id is not None}
             known = await connection.fetch(statement("failures_jobs"), list(jobs), DEFINITION_BYTES) if jobs else []
-        found = {row["job_id"]: FailedJob(row["task_kind"], row["definition"]) for row in known}
+        found = {row["job_id"]: FailedJob(row["name"], row["task_kind"], row["definition"]) for row in known}
         return PendingFailures(failures, found)
 
     async def fold(self, failures: Sequence[GroupedFailure]) -> int:

@@ -15,7 +15,7 @@ LEFT JOIN LATERAL (
 
 -- name: failures_jobs
 -- What a fingerprint takes from these jobs. $1 jobs, $2 bytes of a definition; a larger one is left out.
-SELECT job_id, task_kind, CASE WHEN octet_length(definition) <= $2 THEN definition END AS definition
+SELECT job_id, name, task_kind, CASE WHEN octet_length(definition) <= $2 THEN definition END AS definition
 FROM tickwise.jobs WHERE job_id = ANY($1::uuid[])
 
 -- name: failures_take
@@ -40,7 +40,7 @@ WITH u AS (
     AS n(group_id, failures, first_seen, last_seen, sample_run, sample_attempt, sample_error, reason, kind, message, task_kind, task)
   ORDER BY n.group_id
   ON CONFLICT (group_id) DO UPDATE SET
-    failures = g.failures + excluded.failures, first_seen = least(g.first_seen, excluded.first_seen),
+    failures = g.failures + excluded.failures, first_seen = least(g.first_seen, excluded.first_seen), task = excluded.task,
     last_seen = greatest(g.last_seen, excluded.last_seen),
     sample_run = CASE WHEN excluded.last_seen >= g.last_seen THEN excluded.sample_run ELSE g.sample_run END,
     sample_attempt = CASE WHEN excluded.last_seen >= g.last_seen THEN excluded.sample_attempt ELSE g.sample_attempt END,

@@ -124,7 +124,7 @@ class PendingFailuresContract(ErrorGroupsContract):
         assert (failure.is_last, failure.reason, failure.error) == (True, "error", "x" * READ_CHARACTERS)
         row = await self.run_row(store, claimed.run_id)
         assert failure.ended_at == pytest.approx(row.ended_at, abs=1e-5)
-        assert pending.jobs[job.job_id] == (job.task_kind, job.definition)
+        assert pending.jobs[job.job_id] == (job.name, job.task_kind, job.definition)
 
     async def test_an_attempt_that_is_tried_again_is_pending(self, store: Store, make: Factory) -> None:
         """And so is the next one."""
