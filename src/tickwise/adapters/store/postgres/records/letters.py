@@ -79,6 +79,10 @@ class Letters(Part):
             return answers
 
 
+JOBS: Final = 10
+"""The place of the named jobs among the parameters of `letters_list`: the letters of few jobs are put in order."""
+
+
 class LetterSearches(Part):
     """The searches for dead letters and operations."""
 
@@ -86,9 +90,12 @@ class LetterSearches(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
-            rows = await connection.fetch(
-                bounded("letters_list"), *asked, *texts_of(query), query.error_group, query.bytes_most
-            )
+            arguments = [*asked, *texts_of(query), query.error_group, query.bytes_most]
+            async with connection.transaction(readonly=True):
+                # The letters of a group are few beside all that failed: they are looked up by their ids.
+                if query.job_id is None and asked[JOBS] is None and query.error_group is None:
+                    await connection.fetchrow(statement("search_terms_in_order"))
+                rows = await connection.fetch(bounded("letters_list"), *arguments)
         return page_of(rows, _letter_row)
 
     async def _count_letters(self, query: LetterQuery) -> int:
