@@ -45,6 +45,13 @@ from tickwise.testing.contracts.store.jobs.audit import (
 from tickwise.testing.contracts.store.jobs.changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store.jobs.counts import CountsContract
 from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, FirstInLineContract, SkipsContract
+from tickwise.testing.contracts.store.jobs.error_groups import (
+    CountedFailuresContract,
+    DecidedErrorsContract,
+    ForgottenErrorsContract,
+    FoundErrorsContract,
+    PendingFailuresContract,
+)
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
@@ -220,6 +227,26 @@ class TestUsers(Backend, UsersContract):
 
 
 class TestSessions(Backend, SessionsContract):
+    pass
+
+
+class TestPendingFailures(Backend, PendingFailuresContract):
+    pass
+
+
+class TestCountedFailures(Backend, CountedFailuresContract):
+    pass
+
+
+class TestDecidedErrors(Backend, DecidedErrorsContract):
+    pass
+
+
+class TestFoundErrors(Backend, FoundErrorsContract):
+    pass
+
+
+class TestForgottenErrors(Backend, ForgottenErrorsContract):
     pass
 
 

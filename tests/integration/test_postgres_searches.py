@@ -393,8 +393,27 @@ async def test_a_search_for_letters_of_a_selector_reads_about_as_much_as_it_show
         query = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, within=within)
         async with store._links.pooled(writes=False) as connection:
             asked = await store.searches._letters_asked(connection, query)
-        read[name] = await rows_read(session, bounded("letters_list"), [*asked, True, True, PAGE_BYTES])
+        read[name] = await rows_read(session, bounded("letters_list"), [*asked, True, True, None, PAGE_BYTES])
     assert too_much(read, known) == {}, known
+
+
+async def test_the_letters_of_a_group_of_errors_are_looked_up(
+    session: asyncpg.Connection, known: str, store: PostgresStore
+) -> None:
+    """A few of all that failed: a page and the count of them read no others."""
+    group = UUID("61e019fb-4e50-5b76-8699-14756a430416")
+    await session.execute(
+        "INSERT INTO tickwise.error_letters (run_id, group_id) "
+        "SELECT run_id, $1 FROM tickwise.history WHERE state = 6 ORDER BY md5(run_id::text) LIMIT 20",
+        group,
+    )
+    query = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, error_group=group)
+    async with store._links.pooled(writes=False) as connection:
+        asked = await store.searches._letters_asked(connection, query)
+    page = await rows_read(session, bounded("letters_list"), [*asked, True, True, group, PAGE_BYTES])
+    count = await rows_read(session, statement("letters_count"), [*asked, group])
+    await session.execute("DELETE FROM tickwise.error_letters WHERE group_id = $1", group)
+    assert too_much({"page": page, "count": count}, known) == {}, (page, count)
 
 
 async def test_a_search_for_letters_reads_them_in_their_order(

@@ -53,6 +53,7 @@ TAGS: Final[dict[str, str]] = {
     "windows": "Maintenance windows: times in which the jobs with some labels do not start.",
     "runs": "Runs that ended, run or wait; their attempts and logs.",
     "dead letters": "Runs that failed for good: read, redrive or discard them.",
+    "errors": "Failures of attempts and runs, grouped by cause: resolve, ignore or reopen a group.",
     "operations": "Requests about many jobs or runs, carried out in the background.",
     "queues": "Counts of waiting and running runs; hold, drain and resume.",
     "executors": "Processes that run tasks, and the other roles that are alive.",

@@ -28,6 +28,7 @@ from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService
+from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
@@ -95,7 +96,7 @@ class Control:
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
-        self.letters = LetterService(context)
+        self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)

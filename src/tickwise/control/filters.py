@@ -104,6 +104,7 @@ class LettersFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
     job_id: UUID | UnsetType = UNSET
     task_kind: Text | UnsetType = UNSET
     reason: Text | UnsetType = UNSET
+    error_id: Annotated[UUID, Meta(description="Of the runs of this group of errors.")] | UnsetType = UNSET
     ended_after: Time | UnsetType = UNSET
     ended_before: Time | UnsetType = UNSET
 
@@ -272,6 +273,7 @@ def letters_query(
         job_id=_given(said.job_id),
         task_kind=_given(said.task_kind),
         reason=_given(said.reason),
+        error_group=_given(said.error_id),
         ended_after=_instant(said.ended_after),
         ended_before=_instant(said.ended_before),
         within=within,

@@ -525,6 +525,28 @@ class Client:
         answer: list[Json] = self.request("GET", "/executors").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ errors
+
+    def error_get(self, error_id: str) -> Json:
+        """One group of errors, with its `jobs` by their `failures` and its `hours`."""
+        answer: Json = self.request("GET", f"/errors/{_safe(error_id)}").body
+        return answer
+
+    def error_resolve(self, error_id: str, body: Json | None = None) -> Json:
+        """Resolve a group; it is open again when it fails again."""
+        answer: Json = self.request("POST", f"/errors/{_safe(error_id)}/resolve", body=body or {}).body
+        return answer
+
+    def error_ignore(self, error_id: str, body: Json) -> Json:
+        """Ignore a group `until` a time, or for a number of `failures`."""
+        answer: Json = self.request("POST", f"/errors/{_safe(error_id)}/ignore", body=body).body
+        return answer
+
+    def error_reopen(self, error_id: str) -> Json:
+        """Take back what was decided about a group."""
+        answer: Json = self.request("POST", f"/errors/{_safe(error_id)}/reopen").body
+        return answer
+
     # ------------------------------------------------------------------------------------------ queues
 
     def queues_list(self) -> list[Json]:

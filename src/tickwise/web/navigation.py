@@ -12,6 +12,7 @@ from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.users import UserService
+from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
@@ -38,6 +39,7 @@ DOORS: Final = (
     Door("Timeline", "/timeline", "g t", RunService.search),
     Door("Operations", "/bulk", "g b", OperationService.page),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
+    Door("Errors", "/errors", "g f", ErrorGroupService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
     Door("Calendars", "/calendars", "g c", CalendarService.covering),

@@ -18,6 +18,7 @@ from tickwise.domain.audit import AuditAction, CallerKind
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.audit import AuditQuery, AuditRow
+from tickwise.roles.scheduler.error_folding import ErrorFolding
 
 CHANGING: Final = sorted(each.name for each in RESOURCES if each.method != "GET" and not each.previews)
 
@@ -85,6 +86,12 @@ async def _window(here: Scene) -> dict[str, str]:
 
 async def _operation(here: Scene) -> dict[str, str]:
     return {"operation_id": (await here.ask("POST", "/jobs:pause", 202, ALL))["operation_id"]}
+
+
+async def _error(here: Scene) -> dict[str, str]:
+    await _ended(here)
+    await ErrorFolding(here.store.error_groups).step()
+    return {"error_id": (await here.ask("GET", "/errors"))[0]["error_id"]}
 
 
 async def _held(here: Scene) -> dict[str, str]:
@@ -185,6 +192,9 @@ CHANGES: Final[dict[str, Change]] = {
     "redriveDeadLetters": Change(REQUESTED, ALL),
     "discardDeadLetters": Change(REQUESTED, ALL),
     "cancelOperation": Change(AuditAction.OPERATION_CANCELLED, None, _operation),
+    "resolveError": Change(AuditAction.ERROR_RESOLVED, {}, _error),
+    "ignoreError": Change(AuditAction.ERROR_IGNORED, {"failures": 3}, _error),
+    "reopenError": Change(AuditAction.ERROR_REOPENED, None, _error),
     "holdQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "drainQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),

@@ -3,8 +3,9 @@
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
-    completions · queues · letters · operations
-                                            ended runs that start others, holds, dead letters, long requests
+    completions · queues · letters · operations · error_groups
+                                            ended runs that start others, holds, dead letters, long requests,
+                                            failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
@@ -78,6 +79,20 @@ from tickwise.ports.store.definitions import (
     check_one_namespace,
     is_default_lane,
     no_lane,
+)
+from tickwise.ports.store.error_groups import (
+    ErrorGroupQuery,
+    ErrorGroupRow,
+    ErrorGroupStore,
+    ErrorHour,
+    ErrorJob,
+    ErrorPlace,
+    FailedJob,
+    FailureId,
+    GroupedFailure,
+    NewErrorDecision,
+    PendingFailure,
+    PendingFailures,
 )
 from tickwise.ports.store.flow import (
     Check,
@@ -203,16 +218,25 @@ __all__ = [
     "Epoch",
     "EpochCause",
     "EpochStore",
+    "ErrorGroupQuery",
+    "ErrorGroupRow",
+    "ErrorGroupStore",
+    "ErrorHour",
+    "ErrorJob",
+    "ErrorPlace",
     "Examined",
     "ExecutingStore",
     "ExecutorRow",
     "ExecutorStore",
     "Expired",
+    "FailedJob",
+    "FailureId",
     "Fire",
     "FireBatch",
     "FireRequest",
     "Fired",
     "Gate",
+    "GroupedFailure",
     "Handover",
     "HeldRunStore",
     "Incident",
@@ -233,6 +257,7 @@ __all__ = [
     "Maintained",
     "MarkStore",
     "MarkedChannel",
+    "NewErrorDecision",
     "NewExecutor",
     "NewJob",
     "NewOperation",
@@ -245,6 +270,8 @@ __all__ = [
     "OperationStore",
     "Page",
     "PlannedQuery",
+    "PendingFailure",
+    "PendingFailures",
     "QueueHold",
     "QueueRow",
     "QueueStore",
@@ -339,6 +366,8 @@ class Store(Protocol):
     def letters(self) -> LetterStore: ...
     @property
     def operations(self) -> OperationStore: ...
+    @property
+    def error_groups(self) -> ErrorGroupStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

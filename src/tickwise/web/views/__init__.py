@@ -7,6 +7,7 @@ from typing import Final
 from tickwise.web.page import WebPage
 from tickwise.web.views.bulk import BULK
 from tickwise.web.views.calendars import CALENDARS
+from tickwise.web.views.errors import ERRORS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.job_forms import JOB_FORMS
 from tickwise.web.views.jobs import JOBS
@@ -34,6 +35,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *BULK,
     *OPERATIONS,
     *LETTERS,
+    *ERRORS,
     *MACHINERY,
     *CALENDARS,
     *RECORDS,

@@ -80,6 +80,12 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     return [job_line(row, found.get(row.job_id, ())) for row in rows]
 
 
+async def error_groups(visit: Visit, run_ids: Sequence[UUID]) -> Mapping[UUID, UUID]:
+    """The groups of errors of runs that failed for good; none if the visitor may not see them."""
+    errors = visit.control.errors
+    return await errors.of_runs(visit.who, run_ids) if run_ids and visit.may(type(errors).of_runs) else {}
+
+
 async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> Mapping[UUID, str]:
     """The names of jobs; nothing of those that are gone, or that the visitor may not see."""
     jobs = visit.control.jobs

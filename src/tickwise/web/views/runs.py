@@ -21,7 +21,7 @@ from tickwise.web import charts, forms, once
 from tickwise.web.ansi import OutputLine, lines_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
-from tickwise.web.views.rows import job_names, lateness_of, took
+from tickwise.web.views.rows import error_groups, job_names, lateness_of, took
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 50
@@ -107,8 +107,10 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         visit.control.explain.run(visit.who, run_id), _output(visit, details), job_names(visit, [row.job_id])
     )
     payload, payload_bytes, payload_from = received_payload(details)
+    failed = [run_id] if row.state is RunState.FAILED else []
     values = {
         "run": row,
+        "error_id": (await error_groups(visit, failed)).get(run_id),
         "details": details,
         "name": names.get(row.job_id),
         "is_final": row.state in FINAL,

@@ -28,6 +28,7 @@ from tickwise.domain.rules.sentences import REVOKED, cancelled_sentence
 from tickwise.ports.store import (
     Began,
     ClaimRequest,
+    FailureId,
     JobAction,
     NewRun,
     Ready,
@@ -333,6 +334,8 @@ class Attempts(Duty):
             run.state, run.started = RunState.DISPATCHED, None
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
             run.attempts.append(attempt_row(run, state, report))
+        if event is RunEvent.RETRIED:
+            self._state.failures[FailureId(run.run_id, run.token)] = False
         run.waited_since = None
         self._state.release(run, event, outcome.retry_at)
 

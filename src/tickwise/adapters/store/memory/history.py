@@ -8,6 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
+from tickwise.adapters.store.memory.error_groups import forget
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
@@ -120,6 +121,7 @@ class Upkeep(Duty):
         now = self._state.now()
         dropped = self._drop_runs(now - retention.runs_seconds, now - retention.failed_seconds)
         dropped += self._drop_jobs(now - retention.runs_seconds)
+        forget(self._state, now - retention.failed_seconds)
         self._state.audit.retire(now - retention.audit_seconds)
         expired = [name for name, receipt in self._state.receipts.items() if receipt.expires_at <= now]
         for name in expired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
@@ -21,6 +22,8 @@ from tickwise.ports.identity.users import NewLink, UserRow
 from tickwise.ports.store import (
     AttemptRow,
     Completion,
+    ErrorGroupRow,
+    ErrorJob,
     JobAction,
     LetterResolution,
     LetterStatus,
@@ -236,6 +239,16 @@ class EndedRun(NamedTuple):
     """The earlier ones, and the one that ended it if there was one."""
     reported: bool
     """An executor reported the end, under this token. Else the store ended the run; simulated worlds compare both."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ErrorGroupRecord:
+    """Failures of one cause. `row.status` is of no time: it is derived when the group is told."""
+
+    row: ErrorGroupRow
+    jobs: dict[UUID, ErrorJob] = field(default_factory=dict)
+    hours: Counter[float] = field(default_factory=Counter)
+    """The number of failures, by the begin of the hour."""
 
 
 class CompletionRecord(NamedTuple):

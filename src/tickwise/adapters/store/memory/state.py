@@ -22,6 +22,7 @@ from tickwise.adapters.store.memory.records import (
     BrowserSessionRecord,
     CompletionRecord,
     EndedRun,
+    ErrorGroupRecord,
     ExecutorRecord,
     JobRecord,
     KeyRecord,
@@ -61,6 +62,7 @@ from tickwise.ports.store import (
     Completion,
     Epoch,
     EpochCause,
+    FailureId,
     Handover,
     Incident,
     JobAction,
@@ -126,6 +128,11 @@ class State:
         """By the run that ended, the oldest first."""
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
+        self.failures: dict[FailureId, bool] = {}
+        """Failed attempts that are not counted in a group yet, and whether they ended their runs."""
+        self.error_groups: dict[UUID, ErrorGroupRecord] = {}
+        self.error_letters: dict[UUID, UUID] = {}
+        """The groups of runs that FAILED."""
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -471,6 +478,8 @@ class State:
         """Put the end of a run on record, and count it."""
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
+        if ended.row.state is RunState.FAILED:
+            self.failures[FailureId(run.run_id, ended.token)] = True
 
     def note_completion(self, ended: EndedRun, *, succeeded: bool) -> None:
         """Others go on from the end of this run."""

@@ -9,6 +9,7 @@ from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
+from tickwise.adapters.store.memory.error_groups import ErrorGroups
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
@@ -68,6 +69,7 @@ class MemoryStore:
         self.queues = Queues(state)
         self.letters = Letters(state)
         self.operations = Operations(state)
+        self.error_groups = ErrorGroups(state)
         self.checks = Checks(state)
         self.incidents = Incidents(state)
         self.marks = Marks(state)

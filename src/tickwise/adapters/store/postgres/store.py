@@ -30,6 +30,7 @@ from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
+from tickwise.adapters.store.postgres.records.error_groups import ErrorGroups
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
@@ -112,6 +113,7 @@ class PostgresStore:
         self.queues = Queues(shared)
         self.letters = Letters(shared)
         self.operations = Operations(shared)
+        self.error_groups = ErrorGroups(shared)
         self.checks = Checks(shared)
         self.incidents = Incidents(shared)
         self.marks = Marks(shared)
