@@ -64,6 +64,7 @@ from tickwise.testing.contracts.store.jobs.requests import OccurrenceMovesContra
 from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store.jobs.selectors import SelectorsContract
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
+from tickwise.testing.contracts.store.jobs.stops import TimedStopsContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
@@ -359,6 +360,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestTimedStops(Backend, TimedStopsContract):
     pass
 
 

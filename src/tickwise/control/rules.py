@@ -1,17 +1,17 @@
-"""The calendars and maintenance windows of a namespace, as the store has them."""
+"""The calendars, maintenance windows and stops of a namespace, as the store has them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
 from tickwise.control.context import ControlContext
 from tickwise.documents.calendars import decode_calendar
 from tickwise.documents.definition import CalendarUse
-from tickwise.documents.rulebook import decode_window
+from tickwise.documents.rulebook import RuledJob, decode_window
 from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
-from tickwise.ports.store import PAGE_BYTES, RuleKind, RuleQuery, RuleRow
+from tickwise.ports.store import PAGE_BYTES, JobRow, RuleKind, RuleQuery, RuleRow
 
 PAGE: Final = 500
 
@@ -40,10 +40,14 @@ async def _windows(context: ControlContext, namespace: str) -> list[RuleRow]:
         query = replace(query, after=page[-1].name)
 
 
-async def rules_for(
-    context: ControlContext, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
-) -> ScheduleRules | None:
-    """The rules that may close the times of a job with these labels; None if there are none."""
+def ruled(row: JobRow) -> RuledJob:
+    """What the rules ask of a stored job."""
+    return RuledJob(row.job_id, row.namespace, row.lane.queue, row.labels)
+
+
+async def rules_for(context: ControlContext, job: RuledJob, uses: Sequence[CalendarUse]) -> ScheduleRules | None:
+    """The rules that may close the times of a job; None if there are none."""
+    job_id, namespace, queue, labels = job
     stored = await _calendars(context, namespace, {use.name for use in uses})
     calendars = [
         CalendarRule(use.name, decode_calendar(stored[use.name].body).calendar, use.mode, use.otherwise)
@@ -51,5 +55,7 @@ async def rules_for(
         if use.name in stored
     ]
     windows = [decode_window(row.name, row.body).window for row in await _windows(context, namespace)]
-    concerned = tuple(window for window in windows if window.concerns(labels or {}))
-    return ScheduleRules(tuple(calendars), concerned) if calendars or concerned else None
+    concerned = tuple(window for window in windows if window.concerns(labels))
+    found = await context.store.stops.known(namespace)
+    stops = tuple(stop for stop in found if stop.concerns(job_id, labels, queue))
+    return ScheduleRules(tuple(calendars), concerned, stops) if calendars or concerned or stops else None

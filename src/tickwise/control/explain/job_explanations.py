@@ -32,7 +32,7 @@ from tickwise.control.explain.job_reasons import (
 )
 from tickwise.control.explain.run_explanations import RUNS_LOOKED_AT, UNFINISHED, RunExplanations
 from tickwise.control.explain.standing import EXACT_SECONDS, Standing
-from tickwise.control.rules import rules_for
+from tickwise.control.rules import ruled, rules_for
 from tickwise.control.schedules.occurrences import (
     OF_SCHEDULE,
     TOLD_UNTIL,
@@ -90,7 +90,7 @@ class JobExplanations:
             row=row,
             plan=plan,
             schedule=plan.schedule(row.job_id),
-            rules=await rules_for(self._context, row.namespace, plan.calendars, row.labels),
+            rules=await rules_for(self._context, ruled(row), plan.calendars),
             # Read, not carried on: a run that was made a moment ago must not seem to be due later.
             now=await self._context.store.now(),
             zone=zone_named(plan.timezone),

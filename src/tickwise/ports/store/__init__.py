@@ -3,7 +3,7 @@
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
-    completions · queues · letters · operations
+    completions · queues · stops · letters · operations
                                             ended runs that start others, holds, dead letters, long requests
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
@@ -166,12 +166,14 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import Searches
+from tickwise.ports.store.stops import KNOWN_SECONDS, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
+    "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",
@@ -263,6 +265,7 @@ __all__ = [
     "Searches",
     "Settled",
     "Settlement",
+    "StopStore",
     "Store",
     "StoreStats",
     "StoredTask",
@@ -277,6 +280,7 @@ __all__ = [
     "check_one_namespace",
     "check_room",
     "check_seen",
+    "check_stops",
     "earliest_mark",
     "is_default_lane",
     "is_done",
@@ -313,6 +317,8 @@ class Store(Protocol):
     def receipts(self) -> ReceiptStore: ...
     @property
     def rules(self) -> RuleStore: ...
+    @property
+    def stops(self) -> StopStore: ...
     @property
     def timers(self) -> TimerStore: ...
     @property

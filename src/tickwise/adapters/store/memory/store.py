@@ -23,6 +23,7 @@ from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
+from tickwise.adapters.store.memory.stops import Stops
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
@@ -57,6 +58,7 @@ class MemoryStore:
         self.tasks = Tasks(state)
         self.receipts = Receipts(state)
         self.rules = Rules(state)
+        self.stops = Stops(state)
         self.timers = Timers(state)
         self.runs = Runs(state)
         self.attempts = Attempts(state)

@@ -1,0 +1,96 @@
+"""Stops: rows that the clock brings into force, seen by claims through two views (`0022_stops.sql`).
+
+A stop is added and lifted while no timer is being decided, as a rule is: what a scheduler holds back is then written,
+and is found and woken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import translated
+from tickwise.adapters.store.postgres.jobs.flow import ask_back
+from tickwise.adapters.store.postgres.jobs.rules import changing_rules
+from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import write_audit
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.stops import STOPS_KEPT_SECONDS, Meanwhile, Stop, StopScope
+from tickwise.ports.store import KNOWN_SECONDS, check_stops
+
+
+class Stops(Part):
+    """`StopStore` of the port."""
+
+    async def add(self, stop: Stop, *, audit: AuditEntry | None = None) -> Stop:
+        """See the port."""
+        scope = stop.scope
+        async with changing_rules(self._links) as connection:
+            stored = await connection.fetchrow(statement("stop_get"), stop.stop_id)
+            if stored is None:
+                await check_open(connection, stop.namespace, or_closing=False)
+                check_stops(await connection.fetchval(statement("stops_standing"), stop.namespace))
+                await connection.execute(
+                    statement("stop_add"), stop.stop_id, stop.namespace, scope.job_id, scope.queue,
+                    json.dumps(dict(scope.labels)) if scope.labels else None, stop.begin, stop.until, stop.open_ended,
+                    stop.meanwhile, stop.reason, stop.by, STOPS_KEPT_SECONDS,
+                )  # fmt: skip
+                await connection.execute(statement("rules_changed"), stop.namespace)
+                await write_audit(connection, audit)
+                stored = await connection.fetchrow(statement("stop_get"), stop.stop_id)
+        # Once it stands, no claim takes more of its scope: what is held by then is all there is to ask for. If that
+        # cannot be asked for now, the next heartbeat does it.
+        with contextlib.suppress(Unavailable):
+            async with self._links.pooled(writes=True) as connection:
+                with translated(writes=True):
+                    await ask_back(connection)
+        return _stop(stored)
+
+    async def lift(self, namespace: str, stop_id: UUID, *, by: str, audit: AuditEntry | None = None) -> Stop | None:
+        """See the port."""
+        async with changing_rules(self._links) as connection:
+            if await connection.fetchval(statement("stop_lift"), stop_id, namespace, by):
+                await connection.execute(statement("stop_unask"), namespace)
+                await connection.execute(statement("rules_changed"), namespace)
+                await write_audit(connection, audit)
+        return await self.get(namespace, stop_id)
+
+    async def get(self, namespace: str, stop_id: UUID) -> Stop | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("stop_get"), stop_id)
+        return None if row is None or row["namespace"] != namespace else _stop(row)
+
+    async def find(self, namespace: str, *, standing: bool, before: UUID | None = None, limit: int) -> Sequence[Stop]:
+        """See the port."""
+        asked = namespace, standing, before, STOPS_KEPT_SECONDS, limit
+        async with self._links.pooled(writes=False) as connection:
+            return [_stop(row) for row in await connection.fetch(statement("stops_find"), *asked)]
+
+    async def known(self, namespace: str | None = None) -> Sequence[Stop]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            return [_stop(row) for row in await connection.fetch(statement("stops_known"), namespace, KNOWN_SECONDS)]
+
+
+def _stop(row: Mapping[str, Any]) -> Stop:
+    labels = {} if row["labels"] is None else json.loads(row["labels"])
+    return Stop(
+        stop_id=row["stop_id"],
+        namespace=row["namespace"],
+        scope=StopScope(labels, row["queue"], row["job_id"]),
+        begin=row["begin"],
+        until=row["until"],
+        open_ended=row["open_ended"],
+        meanwhile=Meanwhile(row["meanwhile"]),
+        reason=row["reason"],
+        by=row["asked_by"],
+        asked_at=row["asked_at"],
+        lifted_by=row["lifted_by"],
+    )

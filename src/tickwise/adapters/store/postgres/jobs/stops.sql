@@ -1,0 +1,44 @@
+-- name: stop_get
+-- One stop, in the columns of `stops_find`. $1 id.
+SELECT stop_id, namespace, job_id, queue, labels, date_part('epoch', begun) AS begin, date_part('epoch', until) AS until, open_ended,
+       meanwhile, reason, asked_by, date_part('epoch', asked) AS asked_at, lifted_by
+FROM tickwise.stops WHERE stop_id = $1
+
+-- name: stops_standing
+-- The number of stops of a namespace that are in force or to come. $1 namespace.
+SELECT count(*) FROM tickwise.stops WHERE namespace = $1 AND until > tickwise.now()
+
+-- name: stop_add
+-- Store a stop, and forget those that ended more than $12 seconds ago. $1 id, $2 namespace, $3 job, $4 queue, $5 labels, $6 begin, $7 end,
+-- $8 whether it has none, $9 what comes of fires, $10 why, $11 by whom.
+WITH old AS (DELETE FROM tickwise.stops WHERE until < tickwise.now() - $12::float8 * interval '1 second')
+INSERT INTO tickwise.stops (asked, begun, until, stop_id, job_id, open_ended, namespace, queue, labels, meanwhile, reason, asked_by)
+SELECT at, greatest(at, to_timestamp($6::float8)), to_timestamp($7::float8), $1, $3, $8, $2, $4, $5::jsonb, $9, $10, $11
+FROM (SELECT tickwise.now() AS at) clock
+
+-- name: stop_lift
+-- End a stop now. $1 id, $2 namespace, $3 by whom. Returns whether it stood.
+UPDATE tickwise.stops SET until = tickwise.now(), lifted_by = $3 WHERE stop_id = $1 AND namespace = $2 AND until > tickwise.now() RETURNING true
+
+-- name: stop_unask
+-- Delete the requests to give back runs of a namespace that nothing keeps from beginning any more. $1 namespace.
+DELETE FROM tickwise.cancel_requests c
+WHERE kind = 'return' AND error IS NULL AND (
+  SELECT r.namespace = $1 AND r.lane NOT IN (SELECT lane FROM tickwise.lanes_held) AND NOT tickwise.is_stopped(r.job_id)
+  FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0)
+
+-- name: stops_find
+-- Stops of a namespace, the newest first. $1 namespace, $2 whether only those that stand or are to come, $3 ids below it (NULL: all), $4
+-- those that ended more than so many seconds ago are not shown, $5 limit.
+SELECT stop_id, namespace, job_id, queue, labels, date_part('epoch', begun) AS begin, date_part('epoch', until) AS until, open_ended,
+       meanwhile, reason, asked_by, date_part('epoch', asked) AS asked_at, lifted_by
+FROM tickwise.stops
+WHERE namespace = $1 AND ($3::uuid IS NULL OR stop_id < $3) AND until > tickwise.now() - CASE WHEN $2::boolean THEN 0 ELSE $4::float8 END * interval '1 second'
+ORDER BY stop_id DESC LIMIT $5
+
+-- name: stops_known
+-- Stops that are in force, to come, or over since at most $2 seconds. $1 namespace (NULL: all).
+SELECT stop_id, namespace, job_id, queue, labels, date_part('epoch', begun) AS begin, date_part('epoch', until) AS until, open_ended,
+       meanwhile, reason, asked_by, date_part('epoch', asked) AS asked_at, lifted_by
+FROM tickwise.stops
+WHERE until > tickwise.now() - $2::float8 * interval '1 second' AND ($1::text IS NULL OR namespace = $1)

@@ -1,0 +1,56 @@
+"""Stops of a namespace, of labels, of a queue or of a job. The package states the rules of every method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+from uuid import UUID
+
+from tickwise.domain.audit import AuditEntry
+from tickwise.domain.errors import Conflict
+from tickwise.domain.stops import MAX_STOPS, Stop
+
+KNOWN_SECONDS: Final = 86_400.0
+"""Stops that ended so recently are still given to schedulers: what they held back is decided by them."""
+
+
+def check_stops(standing: int) -> None:
+    """Raise `Conflict`, code `stops_exhausted`, if the namespace has as many stops as it may have."""
+    if standing >= MAX_STOPS:
+        raise Conflict(
+            f"the namespace has {standing} stops that are in force or to come, and may have no more: lift one, or stop "
+            "more with one stop",
+            code="stops_exhausted",
+        )
+
+
+class StopStore(Protocol):
+    """Stops, and what is to know of them."""
+
+    async def add(self, stop: Stop, *, audit: AuditEntry | None = None) -> Stop:
+        """Stop what is in its scope, from its begin on: then nothing of it is claimed, and a start that is recorded
+        first is refused. What is held and has not begun is asked back (`CancelKind.RETURN`). A begin that has passed
+        is now. Timers that a rule holds back in the namespace are decided anew.
+
+        A stop of this id that is there already is returned as it is. Raises `Conflict`, code `stops_exhausted`, beyond
+        `MAX_STOPS` of the namespace."""
+        ...
+
+    async def lift(self, namespace: str, stop_id: UUID, *, by: str, audit: AuditEntry | None = None) -> Stop | None:
+        """End a stop now; one that is over stays as it is, and makes no entry. Timers as in `add`. None: there is none
+        of this id in the namespace."""
+        ...
+
+    async def get(self, namespace: str, stop_id: UUID) -> Stop | None:
+        """One stop, for `STOPS_KEPT_SECONDS` after its end."""
+        ...
+
+    async def find(self, namespace: str, *, standing: bool, before: UUID | None = None, limit: int) -> Sequence[Stop]:
+        """Stops of a namespace, the newest first by id, those with a smaller id than `before`. `standing`: only those
+        that are in force or to come."""
+        ...
+
+    async def known(self, namespace: str | None = None) -> Sequence[Stop]:
+        """Those that are in force, to come, or over since at most `KNOWN_SECONDS`: of one namespace, or of all. A
+        scheduler reads them again when `FireBatch.rules_version` has changed."""
+        ...
