@@ -1,4 +1,5 @@
-"""Calendars, maintenance windows and stops as a scheduler holds them: all of every namespace, read again when one changes.
+"""Calendars, maintenance windows and stops as a scheduler holds them: all of every namespace, read again when one
+changes.
 
         store.rules.all, stops.known ──► Rulebook ──► rules(RuledJob) ──► decision.decide
              ▲                              └── near(now, seconds): is any window or stop going on, or about to?

@@ -1,5 +1,5 @@
-"""Times at which a schedule must not fire, or may only fire: calendars, maintenance windows, stops, and the verdict on a
-fire.
+"""Times at which a schedule must not fire, or may only fire: calendars, maintenance windows, stops; and the verdict on
+a fire.
 
         Rules ──► verdict(nominal) ──► ALLOWED
           │                       └──► Closed(reason, name, skip or defer, opens, sentence)

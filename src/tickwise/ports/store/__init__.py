@@ -166,7 +166,7 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import Searches
-from tickwise.ports.store.stops import KNOWN_SECONDS, StopStore, check_stops
+from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -197,6 +197,7 @@ __all__ = [
     "ClaimRequest",
     "Completion",
     "CompletionStore",
+    "DueJob",
     "EndedOperation",
     "Epoch",
     "EpochCause",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
+from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict
-from tickwise.domain.stops import MAX_STOPS, Stop
+from tickwise.domain.stops import MAX_STOPS, Stop, StopScope
 
 KNOWN_SECONDS: Final = 86_400.0
 """Stops that ended so recently are still given to schedulers: what they held back is decided by them."""
@@ -22,6 +23,15 @@ def check_stops(standing: int) -> None:
             "more with one stop",
             code="stops_exhausted",
         )
+
+
+class DueJob(NamedTuple):
+    """A job of a scope, and where its schedule stands."""
+
+    job_id: UUID
+    name: str
+    definition: str
+    timer: TimerState
 
 
 class StopStore(Protocol):
@@ -48,6 +58,11 @@ class StopStore(Protocol):
     async def find(self, namespace: str, *, standing: bool, before: UUID | None = None, limit: int) -> Sequence[Stop]:
         """Stops of a namespace, the newest first by id, those with a smaller id than `before`. `standing`: only those
         that are in force or to come."""
+        ...
+
+    async def due(self, namespace: str, scope: StopScope, *, until: float, limit: int) -> Sequence[DueJob]:
+        """Jobs of a scope whose timer is due before an instant, the earliest first. Those that a pause holds back
+        without an end are none."""
         ...
 
     async def known(self, namespace: str | None = None) -> Sequence[Stop]:

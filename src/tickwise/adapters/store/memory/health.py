@@ -160,9 +160,9 @@ def held_of_late(state: State, run: RunRecord) -> bool:
     """Check whether the run's queue stands still, or did until so recently that no sweep may have come since."""
     for stop in state.stops.values():
         concerned = stop.namespace == run.job.namespace and not stop.scope.is_of_jobs
-        if concerned and stop.scope.queue in (None, run.lane.queue) and stop.begin <= state.now():
-            if not late_by(state, stop.until):
-                return True
+        concerned = concerned and stop.scope.queue in (None, run.lane.queue) and stop.begin <= state.now()
+        if concerned and not late_by(state, stop.until):
+            return True
     hold = state.queue_holds.get((run.job.namespace, run.lane.queue))
     if hold is None or (hold.begin or 0.0) > state.now():
         return False

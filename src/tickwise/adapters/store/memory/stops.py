@@ -8,8 +8,8 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.stops import STOPS_KEPT_SECONDS, Stop
-from tickwise.ports.store import KNOWN_SECONDS, check_stops
+from tickwise.domain.stops import STOPS_KEPT_SECONDS, Stop, StopScope
+from tickwise.ports.store import KNOWN_SECONDS, DueJob, check_stops
 
 
 class Stops(Duty):
@@ -55,6 +55,17 @@ class Stops(Duty):
             and (before is None or each.stop_id < before)
         ]
         return sorted(found, key=lambda each: each.stop_id, reverse=True)[:limit]
+
+    async def due(self, namespace: str, scope: StopScope, *, until: float, limit: int) -> Sequence[DueJob]:
+        found = [
+            DueJob(job.job_id, job.name, job.definition, job.timer.pending)
+            for job in self._state.jobs.values()
+            if job.namespace == namespace
+            and job.timer is not None
+            and job.timer.pending.due < until
+            and scope.concerns(job.job_id, job.labels, job.lane.queue)
+        ]
+        return sorted(found, key=lambda each: (each.timer.due, each.job_id))[:limit]
 
     async def known(self, namespace: str | None = None) -> Sequence[Stop]:
         since = self._state.now() - KNOWN_SECONDS

@@ -20,9 +20,10 @@ from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
+from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.stops import STOPS_KEPT_SECONDS, Meanwhile, Stop, StopScope
-from tickwise.ports.store import KNOWN_SECONDS, check_stops
+from tickwise.ports.store import KNOWN_SECONDS, DueJob, check_stops
 
 
 class Stops(Part):
@@ -38,7 +39,7 @@ class Stops(Part):
                 check_stops(await connection.fetchval(statement("stops_standing"), stop.namespace))
                 await connection.execute(
                     statement("stop_add"), stop.stop_id, stop.namespace, scope.job_id, scope.queue,
-                    json.dumps(dict(scope.labels)) if scope.labels else None, stop.begin, stop.until, stop.open_ended,
+                    _labels(scope), stop.begin, stop.until, stop.open_ended,
                     stop.meanwhile, stop.reason, stop.by, STOPS_KEPT_SECONDS,
                 )  # fmt: skip
                 await connection.execute(statement("rules_changed"), stop.namespace)
@@ -73,10 +74,30 @@ class Stops(Part):
         async with self._links.pooled(writes=False) as connection:
             return [_stop(row) for row in await connection.fetch(statement("stops_find"), *asked)]
 
+    async def due(self, namespace: str, scope: StopScope, *, until: float, limit: int) -> Sequence[DueJob]:
+        """See the port."""
+        name = "stops_due_of_lanes"
+        asked: list[Any] = [scope.queue]
+        if scope.is_of_jobs:
+            name, asked = "stops_due_of_jobs", [scope.job_id, _labels(scope)]
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement(name), namespace, *asked, until, limit)
+        return [_due_job(row) for row in rows]
+
     async def known(self, namespace: str | None = None) -> Sequence[Stop]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             return [_stop(row) for row in await connection.fetch(statement("stops_known"), namespace, KNOWN_SECONDS)]
+
+
+def _labels(scope: StopScope) -> str | None:
+    return json.dumps(dict(scope.labels)) if scope.labels else None
+
+
+def _due_job(row: Mapping[str, Any]) -> DueJob:
+    hold = None if row["hold"] is None else Hold(row["hold"])
+    timer = TimerState(row["due"], row["since"], hold, row["fired"])
+    return DueJob(row["job_id"], row["name"], row["definition"], timer)
 
 
 def _stop(row: Mapping[str, Any]) -> Stop:

@@ -42,3 +42,32 @@ SELECT stop_id, namespace, job_id, queue, labels, date_part('epoch', begun) AS b
        meanwhile, reason, asked_by, date_part('epoch', asked) AS asked_at, lifted_by
 FROM tickwise.stops
 WHERE until > tickwise.now() - $2::float8 * interval '1 second' AND ($1::text IS NULL OR namespace = $1)
+
+-- name: stops_due_of_jobs
+-- A job, or jobs with labels, whose timer is due before an instant, the earliest first. $1 namespace, $2 job (NULL: by labels), $3 labels,
+-- $4 that instant, $5 limit. Looks at each job with the labels.
+SELECT j.job_id, j.name, j.definition, date_part('epoch', t.due) AS due, date_part('epoch', t.since) AS since, t.hold,
+       coalesce(t.fired, 0) AS fired
+FROM (
+  SELECT job_id, name, definition FROM tickwise.jobs WHERE job_id = $2::uuid AND namespace = $1
+  UNION ALL
+  SELECT job_id, name, definition FROM tickwise.jobs WHERE $2 IS NULL AND labels @> $3::jsonb AND namespace = $1) j
+CROSS JOIN LATERAL (SELECT due, since, hold, fired FROM tickwise.timers t WHERE t.job_id = j.job_id OFFSET 0) t
+WHERE t.due < to_timestamp($4::float8)
+ORDER BY t.due, j.job_id LIMIT $5
+
+-- name: stops_due_of_lanes
+-- Jobs of a namespace, or of a queue of it, whose timer is due before an instant, the earliest first. $1 namespace, $2 queue (NULL: any),
+-- $3 that instant, $4 limit. Timers are read in the order in which they are due.
+SELECT j.job_id, j.name, j.definition, date_part('epoch', t.due) AS due, date_part('epoch', t.since) AS since, t.hold,
+       coalesce(t.fired, 0) AS fired
+FROM (
+  (SELECT job_id, due, since, hold, fired FROM tickwise.timers WHERE run_id IS NULL AND due < to_timestamp($3::float8) ORDER BY due)
+  UNION ALL
+  (SELECT job_id, due, since, hold, fired FROM tickwise.timers WHERE run_id IS NOT NULL AND due < to_timestamp($3) ORDER BY due)
+  ORDER BY due OFFSET 0) t
+CROSS JOIN LATERAL (
+  SELECT job_id, name, definition FROM tickwise.jobs j
+  WHERE j.job_id = t.job_id AND j.namespace = $1
+    AND ($2::text IS NULL OR j.lane IN (SELECT lane FROM tickwise.lanes l WHERE l.namespace = $1 AND l.queue = $2)) OFFSET 0) j
+ORDER BY t.due LIMIT $4

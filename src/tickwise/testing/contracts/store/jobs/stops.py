@@ -25,7 +25,7 @@ from tickwise.ports.store import (
     Store,
     Successor,
 )
-from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
+from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, lane, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 
 HOUR = 3600.0
@@ -46,9 +46,9 @@ class TimedStopsContract(StoreContract):
         by_job = StopScope(job_id=job.job_id)
         return {"job": by_job, "labels": OF_LABELS, "queue": OF_QUEUE, "namespace": OF_NAMESPACE}[kind]
 
-    def stopped_job(self, make: Factory, **fields: object) -> NewJob:
+    def stopped_job(self, make: Factory) -> NewJob:
         """A job that each kind of scope can be about."""
-        return make.job(labels={**CUSTOMER, "env": "prod"}, **fields)
+        return make.job(labels={**CUSTOMER, "env": "prod"})
 
     async def claimed_ids(self, store: Store, executor: int, **fields: object) -> set[UUID]:
         """The jobs of what this executor gets."""
@@ -58,7 +58,7 @@ class TimedStopsContract(StoreContract):
         """Neither by a scan, nor by name, nor ahead; other jobs are, also those that wait behind it."""
         executor = await self.register(store, queues=("default", "heavy"))
         job, foreign = self.stopped_job(make), make.job(namespace="elsewhere", labels=CUSTOMER)
-        beside = make.job(lane=make.job().lane._replace(queue="heavy"), labels={"customer": "y"})
+        beside = make.job(lane=lane(queue="heavy"), labels={"customer": "y"})
         await self.add(store, job, foreign, beside)
         await store.stops.add(make.stop(self.scope(kind, job)))
         queues = ("default", "heavy")
@@ -212,6 +212,24 @@ class TimedStopsContract(StoreContract):
         async with self.near(store, 0.0) as batch:
             assert [timer.job_id for timer in batch.timers] == [job.job_id]
 
+    async def test_the_jobs_that_a_stop_would_hit_are_found(self, store: Store, make: Factory, kind: str) -> None:
+        """Those of its scope that are due before its end, the earliest first, with where they stand."""
+        first, second, late = (make.recurring(make.now + after, labels=CUSTOMER) for after in (50.0, 100.0, HOUR))
+        foreign = make.recurring(make.now + 50.0, namespace="elsewhere", labels=CUSTOMER)
+        await self.add(store, second, first, late, foreign)
+        scope = self.scope(kind, first)
+        expected = [first.job_id] if kind == "job" else [first.job_id, second.job_id]
+        found = await store.stops.due("default", scope, until=make.now + HOUR, limit=10)
+        assert [each.job_id for each in found] == expected
+        assert (found[0].name, found[0].definition) == (first.name, first.definition)
+        assert microseconds(found[0].timer.due) == microseconds(make.now + 50.0)
+        assert [each.job_id for each in await store.stops.due("default", scope, until=make.now + HOUR, limit=1)] == [
+            first.job_id
+        ]
+        await store.jobs.move(make.move(first.job_id, JobAction.PAUSE))
+        found = await store.stops.due("default", scope, until=make.now + HOUR, limit=10)
+        assert [each.job_id for each in found] == expected[1:]
+
     # --------------------------------------------------------------------------------------- what is held, what began
 
     async def test_what_is_held_unbegun_is_asked_back(self, store: Store, make: Factory, kind: str) -> None:
@@ -333,7 +351,7 @@ class TimedStopsContract(StoreContract):
     async def test_a_successor_is_made_and_waits(self, store: Store, make: Factory, kind: str) -> None:
         """The end of its predecessor is not forgotten."""
         executor = await self.register(store)
-        ended = await self.held(store, executor, make.job(lane=make.job().lane._replace(queue="other")), queues=("other",))
+        ended = await self.held(store, executor, make.job(lane=lane(queue="other")), queues=("other",))
         job = make.recurring(make.now, never=True, schedule_type="ON_DEMAND", labels=CUSTOMER)
         await self.add(store, job)
         stop = await store.stops.add(make.stop(self.scope(kind, job)))
@@ -401,4 +419,3 @@ class TimedStopsContract(StoreContract):
         await self.shift(store, 6.0)
         beat = await store.executors.beat(executor, LEASE_SECONDS)
         assert (beat.alive, list(beat.cancels)) == (True, [])
-
