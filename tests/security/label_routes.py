@@ -51,7 +51,8 @@ ABOUT: Final[dict[str, str]] = {
         (
             "listCalendars", "previewCalendar", "putCalendar", "getCalendar", "deleteCalendar", "getCalendarCovers",
             "listWindows", "putWindow", "getWindow", "deleteWindow", "getWindowCovers", "countRuns", "listExecutors",
-            "listOperations", "listQueues", "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
+            "listOperations", "listStops", "createStop", "previewStop", "getStop", "liftStop",
+            "listQueues", "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",

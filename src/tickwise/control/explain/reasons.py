@@ -19,6 +19,8 @@ from tickwise.control.explain.explanations import (
     RunFacts,
     lasting,
     sentence,
+    stop_data,
+    stop_words,
 )
 from tickwise.control.explain.waits import (
     POISON,
@@ -46,6 +48,7 @@ _SKIPPED: Final[dict[str, Because]] = {
     SkipReason.PAUSED: Because.SKIPPED_PAUSED,
     SkipReason.CALENDAR: Because.SKIPPED_CALENDAR,
     SkipReason.MAINTENANCE: Because.SKIPPED_MAINTENANCE,
+    SkipReason.STOPPED: Because.SKIPPED_STOPPED,
     SkipReason.DST: Because.SKIPPED_DST,
     SkipReason.FUSE: Because.SKIPPED_FUSE,
     SkipReason.REQUESTED: Because.SKIPPED_REQUESTED,
@@ -142,6 +145,9 @@ def _late(facts: RunFacts, began: float) -> Cause:
     away = _absence(facts.incidents, "store_away", due, began)
     if away is not None:
         return _away(facts, away, Because.LATE_STORE_AWAY)
+    stop = facts.stop_at(due)
+    if stop is not None and min(stop.until, began) - due > ON_TIME_SECONDS:
+        return Cause(Because.LATE_STOPPED, stop_words(stop, facts.said), stop_data(stop))
     if facts.circuits:
         return _left_alone(facts)
     absent = _without_executor(facts, began)
@@ -570,7 +576,7 @@ def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
         return said + noticed, {"absences": absences}
     if code is Because.SKIPPED_PAUSED:
         return said, _still_paused(facts)
-    if code in (Because.SKIPPED_CALENDAR, Because.SKIPPED_MAINTENANCE):
+    if code in (Because.SKIPPED_CALENDAR, Because.SKIPPED_MAINTENANCE, Because.SKIPPED_STOPPED):
         closed = _closed(facts, run.nominal_at)
         same = closed is not None and closed.reason.value == run.reason
         return said, {"closed_by": closed.name if same and closed is not None else None}
