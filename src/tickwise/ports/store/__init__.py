@@ -165,7 +165,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
-from tickwise.ports.store.searches import Searches
+from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
@@ -181,6 +181,7 @@ __all__ = [
     "MAX_NAMESPACE",
     "MAX_RULES",
     "MAX_TALLIES",
+    "MAX_TIMERS_LOOKED",
     "NO_TEXT",
     "PAGE_BYTES",
     "RESERVED",
@@ -195,6 +196,7 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
+    "ComingQuery",
     "Completion",
     "CompletionStore",
     "DueJob",
@@ -223,6 +225,7 @@ __all__ = [
     "JobRow",
     "JobStore",
     "JobTransfer",
+    "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",
     "LetterRow",

@@ -31,6 +31,7 @@ from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
+from tickwise.adapters.store.postgres.records.looks import Looks
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
@@ -61,7 +62,7 @@ class Upkeep(Maintenance, Figures):
     """`UpkeepStore` of the port."""
 
 
-class Searches(JobSearches, RunSearches, LetterSearches):
+class Searches(JobSearches, RunSearches, LetterSearches, Looks):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
