@@ -13,6 +13,7 @@ from tickwise.control.people.users import UserService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
+from tickwise.control.stops import StopService
 
 
 class Door(NamedTuple):
@@ -33,6 +34,7 @@ DOORS: Final = (
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
+    Door("Stops", "/stops", "g s", StopService.page),
     Door("Audit", "/audit", "g a", AuditService.search),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),

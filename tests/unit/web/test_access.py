@@ -32,7 +32,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 async def _ask(browser: Browser, page: WebPage, namespace: str = "") -> int:
     path = page.path
-    for name in ("job_id", "run_id", "queue"):
+    for name in ("job_id", "run_id", "queue", "stop_id"):
         path = path.replace("{" + name + "}", SOME_ID)
     path += f"?namespace={namespace}" if namespace else ""
     answer = await (browser.get(path) if page.method == "GET" else browser.post(path))

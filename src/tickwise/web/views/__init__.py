@@ -13,6 +13,7 @@ from tickwise.web.views.overview import OVERVIEW
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
 from tickwise.web.views.sign_in import SIGN_IN
+from tickwise.web.views.stops import STOPS
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
@@ -22,5 +23,6 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *RUNS,
     *LETTERS,
     *MACHINERY,
+    *STOPS,
     *RECORDS,
 )
