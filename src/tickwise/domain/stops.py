@@ -45,6 +45,11 @@ class StopScope(NamedTuple):
         """True if a run's queue does not tell whether it is concerned."""
         return bool(self.labels) or self.job_id is not None
 
+    @property
+    def is_one(self) -> bool:
+        """True if its words are in the singular."""
+        return self.queue is not None or self.job_id is not None
+
     def concerns(self, job_id: UUID, labels: Mapping[str, str], queue: str) -> bool:
         """Check whether a job is concerned."""
         if self.job_id is not None:

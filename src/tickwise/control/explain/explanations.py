@@ -281,10 +281,9 @@ def last_stop(stops: Sequence[Stop], instant: float) -> Stop | None:
 
 def stop_words(stop: Stop, said: Callable[[float], str]) -> str:
     """The stop in a sentence: `the jobs with the label customer=x were stopped by ada, until …: a release`."""
-    scope = stop.scope.words()
-    verb = "was" if scope.startswith(("the queue", "the job ")) else "were"
+    verb = "was" if stop.scope.is_one else "were"
     until = "until it is lifted" if stop.open_ended and stop.lifted_by is None else f"until {said(stop.until)}"
-    return f"{scope} {verb} stopped by {stop.by}, {until}: {stop.reason}"
+    return f"{stop.scope.words()} {verb} stopped by {stop.by}, {until}: {stop.reason}"
 
 
 def stop_data(stop: Stop) -> dict[str, Any]:
