@@ -29,11 +29,16 @@ CREATE VIEW tickwise.stops_of_jobs AS
 SELECT namespace, job_id, labels FROM tickwise.stops
 WHERE (job_id IS NOT NULL OR labels IS NOT NULL) AND begun <= (SELECT tickwise.now()) AND until > (SELECT tickwise.now());
 
--- Whether a stop of a job, or of its labels, is in force. Asked only while there is such a stop.
-CREATE FUNCTION tickwise.is_stopped(of_job uuid) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
-SELECT count(*) > 0 FROM tickwise.stops_of_jobs s
-WHERE s.job_id = of_job
-   OR (SELECT j.namespace = s.namespace AND j.labels @> s.labels FROM tickwise.jobs j WHERE j.job_id = of_job LIMIT 1)
+-- Whether a stop of a job, or of its labels, is in force. Asked only of runs of namespaces with such a stop. A function whose plan is kept:
+-- a claim asks it of each run.
+CREATE FUNCTION tickwise.is_stopped(of_job uuid) RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+RETURN EXISTS (
+  SELECT FROM (SELECT namespace, labels FROM tickwise.jobs WHERE job_id = of_job LIMIT 1) j
+  CROSS JOIN LATERAL (
+    SELECT FROM tickwise.stops_of_jobs s
+    WHERE s.namespace = j.namespace AND (s.job_id = of_job OR j.labels @> s.labels) LIMIT 1) s);
+END
 $$;
 
 -- The views of 0001, with the queues that a stop concerns. A lane is looked up for each stop of a namespace: without one, none is read.
