@@ -65,7 +65,6 @@ from tickwise.testing.contracts.store.jobs.requests import OccurrenceMovesContra
 from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store.jobs.selectors import SelectorsContract
 from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
-from tickwise.testing.contracts.store.jobs.stops import TimedStopsContract
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
@@ -78,6 +77,7 @@ from tickwise.testing.contracts.store.people.removals import ClosedNamespacesCon
 from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
+from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
 

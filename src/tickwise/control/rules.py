@@ -11,7 +11,7 @@ from tickwise.documents.calendars import decode_calendar
 from tickwise.documents.definition import CalendarUse
 from tickwise.documents.rulebook import RuledJob, decode_window
 from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
-from tickwise.ports.store import PAGE_BYTES, JobRow, RuleKind, RuleQuery, RuleRow
+from tickwise.ports.store import KNOWN_SECONDS, PAGE_BYTES, JobRow, RuleKind, RuleQuery, RuleRow, StopQuery
 
 PAGE: Final = 500
 
@@ -41,7 +41,7 @@ async def _windows(context: ControlContext, namespace: str) -> list[RuleRow]:
 
 
 def ruled(row: JobRow) -> RuledJob:
-    """What the rules ask of a stored job."""
+    """The facts of a stored job that rules go by."""
     return RuledJob(row.job_id, row.namespace, row.lane.queue, row.labels)
 
 
@@ -56,6 +56,6 @@ async def rules_for(context: ControlContext, job: RuledJob, uses: Sequence[Calen
     ]
     windows = [decode_window(row.name, row.body).window for row in await _windows(context, namespace)]
     concerned = tuple(window for window in windows if window.concerns(labels))
-    found = await context.store.stops.known(namespace)
+    found = await context.store.stops.find(StopQuery(namespace=namespace, over_seconds=KNOWN_SECONDS))
     stops = tuple(stop for stop in found if stop.concerns(job_id, labels, queue))
     return ScheduleRules(tuple(calendars), concerned, stops) if calendars or concerned or stops else None

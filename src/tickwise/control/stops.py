@@ -35,9 +35,9 @@ from tickwise.domain.errors import Forbidden, Invalid, NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.permissions import Permission
-from tickwise.domain.stops import OPEN_END_SECONDS, Meanwhile, Stop, StopScope
+from tickwise.domain.stops import OPEN_END_SECONDS, STOPS_KEPT_SECONDS, Meanwhile, Stop, StopScope
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import NO_TEXT, DueJob, NewOperation, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, DueJob, NewOperation, RunQuery, RunRow, StopQuery
 
 STOP_SECONDS_USUAL: Final = 3_600.0
 """The length of a stop whose end is not given."""
@@ -168,15 +168,16 @@ class StopService:
     @requires(Permission.JOBS_READ)
     async def get(self, who: Principal, stop_id: UUID) -> Stop:
         """One stop. Raises `NotFound`."""
-        found = await self._context.store.stops.get(who.namespace, stop_id)
-        if found is None:
-            raise _no_stop(who, stop_id)
-        return found
+        for found in await self._context.store.stops.find(StopQuery(namespace=who.namespace, stop_id=stop_id)):
+            return found
+        raise _no_stop(who, stop_id)
 
     @requires(Permission.JOBS_READ)
     async def page(self, who: Principal, *, standing: bool, before: UUID | None, limit: int) -> Sequence[Stop]:
         """Stops, the newest first. `standing`: only those that are in force or to come."""
-        return await self._context.store.stops.find(who.namespace, standing=standing, before=before, limit=limit)
+        since = 0.0 if standing else STOPS_KEPT_SECONDS
+        query = StopQuery(namespace=who.namespace, over_seconds=since, before=before, limit=limit)
+        return await self._context.store.stops.find(query)
 
     # ------------------------------------------------------------------------------------------ parts
 

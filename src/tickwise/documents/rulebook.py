@@ -1,7 +1,7 @@
 """Calendars, maintenance windows and stops as a scheduler holds them: all of every namespace, read again when one
 changes.
 
-        store.rules.all, stops.known ──► Rulebook ──► rules(RuledJob) ──► decision.decide
+        store.rules.all, stops.find  ──► Rulebook ──► rules(RuledJob) ──► decision.decide
              ▲                              └── near(now, seconds): is any window or stop going on, or about to?
              └── whenever a batch of timers tells another version
 
@@ -29,7 +29,7 @@ from tickwise.documents.definition import CalendarUse
 from tickwise.domain.calendar.rules import Calendar, CalendarRule, Otherwise, ScheduleRules, Window, next_cover
 from tickwise.domain.errors import Bug
 from tickwise.domain.stops import Stop
-from tickwise.ports.store import RuleKind, RuleRow, RuleStore, StopStore
+from tickwise.ports.store import KNOWN_SECONDS, RuleKind, RuleRow, RuleStore, StopQuery, StopStore
 
 MAX_KEPT: Final = 10_000
 """Different sets of rules that are kept ready; all are dropped when there are more."""
@@ -79,7 +79,7 @@ class _KnownInterval(NamedTuple):
 
 
 class RuledJob(NamedTuple):
-    """What the rules ask of a job."""
+    """The facts of a job that rules go by."""
 
     job_id: UUID
     namespace: str
@@ -109,7 +109,7 @@ class Rulebook:
         version, rows = await self._stored.all()
         # Read after the version: a stop that comes between is read again with the next one.
         stops: dict[str, list[Stop]] = defaultdict(list)
-        for stop in await self._stored_stops.known():
+        for stop in await self._stored_stops.find(StopQuery(namespace=None, over_seconds=KNOWN_SECONDS)):
             stops[stop.namespace].append(stop)
         self._calendars.clear()
         self._unreadable.clear()

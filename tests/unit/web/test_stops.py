@@ -13,7 +13,7 @@ from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.stops import Stop, StopScope
-from tickwise.ports.store import JobQuery
+from tickwise.ports.store import JobQuery, StopQuery
 
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 CHOSEN = {"what": "labels", "which": "customer=acme, env=prod", "reason": "their database moves", "for": "60"}
@@ -30,7 +30,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 async def standing(rig: Rig) -> list[Stop]:
     """The stops of the namespace."""
-    return list(await rig.here.store.stops.find("default", standing=True, limit=100))
+    return list(await rig.here.store.stops.find(StopQuery(namespace="default", over_seconds=0.0)))
 
 
 def address(**said: str) -> str:

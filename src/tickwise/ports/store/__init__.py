@@ -166,7 +166,7 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
-from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopStore, check_stops
+from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -269,6 +269,7 @@ __all__ = [
     "Searches",
     "Settled",
     "Settlement",
+    "StopQuery",
     "StopStore",
     "Store",
     "StoreStats",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict
-from tickwise.domain.stops import MAX_STOPS, Stop, StopScope
+from tickwise.domain.stops import MAX_STOPS, STOPS_KEPT_SECONDS, Stop, StopScope
 
+MAX_KNOWN: Final = 100_000
+"""The most stops of one answer: those of a thousand namespaces."""
 KNOWN_SECONDS: Final = 86_400.0
 """Stops that ended so recently are still given to schedulers: what they held back is decided by them."""
 
@@ -23,6 +26,20 @@ def check_stops(standing: int) -> None:
             "more with one stop",
             code="stops_exhausted",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopQuery:
+    """Stops; everything given must match."""
+
+    namespace: str | None
+    """None: of all."""
+    stop_id: UUID | None = None
+    over_seconds: float = STOPS_KEPT_SECONDS
+    """Those that are over since less than so long are among them; 0: only those that are in force or to come."""
+    before: UUID | None = None
+    """Stops with a smaller id only: the last one of the page before."""
+    limit: int = MAX_KNOWN
 
 
 class DueJob(NamedTuple):
@@ -51,21 +68,12 @@ class StopStore(Protocol):
         of this id in the namespace."""
         ...
 
-    async def get(self, namespace: str, stop_id: UUID) -> Stop | None:
-        """One stop, for `STOPS_KEPT_SECONDS` after its end."""
-        ...
-
-    async def find(self, namespace: str, *, standing: bool, before: UUID | None = None, limit: int) -> Sequence[Stop]:
-        """Stops of a namespace, the newest first by id, those with a smaller id than `before`. `standing`: only those
-        that are in force or to come."""
+    async def find(self, query: StopQuery) -> Sequence[Stop]:
+        """Stops, the newest first by id. A scheduler reads those that it has to know again when
+        `FireBatch.rules_version` has changed."""
         ...
 
     async def due(self, namespace: str, scope: StopScope, *, until: float, limit: int) -> Sequence[DueJob]:
         """Jobs of a scope whose timer is due before an instant, the earliest first. Those that a pause holds back
         without an end are none."""
-        ...
-
-    async def known(self, namespace: str | None = None) -> Sequence[Stop]:
-        """Those that are in force, to come, or over since at most `KNOWN_SECONDS`: of one namespace, or of all. A
-        scheduler reads them again when `FireBatch.rules_version` has changed."""
         ...

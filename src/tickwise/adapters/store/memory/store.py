@@ -22,9 +22,8 @@ from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
 from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
-from tickwise.adapters.store.memory.rules import Rules
+from tickwise.adapters.store.memory.rules import Rules, Stops
 from tickwise.adapters.store.memory.state import State
-from tickwise.adapters.store.memory.stops import Stops
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery

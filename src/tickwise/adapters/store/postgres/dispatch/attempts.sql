@@ -26,8 +26,7 @@ WHERE ctid = ANY(ARRAY(
   AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
-          -- record.
+          -- As in `claim`.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane
 

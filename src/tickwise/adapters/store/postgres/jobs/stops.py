@@ -23,7 +23,7 @@ from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.stops import STOPS_KEPT_SECONDS, Meanwhile, Stop, StopScope
-from tickwise.ports.store import KNOWN_SECONDS, DueJob, check_stops
+from tickwise.ports.store import DueJob, StopQuery, check_stops
 
 
 class Stops(Part):
@@ -60,17 +60,11 @@ class Stops(Part):
                 await connection.execute(statement("stop_unask"), namespace)
                 await connection.execute(statement("rules_changed"), namespace)
                 await write_audit(connection, audit)
-        return await self.get(namespace, stop_id)
+        return next(iter(await self.find(StopQuery(namespace=namespace, stop_id=stop_id))), None)
 
-    async def get(self, namespace: str, stop_id: UUID) -> Stop | None:
+    async def find(self, query: StopQuery) -> Sequence[Stop]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("stop_get"), stop_id)
-        return None if row is None or row["namespace"] != namespace else _stop(row)
-
-    async def find(self, namespace: str, *, standing: bool, before: UUID | None = None, limit: int) -> Sequence[Stop]:
-        """See the port."""
-        asked = namespace, standing, before, STOPS_KEPT_SECONDS, limit
+        asked = query.namespace, query.stop_id, query.before, query.over_seconds, query.limit
         async with self._links.pooled(writes=False) as connection:
             return [_stop(row) for row in await connection.fetch(statement("stops_find"), *asked)]
 
@@ -83,11 +77,6 @@ class Stops(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement(name), namespace, *asked, until, limit)
         return [_due_job(row) for row in rows]
-
-    async def known(self, namespace: str | None = None) -> Sequence[Stop]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            return [_stop(row) for row in await connection.fetch(statement("stops_known"), namespace, KNOWN_SECONDS)]
 
 
 def _labels(scope: StopScope) -> str | None:

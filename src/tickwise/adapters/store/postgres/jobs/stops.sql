@@ -28,20 +28,14 @@ WHERE kind = 'return' AND error IS NULL AND (
   FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0)
 
 -- name: stops_find
--- Stops of a namespace, the newest first. $1 namespace, $2 whether only those that stand or are to come, $3 ids below it (NULL: all), $4
--- those that ended more than so many seconds ago are not shown, $5 limit.
+-- Stops, the newest first. $1 namespace (NULL: all), $2 id (NULL: any), $3 ids below it (NULL: all), $4 those that ended more than so many
+-- seconds ago are none, $5 limit.
 SELECT stop_id, namespace, job_id, queue, labels, date_part('epoch', begun) AS begin, date_part('epoch', until) AS until, open_ended,
        meanwhile, reason, asked_by, date_part('epoch', asked) AS asked_at, lifted_by
 FROM tickwise.stops
-WHERE namespace = $1 AND ($3::uuid IS NULL OR stop_id < $3) AND until > tickwise.now() - CASE WHEN $2::boolean THEN 0 ELSE $4::float8 END * interval '1 second'
+WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR stop_id = $2) AND ($3::uuid IS NULL OR stop_id < $3)
+  AND until > tickwise.now() - $4::float8 * interval '1 second'
 ORDER BY stop_id DESC LIMIT $5
-
--- name: stops_known
--- Stops that are in force, to come, or over since at most $2 seconds. $1 namespace (NULL: all).
-SELECT stop_id, namespace, job_id, queue, labels, date_part('epoch', begun) AS begin, date_part('epoch', until) AS until, open_ended,
-       meanwhile, reason, asked_by, date_part('epoch', asked) AS asked_at, lifted_by
-FROM tickwise.stops
-WHERE until > tickwise.now() - $2::float8 * interval '1 second' AND ($1::text IS NULL OR namespace = $1)
 
 -- name: stops_due_of_jobs
 -- A job, or jobs with labels, whose timer is due before an instant, the earliest first. $1 namespace, $2 job (NULL: by labels), $3 labels,

@@ -3,6 +3,7 @@ force."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import OnUnknown
-from tickwise.domain.stops import MAX_STOPS, STOPS_KEPT_SECONDS, Meanwhile, StopScope
+from tickwise.domain.stops import MAX_STOPS, STOPS_KEPT_SECONDS, Meanwhile, Stop, StopScope
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import (
     KNOWN_SECONDS,
@@ -22,6 +23,7 @@ from tickwise.ports.store import (
     Check,
     JobAction,
     NewJob,
+    StopQuery,
     Store,
     Successor,
 )
@@ -49,6 +51,22 @@ class TimedStopsContract(StoreContract):
     def stopped_job(self, make: Factory) -> NewJob:
         """A job that each kind of scope can be about."""
         return make.job(labels={**CUSTOMER, "env": "prod"})
+
+    async def listed(
+        self, store: Store, *, standing: bool, before: UUID | None = None, limit: int = 10
+    ) -> Sequence[Stop]:
+        """Stops of the namespace."""
+        since = 0.0 if standing else STOPS_KEPT_SECONDS
+        query = StopQuery(namespace="default", over_seconds=since, before=before, limit=limit)
+        return await store.stops.find(query)
+
+    async def one(self, store: Store, stop_id: UUID, namespace: str = "default") -> Stop | None:
+        """A stop of a namespace."""
+        return next(iter(await store.stops.find(StopQuery(namespace=namespace, stop_id=stop_id))), None)
+
+    async def known(self, store: Store, namespace: str | None = None) -> Sequence[Stop]:
+        """The stops that schedulers read."""
+        return await store.stops.find(StopQuery(namespace=namespace, over_seconds=KNOWN_SECONDS))
 
     async def claimed_ids(self, store: Store, executor: int, **fields: object) -> set[UUID]:
         """The jobs of what this executor gets."""
@@ -87,8 +105,8 @@ class TimedStopsContract(StoreContract):
         await self.shift(store, 110.0)
         executor = await self.register(store)
         assert await self.claimed_ids(store, executor) == {job.job_id}
-        assert await store.stops.find("default", standing=True, limit=10) == []
-        [over] = await store.stops.find("default", standing=False, limit=10)
+        assert await self.listed(store, standing=True, limit=10) == []
+        [over] = await self.listed(store, standing=False, limit=10)
         assert (over.stop_id, over.lifted_by) == (stop.stop_id, None)
 
     async def test_a_lifted_stop_is_over_at_once(self, store: Store, make: Factory, kind: str) -> None:
@@ -108,8 +126,8 @@ class TimedStopsContract(StoreContract):
         """There is none of this id."""
         stop = await store.stops.add(make.stop())
         assert await store.stops.lift("elsewhere", stop.stop_id, by="ada") is None
-        assert await store.stops.get("elsewhere", stop.stop_id) is None
-        assert await store.stops.get("default", stop.stop_id) == stop
+        assert await self.one(store, stop.stop_id, "elsewhere") is None
+        assert await self.one(store, stop.stop_id, "default") == stop
 
     async def test_a_stop_begins_at_its_time(self, store: Store, make: Factory, kind: str) -> None:
         """Until then all goes on."""
@@ -134,7 +152,7 @@ class TimedStopsContract(StoreContract):
         scope = StopScope(labels={"customer": "ü 😀", "env": "prod"})
         said = make.stop(scope, begin=make.now + 50.5, open_ended=True, meanwhile=Meanwhile.SKIP, reason="ü\n")
         stored = await store.stops.add(said)
-        told = await store.stops.get("default", said.stop_id)
+        told = await self.one(store, said.stop_id, "default")
         assert told is not None
         assert told == stored
         assert replace(told, asked_at=0.0, begin=0.0, until=0.0) == replace(said, begin=0.0, until=0.0)
@@ -149,15 +167,15 @@ class TimedStopsContract(StoreContract):
         stop = make.stop()
         first = await store.stops.add(stop)
         assert await store.stops.add(replace(stop, reason="another")) == first
-        assert len(await store.stops.find("default", standing=True, limit=10)) == 1
+        assert len(await self.listed(store, standing=True, limit=10)) == 1
 
     async def test_stops_are_listed_by_pages(self, store: Store, make: Factory) -> None:
         """The newest first, those of the namespace alone."""
         stops = [await store.stops.add(make.stop()) for _ in range(5)]
         await store.stops.add(make.stop(namespace="elsewhere"))
         ids = sorted((stop.stop_id for stop in stops), reverse=True)
-        first = await store.stops.find("default", standing=True, limit=3)
-        rest = await store.stops.find("default", standing=True, before=first[-1].stop_id, limit=3)
+        first = await self.listed(store, standing=True, limit=3)
+        rest = await self.listed(store, standing=True, before=first[-1].stop_id, limit=3)
         assert [stop.stop_id for stop in (*first, *rest)] == ids
 
     async def test_a_namespace_has_a_bounded_number_of_stops(self, store: Store, make: Factory) -> None:
@@ -181,19 +199,19 @@ class TimedStopsContract(StoreContract):
         lifted = await store.stops.lift("default", stop.stop_id, by="ada")
         async with self.near(store) as batch:
             assert before < added < batch.rules_version
-        assert {each.stop_id for each in await store.stops.known()} == {stop.stop_id, other.stop_id}
-        assert await store.stops.known("default") == [lifted]
+        assert {each.stop_id for each in await self.known(store)} == {stop.stop_id, other.stop_id}
+        assert await self.known(store, "default") == [lifted]
         await self.shift(store, KNOWN_SECONDS + HOUR)
-        assert await store.stops.known("default") == []
+        assert await self.known(store, "default") == []
 
     async def test_old_stops_are_forgotten(self, store: Store, make: Factory) -> None:
         """Once another one is added."""
         old = await store.stops.add(make.stop())
         await self.shift(store, STOPS_KEPT_SECONDS + 2 * HOUR)
-        assert await store.stops.find("default", standing=False, limit=10) == []
+        assert await self.listed(store, standing=False, limit=10) == []
         now = await store.now()
         await store.stops.add(make.stop(begin=now, until=now + HOUR))
-        assert await store.stops.get("default", old.stop_id) is None
+        assert await self.one(store, old.stop_id, "default") is None
 
     @pytest.mark.parametrize("change", ["added", "lifted"])
     async def test_a_change_wakes_what_rules_hold_back(self, store: Store, make: Factory, change: str) -> None:
