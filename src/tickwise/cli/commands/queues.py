@@ -1,5 +1,5 @@
-"""What keeps work back: `tickwise queues …` holds, resumes and drains queues; `tickwise stops …` stops jobs, labels, a queue
-or a namespace for a time, and lifts stops."""
+"""Queues and stops: `tickwise queues …` holds, resumes and drains queues; `tickwise stops …` stops jobs, labels, a
+queue or a namespace for a time, and lifts stops."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ FIELDS: Final = ("what", "which", "reason", "for", "from", "until", "meanwhile",
 
 
 class Scope(StrEnum):
-    """What is to stop."""
+    """The kinds of scopes."""
 
     LABELS = "labels"
     QUEUE = "queue"

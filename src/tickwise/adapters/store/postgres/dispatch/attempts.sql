@@ -1,7 +1,7 @@
 -- name: claim_named
 -- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
 -- $4 labels, $5 seconds ahead, $6 run ids, $7 namespaces with a quota of runs at once (as `claim`).
--- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
+-- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one. Else as `claim`.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
   SELECT true AS alive, namespaces FROM tickwise.executors WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
@@ -26,7 +26,6 @@ WHERE ctid = ANY(ARRAY(
   AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          -- As in `claim`.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane
 
