@@ -147,6 +147,20 @@ async def test_pages_are_there_while_nobody_can_say_what_is_stopped(rig: Rig, mo
     assert 200 == (await browser.get("/jobs")).status_code
 
 
+async def test_the_conditions_of_a_wait_stand_behind_its_sentence(rig: Rig) -> None:
+    """On the page of the job and of the run, each with its evidence, and a link to the stop."""
+    ops = await rig.signed_in("ops", ("operator", "default"))
+    await confirmed(ops, Markup((await ops.get(address())).text))
+    [job] = await rig.here.store.searches.jobs(JobQuery(namespace="default", labels={"customer": "acme"}, limit=1))
+    run = (await rig.here.client.post(f"{API}/jobs/{job.job_id}/runNow", json={})).json()["run_id"]
+    for path in (f"/runs/{run}", f"/jobs/{job.job_id}"):
+        page = Markup((await ops.get(path)).text)
+        assert "Each condition" in page.words, path
+        assert "What would change it" in page.words, path
+        assert "no executor is active" in page.words, path
+        assert "their database moves" in page.words, path
+
+
 async def test_who_may_not_cancel_runs_is_not_asked_about_it(rig: Rig) -> None:
     """A viewer is not offered a stop at all."""
     viewer = await rig.signed_in("viewer", ("viewer", "default"))

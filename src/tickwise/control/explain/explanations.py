@@ -184,6 +184,42 @@ class Cause(NamedTuple):
     data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
 
 
+class ConditionName(StrEnum):
+    """The conditions. Programs of users read them: never renamed."""
+
+    DUE = "due"
+    STATUS = "status"
+    SCHEDULE = "schedule"
+    SCHEDULER = "scheduler"
+    STOP = "stop"
+    PAUSE = "pause"
+    CALENDAR = "calendar"
+    QUEUE = "queue"
+    EARLIER_RUNS = "earlier_runs"
+    CONCURRENCY = "concurrency"
+    QUOTA = "quota"
+    RATE = "rate"
+    READY = "ready"
+    CIRCUIT = "circuit"
+    PREDECESSOR = "predecessor"
+    EXECUTOR = "executor"
+    SLOTS = "slots"
+
+
+class Condition(NamedTuple):
+    """One condition."""
+
+    name: ConditionName
+    met: bool
+    evidence: str
+    """What was seen: figures, names and ids."""
+    looked_at: float
+    """When it was seen, Unix seconds by the store's clock."""
+    change: str | None = None
+    """What would make it met; None: it is met."""
+    data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The answer."""
@@ -195,6 +231,8 @@ class Explanation:
     causes: tuple[Cause, ...] = ()
     """Other facts that contributed."""
     run: RunRow | None = None
+    conditions: tuple[Condition, ...] = ()
+    """Of a run that waits, and of a job at present: each condition of the start, met or not."""
 
 
 class Followed(NamedTuple):
@@ -246,6 +284,8 @@ class RunFacts:
     """The run that started it, with the name of its job."""
     letter: LetterRow | None = None
     followed: Sequence[Followed] = ()
+    asked_by: str | None = None
+    """Of a run that was asked for: the person or key that did."""
 
     def said(self, instant: float) -> str:
         """An instant on the clock of the job."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickwise.control.context import ControlContext
+from tickwise.control.explain.conditions import job_conditions
 from tickwise.control.explain.explanations import (
     Because,
     Cause,
@@ -66,7 +67,8 @@ class JobExplanations:
         """Explain what a job does, did or will do at a time; None: now. Raises `Invalid` for a time too far ahead."""
         standing = await self.standing(row)
         if at is None:
-            return await self._at_present(standing)
+            found = await self._at_present(standing)
+            return found if found.conditions else replace(found, conditions=job_conditions(standing))
         if standing.schedule.type is ScheduleType.ON_DEMAND:
             return await self._demanded(standing, at)
         if at > TOLD_UNTIL:

@@ -421,14 +421,16 @@ def _closed(facts: RunFacts, instant: float) -> Closed | None:
 
 def _asked(facts: RunFacts) -> list[Cause]:
     run = facts.run
+    by, data = facts.asked_by, {"asked_by": facts.asked_by}
     if run.trigger == Trigger.RUN_NOW:
-        return [Cause(Because.ASKED_FOR, "it has nothing to do with the schedule")]
+        who = "" if by is None else f"{by} asked for it; "
+        return [Cause(Because.ASKED_FOR, f"{who}it has nothing to do with the schedule", data)]
     if run.trigger == Trigger.RETRY:
         data = {"retry_of": None if run.origin is None else str(run.origin)}
         return [Cause(Because.RETRY_OF, f"a person asked for the run {run.origin} again", data)]
     if run.trigger == Trigger.BACKFILL:
-        data = {"backfill_id": None if run.origin is None else str(run.origin)}
-        return [Cause(Because.BACKFILL, "it was asked for by a backfill", data)]
+        data |= {"backfill_id": None if run.origin is None else str(run.origin)}
+        return [Cause(Because.BACKFILL, "it was asked for by a backfill" + (f" of {by}" if by else ""), data)]
     if run.trigger == Trigger.MISSED:
         return [Cause(Because.MADE_UP_FOR, "it fell into a pause and was made up for when the job was resumed")]
     return started_by(facts)
