@@ -57,6 +57,9 @@ BUILDING: Final = {
     "autovacuum": "off",
     "maintenance_work_mem": "512MB",
     "max_wal_size": "4GB",
+    # What is written into a table of the same transaction needs no log.
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
 }
 """A building that is interrupted is begun anew, so nothing of it need be durable before its end."""
 PAGE: Final = 500_000
@@ -80,7 +83,7 @@ async def filled(size: int) -> AsyncIterator[str]:
     first if it is not there. Raises `NoRoom`."""
     folder = FOLDER / str(size)
     if not usable(folder):
-        await _build(folder, size, size * BYTES_A_JOB, lambda connection: _fill(connection, size))
+        await _build(folder, size, size * BYTES_A_JOB, lambda dsn: _fill(dsn, size))
     server = EmbeddedPostgres(folder, clock=SystemClock())
     dsn = await server.start()
     try:
@@ -93,11 +96,10 @@ async def filled(size: int) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def filled_for_pages() -> AsyncIterator[str]:
     """The address of a server at its shipped settings that holds `PAGES_JOBS` jobs with `PAGES_RUNS` finished runs, or
-    fewer of both where the environment says so (`PAGES_SHARE=0.1`); built first if it is not there. Raises `NoRoom`."""
+    as many as the environment says (`JOBS=100000 RUNS=5000000`); built first if it is not there. Raises `NoRoom`."""
     if not usable(PAGES):
-        share = float(os.environ.get("PAGES_SHARE", "1"))
-        jobs, runs = int(PAGES_JOBS * share), int(PAGES_RUNS * share)
-        await _build(PAGES, runs, runs * BYTES_A_RUN, lambda connection: _fill_for_pages(connection, jobs, runs))
+        jobs, runs = (int(os.environ.get(name, most)) for name, most in (("JOBS", PAGES_JOBS), ("RUNS", PAGES_RUNS)))
+        await _build(PAGES, runs, runs * BYTES_A_RUN, lambda dsn: _fill_for_pages(dsn, jobs, runs))
     server = EmbeddedPostgres(PAGES, clock=SystemClock())
     dsn = await server.start()
     try:
@@ -130,9 +132,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _build(
-    folder: Path, size: int, needed_bytes: int, fill: Callable[[asyncpg.Connection[Any]], Awaitable[None]]
-) -> None:
+async def _build(folder: Path, size: int, needed_bytes: int, fill: Callable[[str], Awaitable[None]]) -> None:
     _remove(folder)
     folder.mkdir(parents=True)
     free = shutil.disk_usage(folder).free
@@ -143,9 +143,7 @@ async def _build(
     try:
         dsn = await server.start()
         await upgrade(dsn)
-        connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
-        await fill(connection)
-        await connection.close()
+        await fill(dsn)
     finally:
         await server.stop()
     os.sync()
@@ -154,7 +152,8 @@ async def _build(
     (folder / "BUILT.json").write_text(json.dumps(told) + "\n")
 
 
-async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
+async def _fill(dsn: str, size: int) -> None:
+    connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
     lane = await connection.fetchval(SQL["fill_lane"])
     await connection.execute(SQL["fill_schema"])
     indexes = await connection.fetch(SQL["fill_indexes"])
@@ -169,11 +168,13 @@ async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
         since = midnight - timedelta(days=day)
         await _fill_day(connection, since, since + timedelta(days=1), size // DAYS, lane)
     await connection.execute(SQL["fill_vacuum"])
+    await connection.close()
 
 
-async def _fill_for_pages(connection: asyncpg.Connection[Any], jobs: int, runs: int) -> None:
-    """Jobs first, then the past days and this day so far: more in the newest hours than in those of before, or none
-    would be new."""
+async def _fill_for_pages(dsn: str, jobs: int, runs: int) -> None:
+    """Jobs first, then this day so far and the days before it, by two sessions. A day has as many runs as another, so
+    that much is new."""
+    connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
     lane = await connection.fetchval(SQL["fill_lane"])
     await connection.execute(SQL["fill_schema"])
     await connection.execute(SQL["pages_schema"])
@@ -182,11 +183,19 @@ async def _fill_for_pages(connection: asyncpg.Connection[Any], jobs: int, runs: 
     for low in range(1, jobs + 1, PAGE):
         await connection.execute(SQL["pages_jobs"], low, min(low + PAGE - 1, jobs), jobs, lane)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    for day in range(DAYS - 1, 0, -1):
-        since = midnight - timedelta(days=day)
-        await connection.execute(SQL["pages_day"], since, since + timedelta(days=1), runs // DAYS, jobs)
-    await connection.execute(SQL["pages_day"], midnight, now, runs // DAYS, jobs)
+    days = iter(
+        [(midnight, now), *((midnight - timedelta(days=n), midnight - timedelta(days=n - 1)) for n in range(1, DAYS))]
+    )
+
+    async def some() -> None:
+        own = await asyncpg.connect(dsn, command_timeout=SECONDS)
+        for since, until in days:
+            await own.execute(SQL["pages_day"], since, until, runs // DAYS, jobs)
+        await own.close()
+
+    await asyncio.gather(some(), some())
     await connection.execute(SQL["fill_vacuum"])
+    await connection.close()
 
 
 async def _fill_day(

@@ -17,6 +17,7 @@ from tickwise.adapters.store.postgres.health import Checks, TimerRepair
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
 from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
+from tickwise.adapters.store.postgres.jobs.looks import Looks
 from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
@@ -31,7 +32,6 @@ from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
-from tickwise.adapters.store.postgres.records.looks import Looks
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
