@@ -141,6 +141,7 @@ async def test_a_run_that_ended_has_no_conditions_and_names_who_asked(here: Scen
     number = await here.join()
     job_id = await here.create(cron="0 * * * *")
     run_id = (await here.ask("POST", f"/jobs/{job_id}/runNow", 202, {}))["run_id"]
+    assert "admin" == (await here.explain_run(run_id))["data"]["asked_by"]
     await here.work(number)
     found = await here.explain_run(run_id)
     assert [] == found["conditions"]

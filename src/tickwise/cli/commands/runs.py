@@ -189,6 +189,8 @@ def show_explanation(session: Session, found: dict[str, Any]) -> None:
     session.say(output.safe(found["sentence"]))
     for cause in found["causes"]:
         session.say(f"  - {output.safe(cause['sentence'])}")
+    if found["data"].get("asked_by"):
+        session.say(f"  - asked for by {output.safe(found['data']['asked_by'])}")
     if found["data"].get("schedule"):
         session.say(f"  - by its schedule: {output.safe(found['data']['schedule'])}")
     conditions = found["conditions"]

@@ -80,6 +80,8 @@ class RunExplanations:
         found = replace(judged(whole), conditions=run_conditions(whole))
         if run.trigger in BY_SCHEDULE:
             found.data["schedule"] = schedules.explain(standing.schedule)
+        if whole.asked_by is not None:
+            found.data["asked_by"] = whole.asked_by
         return found
 
     async def _active(self, now: float) -> list[ExecutorRow]:
