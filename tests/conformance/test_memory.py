@@ -85,6 +85,7 @@ from tickwise.testing.contracts.store.people.removals import ClosedNamespacesCon
 from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
+from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
 
@@ -400,6 +401,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestTimedStops(Backend, TimedStopsContract):
     pass
 
 

@@ -421,13 +421,14 @@ async def test_a_search_for_letters_reads_them_in_their_order(
 ) -> None:
     """Also where each failure has the reason that is asked for. The planner cannot know that: it took state and reason
     for independent, expected few, and put all in order. Only letters of few jobs that are named are sorted."""
-    asked: dict[str, LetterQuery] = {
-        name: LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, limit=26, **conditions)
-        for name, conditions in {
-            "all": {}, "by reason": {"reason": "exit_code"}, "by kind": {"task_kind": "function"},
-            "open by reason": {"reason": "exit_code", "statuses": OPEN},
-        }.items()
+    searches: dict[str, dict[str, Any]] = {
+        "all": {}, "by reason": {"reason": "exit_code"}, "by kind": {"task_kind": "function"},
+        "open by reason": {"reason": "exit_code", "statuses": OPEN},
     }  # fmt: skip
+    asked = {
+        name: LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, limit=26, **conditions)
+        for name, conditions in searches.items()
+    }
     explained = bounded("letters_list")
     monkeypatch.setattr(letters, "bounded", lambda _: f"EXPLAIN (FORMAT JSON) {explained}")
     sorted_ones = []

@@ -53,6 +53,7 @@ ABOUT: Final[dict[str, str]] = {
             "listWindows", "putWindow", "getWindow", "deleteWindow", "getWindowCovers", "countRuns", "listExecutors",
             "listErrors", "getError", "resolveError", "ignoreError", "reopenError", "listOperations", "listQueues",
             "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
+            "listStops", "createStop", "previewStop", "getStop", "liftStop",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",

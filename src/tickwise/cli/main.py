@@ -77,6 +77,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         ),
         "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
         "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),
+        "stops": CommandEntry("queues", "stops", "Stop jobs, labels, a queue or a namespace for a time."),
         "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
     "Schedules": {

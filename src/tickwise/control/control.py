@@ -36,6 +36,7 @@ from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
 from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
+from tickwise.control.stops import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
@@ -98,7 +99,7 @@ class Control:
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
-        self.explain = ExplainService(context)
+        self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk = OperationService(context)
         self.tasks = TaskService(context, check)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)

@@ -63,6 +63,8 @@ class AuditAction(StrEnum):
     ERROR_REOPENED = "error.reopened"
     QUEUE_HELD = "queue.held"
     QUEUE_RESUMED = "queue.resumed"
+    STOP_MADE = "stop.made"
+    STOP_LIFTED = "stop.lifted"
     KEY_MADE = "key.made"
     KEY_USED_FIRST = "key.used_first"
     KEY_ROTATED = "key.rotated"

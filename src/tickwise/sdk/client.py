@@ -574,6 +574,34 @@ class Client:
         answer: Json = self.request("POST", f"/queues/{_safe(queue)}/resume").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ stops
+
+    def stops_list(self, *, standing: bool = True, limit: int = 50) -> list[Json]:
+        """Stops of the namespace, the newest first: those in force or to come, or those that are over too."""
+        query = {"standing": "true" if standing else "false", "limit": limit}
+        answer: list[Json] = self.request("GET", "/stops", query=query).body
+        return answer
+
+    def stop_get(self, stop_id: str) -> Json:
+        """One stop."""
+        answer: Json = self.request("GET", f"/stops/{_safe(stop_id)}").body
+        return answer
+
+    def stop_preview(self, body: Json) -> Json:
+        """Find what a stop would hold back: its `jobs`, `fires`, `waiting` and `running` runs. Nothing is changed."""
+        answer: Json = self.request("POST", "/stops:preview", body=body).body
+        return answer
+
+    def stop_add(self, body: Json) -> Json:
+        """Stop `all`, `labels`, a `queue` or a `job_id` for a `reason`, for an hour unless `until` says otherwise."""
+        answer: Json = self.request("POST", "/stops", body=body).body
+        return answer
+
+    def stop_lift(self, stop_id: str) -> Json:
+        """End a stop now."""
+        answer: Json = self.request("POST", f"/stops/{_safe(stop_id)}/lift").body
+        return answer
+
     # ------------------------------------------------------------------------------------------ logs
 
     def run_log(self, run_id: str, *, attempt: int, offset: int = 0) -> LogPart:

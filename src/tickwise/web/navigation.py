@@ -17,6 +17,7 @@ from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
 from tickwise.control.schedules.calendars import CalendarService
+from tickwise.control.stops import StopService
 
 
 class Door(NamedTuple):
@@ -43,9 +44,10 @@ DOORS: Final = (
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
     Door("Calendars", "/calendars", "g c", CalendarService.covering),
+    Door("Stops", "/stops", "g s", StopService.page),
     Door("Audit", "/audit", "g a", AuditService.search),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),
     Door("Namespaces", "/namespaces", "g n", NamespaceService.page),
-    Door("Settings", "/settings", "g s", ClusterService.settings, for_installation=True),
+    Door("Settings", "/settings", "g i", ClusterService.settings, for_installation=True),
 )

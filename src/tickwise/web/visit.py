@@ -16,6 +16,7 @@ from tickwise.control.control import Control
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.model import Origin, Principal
+from tickwise.domain.stops import Stop
 from tickwise.web.cookies import Cookies
 from tickwise.web.navigation import DOORS, Door
 from tickwise.web.sessions import Sessions
@@ -47,6 +48,8 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=dict)
     spaces: Sequence[str] = ()
     """The names of the namespaces that the visitor can switch to."""
+    stops: Sequence[Stop] = ()
+    """The stops in force in the namespace: each page says so."""
 
     @property
     def who(self) -> Principal:

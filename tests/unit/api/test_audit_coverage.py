@@ -99,6 +99,10 @@ async def _held(here: Scene) -> dict[str, str]:
     return {"queue": "slow"}
 
 
+async def _stop(here: Scene) -> dict[str, str]:
+    return {"stop_id": (await here.ask("POST", "/stops", 201, STOP))["stop"]["stop_id"]}
+
+
 async def _queue(_here: Scene) -> dict[str, str]:
     return {"queue": "slow"}
 
@@ -154,6 +158,7 @@ ALL: Final = {"filter": {"all": True}}
 JOB: Final = {"name": "a", "task": {"kind": "shell", "command": "date"}, "cron": "0 * * * *"}
 CALENDAR: Final = {"dates": ["2027-12-25"]}
 WINDOW: Final = {"when": {"dates": ["2027-12-25"]}}
+STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
 USER: Final = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "default"}]}
@@ -198,6 +203,8 @@ CHANGES: Final[dict[str, Change]] = {
     "holdQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "drainQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),
+    "createStop": Change(AuditAction.STOP_MADE, STOP),
+    "liftStop": Change(AuditAction.STOP_LIFTED, None, _stop),
     "storeTask": Change(AuditAction.TASK_STORED, {"name": "t", "task": JOB["task"]}),
     "uploadScript": Change(AuditAction.TASK_STORED, b"print('hello')\n", _named, script=True),
     "createKey": Change(AuditAction.KEY_MADE, KEY),

@@ -19,6 +19,7 @@ from tickwise.api.resources.queues import QUEUES
 from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.schedules import SCHEDULES
+from tickwise.api.resources.stops import STOPS
 from tickwise.api.resources.tasks import TASKS
 from tickwise.api.resources.users import USERS
 
@@ -33,6 +34,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *OPERATIONS,
     *ERRORS,
     *QUEUES,
+    *STOPS,
     *ROLES,
     *EXPLAIN,
     *TASKS,

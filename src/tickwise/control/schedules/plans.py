@@ -21,7 +21,7 @@ from uuid import UUID
 import structlog
 
 from tickwise.control.context import ControlContext
-from tickwise.control.rules import RulesOfNamespace
+from tickwise.control.rules import RulesOfNamespace, ruled
 from tickwise.control.schedules.previews import OccurrenceFate
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
@@ -185,7 +185,7 @@ class _Line:
     def rules(self, known: RulesOfNamespace) -> ScheduleRules | None:
         """The rules that may close its times."""
         if not self._has_rules:
-            self._rules = known.of(self.definition.calendars, self.row.labels)
+            self._rules = known.of(ruled(self.row), self.definition.calendars)
             self._has_rules = True
         return self._rules
 

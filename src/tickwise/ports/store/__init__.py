@@ -3,7 +3,7 @@
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
-    completions · queues · letters · operations · error_groups
+    completions · queues · stops · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
@@ -182,12 +182,14 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
+    "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",
@@ -214,6 +216,7 @@ __all__ = [
     "ComingQuery",
     "Completion",
     "CompletionStore",
+    "DueJob",
     "EndedOperation",
     "Epoch",
     "EpochCause",
@@ -269,9 +272,9 @@ __all__ = [
     "OperationStep",
     "OperationStore",
     "Page",
-    "PlannedQuery",
     "PendingFailure",
     "PendingFailures",
+    "PlannedQuery",
     "QueueHold",
     "QueueRow",
     "QueueStore",
@@ -296,6 +299,8 @@ __all__ = [
     "Searches",
     "Settled",
     "Settlement",
+    "StopQuery",
+    "StopStore",
     "Store",
     "StoreStats",
     "StoredTask",
@@ -310,6 +315,7 @@ __all__ = [
     "check_one_namespace",
     "check_room",
     "check_seen",
+    "check_stops",
     "earliest_mark",
     "is_default_lane",
     "is_done",
@@ -346,6 +352,8 @@ class Store(Protocol):
     def receipts(self) -> ReceiptStore: ...
     @property
     def rules(self) -> RuleStore: ...
+    @property
+    def stops(self) -> StopStore: ...
     @property
     def timers(self) -> TimerStore: ...
     @property

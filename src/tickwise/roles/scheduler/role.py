@@ -94,7 +94,7 @@ class Scheduler(Service):
         super().__init__()
         self._signals = signals
         self._clock = clock
-        rulebook, batches = Rulebook(store.rules), asyncio.Lock()
+        rulebook, batches = Rulebook(store.rules, store.stops), asyncio.Lock()
         horizon, batch = settings.horizon_seconds, settings.batch
         presence = Presence(store, clock, who=settings.name, look_seconds=horizon / LOOKS_PER_HORIZON)
         self._fire_loop = FireLoop(

@@ -22,6 +22,7 @@ from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
 from tickwise.web.views.settings import SETTINGS
 from tickwise.web.views.sign_in import SIGN_IN
+from tickwise.web.views.stops import STOPS
 from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
@@ -38,6 +39,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *ERRORS,
     *MACHINERY,
     *CALENDARS,
+    *STOPS,
     *RECORDS,
     *PEOPLE,
     *KEYS,

@@ -23,7 +23,7 @@ from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
 from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
-from tickwise.adapters.store.memory.rules import Rules
+from tickwise.adapters.store.memory.rules import Rules, Stops
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
@@ -59,6 +59,7 @@ class MemoryStore:
         self.tasks = Tasks(state)
         self.receipts = Receipts(state)
         self.rules = Rules(state)
+        self.stops = Stops(state)
         self.timers = Timers(state)
         self.runs = Runs(state)
         self.attempts = Attempts(state)

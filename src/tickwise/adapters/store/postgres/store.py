@@ -21,6 +21,7 @@ from tickwise.adapters.store.postgres.jobs.looks import Looks
 from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
+from tickwise.adapters.store.postgres.jobs.stops import Stops
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.jobs.transfers import Transfers
@@ -103,6 +104,7 @@ class PostgresStore:
         self.tasks = Tasks(shared)
         self.receipts = Receipts(shared)
         self.rules = Rules(shared)
+        self.stops = Stops(shared)
         self.timers = Timers(shared)
         self.runs = Runs(shared)
         self.attempts = Attempts(shared)

@@ -1,7 +1,7 @@
 -- name: claim_named
 -- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
 -- $4 labels, $5 seconds ahead, $6 run ids, $7 namespaces with a quota of runs at once (as `claim`).
--- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
+-- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one. Else as `claim`.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
   SELECT true AS alive, namespaces FROM tickwise.executors WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
@@ -20,20 +20,19 @@ WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM tickwise.runs
       WHERE run_id = n.run_id AND (holder = 0) IS TRUE AND (lane IN (SELECT lane FROM served)) IS TRUE
         AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE
+        AND CASE WHEN namespace = ANY((SELECT array_agg(namespace) FROM tickwise.stops_of_jobs)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END
       FOR UPDATE SKIP LOCKED) r
     LIMIT $2))
   AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
-          -- record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane
 
 -- name: start
 -- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, their namespace has a
 -- quota of runs at once and they were claimed by it (a run that was claimed before may be under way), or their queue is on
--- hold (an ordinary start is recorded when the task is under way, so a hold does not concern it). $1 executor, $2 runs, $3 tokens, $4
+-- hold or their job is stopped (an ordinary start is recorded when the task is under way, so a hold does not concern it). $1 executor, $2 runs, $3 tokens, $4
 -- instants, $5 their `on_unknown`, $6 whether they have a gate, $7 namespaces with a quota. Returns the attempts that were not recorded, and of each that is to be
 -- settled its line: its job if its overlap is open, else itself (NULL: it is refused). A repeat is recorded. A woken run has no slot yet of
 -- any key, and none under a rate any more.
@@ -45,7 +44,8 @@ u AS (
     slot = NULL, rate_key = NULL
   FROM b
   WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
-    AND NOT b.gated AND NOT (r.guarded AND r.namespace = ANY($7::text[])) AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
+    AND NOT b.gated AND NOT (r.guarded AND r.namespace = ANY($7::text[])) AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
+      AND NOT ((SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(r.job_id)))
   RETURNING r.run_id
 ),
 again AS (
