@@ -16,12 +16,19 @@
     notice.hidden = !text;
   };
 
+  // An output that goes on is followed while its end is in sight.
+  const followed = () => document.querySelector("pre[data-follow]");
+  const atEnd = () => { const log = followed(); return log !== null && log.scrollHeight - log.scrollTop - log.clientHeight < 40; };
+  const toEnd = () => { const log = followed(); if (log) log.scrollTop = log.scrollHeight; };
+
   const part = async (address, name) => fetch(address, {
     headers: { "Tickwise-Part": name, "HX-Request": "true" }, credentials: "same-origin", redirect: "manual",
   });
 
   const put = async (target, text) => {
+    const follows = atEnd();
     await window.htmx.swap({ text, target, swap: "outerMorph", sourceElement: target });
+    if (follows) toEnd();
     times();
   };
 
@@ -52,7 +59,12 @@
         region.removeAttribute("data-live");
         return true;
       }
-      if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
+      if (answer.status === 404) {
+        say("What this page shows is no longer kept, so the page is not renewed any more. You see it as it was last.");
+        region.removeAttribute("data-live");
+        return true;
+      }
+      if (!answer.ok) throw new Error(String(answer.status));
       if (!region.isConnected || window.getSelection()?.type === "Range") return true;
       const failed = answer.headers.get("content-type")?.startsWith("text/html") !== true;
       if (!failed) await put(region, await answer.text());
@@ -135,6 +147,7 @@
   });
 
   times();
+  toEnd();
   setInterval(() => { if (!document.hidden) times(); }, 1000);
   if (window.htmx) {
     source(refresh);

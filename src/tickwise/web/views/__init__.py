@@ -9,6 +9,7 @@ from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.machinery import MACHINERY
+from tickwise.web.views.output import OUTPUT
 from tickwise.web.views.overview import OVERVIEW
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
@@ -20,6 +21,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *JOBS,
     *JOB_ACTIONS,
     *RUNS,
+    *OUTPUT,
     *LETTERS,
     *MACHINERY,
     *RECORDS,
