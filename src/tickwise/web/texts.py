@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from markupsafe import Markup
@@ -28,9 +28,9 @@ def utc(instant: float) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(instant * 1_000_000))
 
 
-def absolute(instant: float) -> str:
-    """A time for people, in UTC: `2026-11-26 04:30:12 UTC`."""
-    return f"{utc(instant):%Y-%m-%d %H:%M:%S} UTC"
+def absolute(instant: float, zone: tzinfo = UTC) -> str:
+    """A time for people, with its zone: `2026-11-26 04:30:12 UTC`, `2026-11-26 05:30:12 CET`."""
+    return f"{utc(instant).astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def duration(seconds: float | None) -> str:
@@ -70,21 +70,24 @@ def coarse(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def time_tag(instant: float | None, now: float) -> Markup:
+def time_tag(instant: float | None, now: float, zone: tzinfo = UTC) -> Markup:
     """A `<time>` with the relative time to read, and the absolute one to see on it. A script keeps it fresh."""
     if instant is None:
         return Markup("–")
-    exact = f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
-        exact, absolute(instant), relative(instant, now)
+        _exact(instant), absolute(instant, zone), relative(instant, now)
     )
 
 
-def clock_tag(instant: float | None) -> Markup:
+def clock_tag(instant: float | None, zone: tzinfo = UTC) -> Markup:
     """A `<time>` with the absolute time to read."""
     if instant is None:
         return Markup("–")
-    return Markup('<time datetime="{}">{}</time>').format(f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}", absolute(instant))
+    return Markup('<time datetime="{}">{}</time>').format(_exact(instant), absolute(instant, zone))
+
+
+def _exact(instant: float) -> str:
+    return f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def number(value: float) -> str:

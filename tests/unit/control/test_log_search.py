@@ -13,14 +13,14 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.control.runs import logs
 from tickwise.control.runs.logs import LogReader, LogSearch, find_in_log, hit_in, read_log
 from tickwise.domain.model import time_id
-from tickwise.ports.blobs import log_chunk_key
+from tickwise.ports.blobs import Blobs, log_chunk_key
 
 RUN = time_id(1_700_000_000_000, b"0123456789")
 ESCAPE = re.compile(rb"\x1b\[[0-9;]*m")
 LINES = st.lists(st.text("abAB\x1b ä", max_size=12).map(lambda text: text.replace("\x1b", "\x1b[31m")), max_size=12)
 
 
-async def _stored(content: bytes, size: int) -> logs.Blobs:
+async def _stored(content: bytes, size: int) -> Blobs:
     """A log in chunks of this size."""
     blobs = open_blobs("memory://")
     for number, begin in enumerate(range(0, len(content), size)):
@@ -83,6 +83,8 @@ async def test_a_search_reads_no_more_than_it_may() -> None:
     first = await find_in_log(blobs, RUN, 1, LogSearch("word", 0, bytes_most=64))
     assert (None, 64, False) == (first.line, first.searched_to, first.finished)
     assert 100 == (await find_in_log(blobs, RUN, 1, LogSearch("word", first.searched_to, bytes_most=64))).line
+    end = await find_in_log(blobs, RUN, 1, LogSearch("b", 1 << 40, back=True, bytes_most=64))
+    assert 203 == end.line
     last = await find_in_log(blobs, RUN, 1, LogSearch("none", 205, back=True, bytes_most=64))
     assert (None, False) == (last.line, last.finished)
     assert 141 <= last.searched_to < 205

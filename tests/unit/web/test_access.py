@@ -18,8 +18,8 @@ from tickwise.web.page import WebPage
 from tickwise.web.views import PAGES
 
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
-OPEN = {"login", "sign_in", "open_link", "sign_out"}
-FOR_ALL = {"overview"}
+OPEN = {"login", "sign_in", "open_link", "sign_out", "display"}
+FOR_ALL = {"overview", "find"}
 """Any visitor may see them: what they hold is left out."""
 
 
@@ -71,7 +71,7 @@ async def test_nobody_without_a_role_sees_anything(rig: Rig) -> None:
         assert 403 == await _ask(browser, page), page.name
     first = Markup((await browser.get("/")).text)
     links = {each["href"] for each in first.named("a") if each["href"].startswith("/")}
-    assert links == {"/"}
+    assert links == {"/", "/find"}
 
 
 async def test_no_page_leads_where_its_visitor_may_not_go(rig: Rig) -> None:
@@ -86,7 +86,10 @@ async def test_no_page_leads_where_its_visitor_may_not_go(rig: Rig) -> None:
             found = Markup(answer.text)
             for link in {each["href"] for each in found.named("a") if each["href"].startswith("/")}:
                 assert 200 == (await browser.get(link)).status_code, (role, path, link)
-            sent = {each["action"] for each in found.named("form") if each.get("method") == "post"} - {"/logout"}
+            sent = {each["action"] for each in found.named("form") if each.get("method") == "post"} - {
+                "/logout",
+                "/display",
+            }
             for action in sent:
                 assert (await browser.post(action, {"reason": "x"})).status_code != 403, (role, path, action)
 

@@ -109,7 +109,7 @@ class LogReader:
         """The offset of the first hit, and where the search stopped. Raises nothing for a text that is not there."""
         needle = search.text.encode().lower()
         parts = self._backward(search, len(needle)) if search.back else self._forward(search, len(needle))
-        stopped = search.start
+        stopped = min(self.size, search.start)
         async for begin, content in parts:
             found = hit_in(content, needle, last=search.back)
             if found is not None:
@@ -141,7 +141,8 @@ class LogReader:
             begin = end
 
     async def _backward(self, search: LogSearch, needle: int) -> AsyncIterator[tuple[int, bytes]]:
-        end, first = min(self.size, search.start), max(0, search.start - search.bytes_most)
+        end = min(self.size, search.start)
+        first = max(0, end - search.bytes_most)
         while end > first:
             begin = max(first, end - PART_BYTES)
             content = await self.read(begin, end - begin)

@@ -81,14 +81,22 @@ class RunService:
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
     @requires(Permission.RUNS_READ, by_labels=True)
-    async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Page[RunRow]:
-        """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of no definition.
+    async def search(
+        self,
+        who: Principal,
+        query: RunQuery,
+        *,
+        must_exist: bool = False,
+        texts: frozenset[RunText] = LISTED_TEXTS,
+    ) -> Page[RunRow]:
+        """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of no definition,
+        unless `texts` asks for it: a caller that may see a run may see its payload.
         With `must_exist`, raises `NotFound` if the job of the query is not there. A planned skip is found only if the
         query names states. Raises `Forbidden` for a query about another namespace."""
         check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
-        bounded = replace(query, within=who.within, bytes_most=PAGE_BYTES, texts=LISTED_TEXTS)
+        bounded = replace(query, within=who.within, bytes_most=PAGE_BYTES, texts=texts)
         return await visible_runs(self._context.searches, bounded, await self._context.time.now())
 
     @requires(Permission.RUNS_READ)

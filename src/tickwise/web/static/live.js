@@ -105,19 +105,11 @@
     const text = `${Math.floor(away / size)} ${unit}`;
     return seconds > 0 ? `in ${text}` : `${text} ago`;
   };
-  let local = false;
-  try { local = localStorage.getItem("tickwise-zone") === "local"; } catch { /* as above */ }
-  const written = (moment) => local
-    ? moment.toLocaleString("sv-SE", { timeZoneName: "short" })
-    : `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
   const times = () => {
     const now = Date.now();
-    for (const time of document.querySelectorAll("time[datetime]")) {
-      const moment = new Date(time.dateTime);
-      const isRelative = "ago" in time.dataset;
-      const text = isRelative ? relative((moment - now) / 1000) : written(moment);
+    for (const time of document.querySelectorAll("time[data-ago]")) {
+      const text = relative((new Date(time.dateTime) - now) / 1000);
       if (time.textContent !== text) time.textContent = text;
-      if (isRelative && time.title !== written(moment)) time.title = written(moment);
     }
   };
 
@@ -129,17 +121,6 @@
         copy.textContent = "Copied";
         setTimeout(() => { copy.textContent = before; }, 1500);
       });
-    }
-    if (event.target.closest("[data-zone-switch]")) {
-      local = !local;
-      try { localStorage.setItem("tickwise-zone", local ? "local" : "utc"); } catch { /* as above */ }
-      times();
-    }
-    if (event.target.closest("[data-theme-switch]")) {
-      const root = document.documentElement;
-      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-      root.dataset.theme = dark ? "light" : "dark";
-      try { localStorage.setItem("tickwise-theme", root.dataset.theme); } catch { /* as above */ }
     }
     for (const menu of document.querySelectorAll("details[data-menu][open]")) {
       if (!menu.contains(event.target)) menu.open = false;

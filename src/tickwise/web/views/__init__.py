@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.web.page import WebPage
+from tickwise.web.views.habits import HABITS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.letters import LETTERS
@@ -25,4 +26,5 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *LETTERS,
     *MACHINERY,
     *RECORDS,
+    *HABITS,
 )

@@ -108,6 +108,7 @@ async def show_job(
         _runs(visit, job_id),
     )
     line = job_line(row, runs or ())
+    visit.job_zone = line.definition.timezone
     task = dict(_task(line.definition.task))
     values = {
         "line": line,

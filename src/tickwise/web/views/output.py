@@ -21,7 +21,7 @@ LOG_BYTES: Final = 64 << 10
 """Of output on a page: some thousand lines. A page costs the same, however long the output is."""
 CONTEXT_BYTES: Final = 4 << 10
 """What is shown before a line that an address names."""
-DOWNLOAD_BYTES: Final = 1 << 20
+DOWNLOAD_BYTES: Final = 4 << 20
 OFFSET_MAX: Final = 1 << 40
 ATTEMPTS_MAX: Final = 1_000_000
 FIND_MAX: Final = 200

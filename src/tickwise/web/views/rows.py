@@ -93,15 +93,20 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
 
 async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, str]:
     """The names of jobs; nothing of those that are gone, or that the visitor may not see."""
+    return {job_id: row.name for job_id, row in (await jobs_of(visit, job_ids)).items()}
+
+
+async def jobs_of(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, JobRow]:
+    """Jobs by their ids; nothing of those that are gone, or that the visitor may not see."""
     jobs = visit.control.jobs
     if not visit.may(type(jobs).get):
         return {}
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(job_id: UUID) -> tuple[UUID, str] | None:
+    async def one(job_id: UUID) -> tuple[UUID, JobRow] | None:
         async with gate:
             try:
-                return job_id, (await jobs.get(visit.who, job_id)).name
+                return job_id, await jobs.get(visit.who, job_id)
             except NotFound:
                 return None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -12,23 +13,25 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.explain.explanations import Because, Explanation
 from tickwise.control.runs.payloads import received_payload
-from tickwise.control.runs.service import RunDetails, RunService
+from tickwise.control.runs.service import LISTED_TEXTS, RunDetails, RunService
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Replay, RunQuery
+from tickwise.ports.store import EVERY_TEXT, Replay, RunQuery
 from tickwise.web import forms
+from tickwise.web.columns import Column, Values, columns_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
 from tickwise.web.views.output import output_of
-from tickwise.web.views.rows import job_names, lateness_of, took
+from tickwise.web.views.rows import job_names, jobs_of, lateness_of, took
 from tickwise.web.visit import Visit
 from tickwise.web.waterfall import waterfall
 
 PAGE_SIZE: Final = 50
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
-FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id")
+FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id", "col")
 TRIGGERS: Final = {
     Trigger.SCHEDULE: "by schedule",
     Trigger.RUN_NOW: "asked for",
@@ -56,12 +59,20 @@ async def runs_page(visit: Visit) -> Response:
         before=forms.identifier(said.get("cursor"), "cursor"),
         limit=PAGE_SIZE + 1,
     )
-    rows = await visit.control.runs.search(visit.who, query)
+    columns = columns_of(said.get("col", ""))
+    texts = EVERY_TEXT if columns else LISTED_TEXTS
+    rows = await visit.control.runs.search(visit.who, query, texts=texts)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    jobs = await jobs_of(visit, [run.job_id for run in shown])
+    cells = Values(jobs)
     filters = filters_of(visit, FILTERS)
     values = {
         "runs": shown,
-        "names": await job_names(visit, [run.job_id for run in shown]),
+        "names": {job_id: job.name for job_id, job in jobs.items()},
+        "columns": columns,
+        "cells": cells,
+        "suggested": cells.suggested(shown),
+        "without": {each: _without(visit, filters, columns, each) for each in columns},
         "filters": filters,
         "asked": said,
         "states": [each.value for each in RunState],
@@ -74,6 +85,12 @@ async def runs_page(visit: Visit) -> Response:
     return visit.page("runs.html", values)
 
 
+def _without(visit: Visit, filters: Mapping[str, Any], columns: Sequence[Column], left_out: Column) -> str:
+    """The address of the list without one column."""
+    rest = ",".join(each.title for each in columns if each != left_out)
+    return visit.url("/runs", **{**filters, "col": rest or None})
+
+
 async def run_page(visit: Visit) -> Response:
     """One run."""
     return await show_run(visit)
@@ -84,14 +101,16 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
     run_id = visit.uuid("run_id", "run")
     details = await visit.control.runs.get(visit.who, run_id)
     row = details.row
-    explanation, output, names = await asyncio.gather(
-        visit.control.explain.run(visit.who, run_id), output_of(visit, details), job_names(visit, [row.job_id])
+    explanation, output, jobs = await asyncio.gather(
+        visit.control.explain.run(visit.who, run_id), output_of(visit, details), jobs_of(visit, [row.job_id])
     )
+    job = jobs.get(row.job_id)
+    visit.job_zone = None if job is None else decode_definition(job.definition).timezone
     payload, payload_bytes, payload_from = received_payload(details)
     values = {
         "run": row,
         "details": details,
-        "name": names.get(row.job_id),
+        "name": None if job is None else job.name,
         "is_final": row.state in FINAL,
         "trigger": TRIGGERS.get(Trigger(row.trigger), "by schedule"),
         "origin": row.origin if Trigger(row.trigger) in FROM_A_RUN else None,
