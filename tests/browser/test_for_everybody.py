@@ -86,7 +86,9 @@ def test_light_and_dark_are_a_choice_that_stays(here: World, opened: Open) -> No
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
     page.locator("summary", has_text="admin").click()
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_label("Colours").select_option("light")
+    page.get_by_role("button", name="Show it so").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert page.evaluate(ground) != dark
     page.goto(here.url + "/jobs")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")

@@ -78,7 +78,8 @@ def _stages(run: RunRow, attempts: Sequence[AttemptRow], wait: str) -> list[_Sta
             stages.append(_Stage("Held by its executor", lost if ended else "", "held", waited, ended, attempt.attempt))
             at = waited if ended is None else ended
         else:
-            stages.append(_Stage("Held by its executor", "until it began", "held", waited, max(waited, first)))
+            until = "until the pause before the next attempt was over" if _failed(before) else "until it began"
+            stages.append(_Stage("Held by its executor", until, "held", waited, max(waited, first)))
             name = f"Attempt {attempt.attempt}"
             stages.append(
                 _Stage(name, _ending(attempt), "run", first, attempt.ended_at, attempt.attempt, attempt.state)
@@ -97,9 +98,14 @@ def _gap(before: AttemptRow | None, wait: str, begin: float, end: float | None) 
     """The wait for an executor: of the first attempt with its cause, of a later one with the end of the one before."""
     if before is None:
         return _Stage("Waited for an executor" if end else "Waits", wait, "wait", begin, end)
-    if before.state is RunState.RETRYING:
+    if _failed(before):
         return _Stage("Waited to try again", f"attempt {before.attempt} failed", "wait", begin, end)
     return _Stage("Waited for another executor", f"attempt {before.attempt} did not end", "wait", begin, end)
+
+
+def _failed(before: AttemptRow | None) -> bool:
+    """Check whether the attempt before failed, so that a pause follows it (`retry`)."""
+    return before is not None and before.state is RunState.RETRYING
 
 
 def _ending(attempt: AttemptRow) -> str:

@@ -267,8 +267,25 @@ async def test_a_line_that_is_linked_is_on_its_page_with_what_was_before_it(rig:
     run = await _run(rig, job, output=OUTPUT)
     browser = await rig.signed_in("links", ("viewer", "default"))
     size = len(b"line 00000 of many, to fill a page\n")
-    for number in (0, 1, 50, 117, 118, 19_999, 20_000):
+    for number in (0, 1, 39, 40, 41, 117, 118, 19_999, 20_000):
         page = await _shown(browser, f"/runs/{run}", at=str(number * size))
         names = [each["id"] for each in page.named("span") if each.get("id", "").startswith("b")]
-        assert f"b{number * size}" in names
-        assert min(number, 100) <= names.index(f"b{number * size}") <= 120
+        assert min(number, 40) == names.index(f"b{number * size}")
+
+
+async def test_the_parts_of_an_output_are_all_of_it(rig: Rig) -> None:
+    """From the end to the beginning by one link, and from the beginning to the end by the other."""
+    job = await _job(rig, "parts")
+    run = await _run(rig, job, output=b"".join(b"%d\n" % number for number in range(9_000)))
+    browser = await rig.signed_in("parts of it", ("viewer", "default"))
+    for first, word in ((f"/runs/{run}", "Earlier"), (f"/runs/{run}?at=0", "Later")):
+        seen: set[str] = set()
+        address, pages_read = first, 0
+        while address:
+            page = await _shown(browser, address)
+            lines = {each["id"] for each in page.named("span") if each.get("id", "").startswith("b")}
+            assert lines - seen
+            seen |= lines
+            links = [each["href"] for each in page.named("a") if each.get("data-part") == word]
+            address, pages_read = (links[0].partition("#")[0] if links else ""), pages_read + 1
+        assert (9_000, True) == (len(seen), pages_read < 12), word

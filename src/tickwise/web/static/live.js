@@ -65,6 +65,10 @@
         return true;
       }
       if (!answer.ok) throw new Error(String(answer.status));
+      if ("reload" in region.dataset) {
+        location.reload(); // what was missing is there again: the whole page, not a part of it
+        return true;
+      }
       if (!region.isConnected || window.getSelection()?.type === "Range") return true;
       const failed = answer.headers.get("content-type")?.startsWith("text/html") !== true;
       if (!failed) await put(region, await answer.text());

@@ -8,6 +8,7 @@
   const goals = palette.querySelector("[data-goals]");
   let asked = 0;
   let timer = 0;
+  let answered = true; // to what the field says now
 
   // An action is what a person could click on this page, and how the pages are shown.
   const send = (fields) => {
@@ -60,6 +61,7 @@
     address.searchParams.set("q", field.value);
     const answer = await fetch(address, { headers: { "Tickwise-Part": "results" }, credentials: "same-origin", redirect: "manual" }).catch(() => null);
     if (mine !== asked) return;
+    answered = true;
     goals.textContent = answer?.ok ? "" : "The server does not answer for now.";
     if (answer?.status === 401) goals.textContent = "Your session has ended.";
     if (answer?.ok) goals.innerHTML = await answer.text();
@@ -72,8 +74,14 @@
     field.focus();
     ask();
   };
+  const first = async () => {
+    clearTimeout(timer);
+    if (!answered) await ask();
+    choices()[0]?.click();
+  };
   const choices = () => [...palette.querySelectorAll("li > a, li > button")];
   field.addEventListener("input", () => {
+    answered = false;
     listActions(field.value.trim().toLowerCase());
     clearTimeout(timer);
     timer = setTimeout(ask, 120);
@@ -83,7 +91,7 @@
     const at = all.indexOf(document.activeElement);
     if (event.key === "ArrowDown") all[Math.min(at + 1, all.length - 1)]?.focus();
     else if (event.key === "ArrowUp") (all[at - 1] || field).focus();
-    else if (event.key === "Enter" && document.activeElement === field) all[0]?.click();
+    else if (event.key === "Enter" && document.activeElement === field) first();
     else return;
     event.preventDefault();
   });

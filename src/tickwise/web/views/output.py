@@ -18,8 +18,11 @@ from tickwise.web.page import WebPage
 from tickwise.web.visit import Visit
 
 LOG_BYTES: Final = 64 << 10
-"""Of output on a page: some thousand lines. A page costs the same, however long the output is."""
+"""Of output on a page. A page costs the same, however long the output is."""
+LINES_MAX: Final = 1_000
+"""Of these: a browser needs seconds for some thousand lines."""
 CONTEXT_BYTES: Final = 4 << 10
+CONTEXT_LINES: Final = 40
 """What is shown before a line that an address names."""
 DOWNLOAD_BYTES: Final = 4 << 20
 OFFSET_MAX: Final = 1 << 40
@@ -57,30 +60,33 @@ async def output_of(visit: Visit, details: RunDetails) -> Output | None:
     at = forms.whole(said.get("at"), "at", 0, OFFSET_MAX)
     find = forms.text(said, "find", FIND_MAX) or ""
     runs = visit.control.runs
+    until = forms.whole(said.get("until"), "until", 0, OFFSET_MAX)
     if at is None:
-        size = (await runs.log(visit.who, run_id, attempt=attempt, offset=0, limit=0)).size
-        start, line = max(0, size - LOG_BYTES), None
+        if until is None:
+            until = (await runs.log(visit.who, run_id, attempt=attempt, offset=0, limit=0)).size
+        start = max(0, until - LOG_BYTES)
+        limit = until - start
     else:
-        start, line = max(0, at - CONTEXT_BYTES), at
-    chunk = await runs.log(visit.who, run_id, attempt=attempt, offset=start, limit=LOG_BYTES)
+        start, limit = max(0, at - CONTEXT_BYTES), LOG_BYTES
+    chunk = await runs.log(visit.who, run_id, attempt=attempt, offset=start, limit=limit)
     content = chunk.content
     if start > 0:
         # The part begins within a line: that line is left out. A line longer than the part is shown from where it is.
-        cut = _line_begin(content, None if line is None else line - start)
+        cut = _line_begin(content, None if at is None else at - start)
         start, content = start + cut, content[cut:]
     if not chunk.complete and b"\n" in content:
         content = content[: content.rfind(b"\n") + 1]
-    lines, end = lines_of(content, start), start + len(content)
-    after = next((each.offset for each in lines if line is not None and each.offset > line), end)
+    lines, end = _some(lines_of(content, start), at, start + len(content))
+    after = next((each.offset for each in lines if at is not None and each.offset > at), end)
     return Output(
         attempt=chunk.attempt,
         lines=marked(lines, find),
-        begin=start,
+        begin=lines[0].offset if lines else start,
         end=end,
-        size=max(chunk.size, start),
+        size=max(chunk.size, end),
         complete=chunk.complete,
         find=find,
-        at=line,
+        at=at,
         after=after,
         searched=forms.whole(said.get("searched"), "searched", 0, OFFSET_MAX),
         back=bool(said.get("back")),
@@ -91,6 +97,15 @@ def _line_begin(content: bytes, line: int | None) -> int:
     """The first whole line of a part, at the latest the line that is asked for."""
     found = content.find(b"\n") + 1
     return found if line is None or 0 < found <= line else line
+
+
+def _some(lines: list[OutputLine], at: int | None, end: int) -> tuple[list[OutputLine], int]:
+    """The lines of a page: from shortly before the one that is asked for, or the last ones; and where they end."""
+    if at is None:
+        return lines[-LINES_MAX:], end
+    first = max(0, sum(each.offset <= at for each in lines) - 1 - CONTEXT_LINES)
+    rest = lines[first + LINES_MAX :]
+    return lines[first : first + LINES_MAX], rest[0].offset if rest else end
 
 
 async def find_line(visit: Visit) -> Response:
