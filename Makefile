@@ -57,6 +57,7 @@ up: setup  ## start all roles in the background, run a first job, say where to l
 	@echo 'Tickwise is running. Next:'
 	@echo '  $(BIN)/tickwise jobs list $(AT)         what is planned'
 	@echo '  $(BIN)/tickwise runs list $(AT)         what happened'
+	@echo '  $(BIN)/tickwise open $(AT)              the pages, in your browser'
 	@echo "  $(BIN)/tickwise run examples/hello.py --cron '*/5 * * * *' $(AT)"
 	@echo '  make down $(if $(DATA_DIR),DATA_DIR=$(DATA_DIR))                           stop it; the data stays'
 

@@ -1,5 +1,6 @@
 """`make bench-data`: databases as large as after years of use, built once and kept.
 
+bench/.data/pages/      a million jobs with fifty million finished runs (W1)
 bench/.data/5000000/    one server's folder for each size: as many jobs that lie ahead as runs that are finished, each
     BUILT.json          with its one-time job, over the last ten days; what it was built from, and when
     postgres/           (or where `LOCATION` says, if the server's user cannot come here)
@@ -19,7 +20,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +35,15 @@ from tickwise.ports.store import Retention
 
 HERE: Final = Path(__file__).parent
 FOLDER: Final = HERE / ".data"
-SQL: Final = {file.stem: file.read_text() for file in (HERE / "sql").glob("fill_*.sql")}
+SQL: Final = {
+    file.stem: file.read_text() for file in (*(HERE / "sql").glob("fill_*.sql"), *(HERE / "sql").glob("pages_*.sql"))
+}
 SIZES: Final = {"C2": (5_000_000,), "Q1": (1_000_000,), "growth": (100_000, 1_000_000, 10_000_000)}
+PAGES_JOBS: Final = 1_000_000
+PAGES_RUNS: Final = 50_000_000
+PAGES: Final = FOLDER / "pages"
+BYTES_A_RUN: Final = 320
+"""Of disk, for one finished run of a job that has many; what the building needs besides is in it."""
 DAYS: Final = 10
 FRESH: Final = timedelta(days=15)
 """Later the scheduler of a measurement would drop the oldest days."""
@@ -49,6 +57,9 @@ BUILDING: Final = {
     "autovacuum": "off",
     "maintenance_work_mem": "512MB",
     "max_wal_size": "4GB",
+    # What is written into a table of the same transaction needs no log.
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
 }
 """A building that is interrupted is begun anew, so nothing of it need be durable before its end."""
 PAGE: Final = 500_000
@@ -62,8 +73,8 @@ class NoRoom(Exception):
 
 def digest() -> str:
     """What the data were built from: the migrations, and our own statements."""
-    files = sorted([*MIGRATIONS.glob("*.sql"), *(HERE / "sql").glob("fill_*.sql")])
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    files = [file.read_bytes() for file in sorted(MIGRATIONS.glob("*.sql"))]
+    return hashlib.sha256(b"\0".join([*files, *(SQL[name].encode() for name in sorted(SQL))])).hexdigest()[:16]
 
 
 @contextlib.asynccontextmanager
@@ -72,11 +83,27 @@ async def filled(size: int) -> AsyncIterator[str]:
     first if it is not there. Raises `NoRoom`."""
     folder = FOLDER / str(size)
     if not usable(folder):
-        await _build(folder, size)
+        await _build(folder, size, size * BYTES_A_JOB, lambda dsn: _fill(dsn, size))
     server = EmbeddedPostgres(folder, clock=SystemClock())
     dsn = await server.start()
     try:
         await _fill_today(dsn, size)
+        yield dsn
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def filled_for_pages() -> AsyncIterator[str]:
+    """The address of a server at its shipped settings that holds `PAGES_JOBS` jobs with `PAGES_RUNS` finished runs, or
+    as many as the environment says (`JOBS=100000 RUNS=5000000`); built first if it is not there. Raises `NoRoom`."""
+    if not usable(PAGES):
+        jobs, runs = (int(os.environ.get(name, most)) for name, most in (("JOBS", PAGES_JOBS), ("RUNS", PAGES_RUNS)))
+        await _build(PAGES, runs, runs * BYTES_A_RUN, lambda dsn: _fill_for_pages(dsn, jobs, runs))
+    server = EmbeddedPostgres(PAGES, clock=SystemClock())
+    dsn = await server.start()
+    try:
+        await _make_partitions(dsn)
         yield dsn
     finally:
         await server.stop()
@@ -105,20 +132,18 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _build(folder: Path, size: int) -> None:
+async def _build(folder: Path, size: int, needed_bytes: int, fill: Callable[[str], Awaitable[None]]) -> None:
     _remove(folder)
     folder.mkdir(parents=True)
     free = shutil.disk_usage(folder).free
-    if free < size * BYTES_A_JOB + (2 << 30):
-        raise NoRoom(f"{size:,} jobs need {size * BYTES_A_JOB >> 30} GB and 2 to spare; {folder} has {free >> 30} GB")
+    if free < needed_bytes + (2 << 30):
+        raise NoRoom(f"{size:,} need {needed_bytes >> 30} GB and 2 to spare; {folder} has {free >> 30} GB")
     begun, made_from = time.perf_counter(), digest()
     server = EmbeddedPostgres(folder, clock=SystemClock(), settings=BUILDING)
     try:
         dsn = await server.start()
         await upgrade(dsn)
-        connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
-        await _fill(connection, size)
-        await connection.close()
+        await fill(dsn)
     finally:
         await server.stop()
     os.sync()
@@ -127,7 +152,8 @@ async def _build(folder: Path, size: int) -> None:
     (folder / "BUILT.json").write_text(json.dumps(told) + "\n")
 
 
-async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
+async def _fill(dsn: str, size: int) -> None:
+    connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
     lane = await connection.fetchval(SQL["fill_lane"])
     await connection.execute(SQL["fill_schema"])
     indexes = await connection.fetch(SQL["fill_indexes"])
@@ -142,6 +168,34 @@ async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
         since = midnight - timedelta(days=day)
         await _fill_day(connection, since, since + timedelta(days=1), size // DAYS, lane)
     await connection.execute(SQL["fill_vacuum"])
+    await connection.close()
+
+
+async def _fill_for_pages(dsn: str, jobs: int, runs: int) -> None:
+    """Jobs first, then this day so far and the days before it, by two sessions. A day has as many runs as another, so
+    that much is new."""
+    connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
+    lane = await connection.fetchval(SQL["fill_lane"])
+    await connection.execute(SQL["fill_schema"])
+    await connection.execute(SQL["pages_schema"])
+    now = datetime.now(UTC)
+    await connection.execute(SQL["pages_origin"], now)
+    for low in range(1, jobs + 1, PAGE):
+        await connection.execute(SQL["pages_jobs"], low, min(low + PAGE - 1, jobs), jobs, lane)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = iter(
+        [(midnight, now), *((midnight - timedelta(days=n), midnight - timedelta(days=n - 1)) for n in range(1, DAYS))]
+    )
+
+    async def some() -> None:
+        own = await asyncpg.connect(dsn, command_timeout=SECONDS)
+        for since, until in days:
+            await own.execute(SQL["pages_day"], since, until, runs // DAYS, jobs)
+        await own.close()
+
+    await asyncio.gather(some(), some())
+    await connection.execute(SQL["fill_vacuum"])
+    await connection.close()
 
 
 async def _fill_day(
@@ -163,14 +217,23 @@ async def _fill_today(dsn: str, size: int) -> None:
             await connection.execute(SQL["fill_vacuum"])
     finally:
         await connection.close()
+    await _make_partitions(dsn)
+
+
+async def _make_partitions(dsn: str) -> None:
     store = PostgresStore(dsn, clock=SystemClock())
     await store.open()
     await store.upkeep.maintain(Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400))
     await store.close()
 
 
-async def build(sizes: list[int]) -> None:
+async def build(sizes: list[int], *, for_pages: bool = False) -> None:
     """Build what is not there, and say what there is."""
+    if for_pages:
+        begun = time.perf_counter()
+        async with filled_for_pages():
+            pass
+        print(f"jobs with many runs each in {PAGES}: {time.perf_counter() - begun:.0f} s")
     for size in sizes:
         begun = time.perf_counter()
         async with filled(size):
@@ -182,15 +245,17 @@ async def build(sizes: list[int]) -> None:
 
 
 def main() -> int:
-    """The command: names of cases (C2, growth), or sizes; C2's if nothing is named."""
+    """The command: names of cases (C2, growth, W1), or sizes; C2's if nothing is named."""
     wanted = sys.argv[1:] or ["C2"]
+    for_pages = "W1" in wanted
+    wanted = [word for word in wanted if word != "W1"]
     try:
         sizes = [size for word in wanted for size in (SIZES[word] if word in SIZES else (int(word.replace("_", "")),))]
     except ValueError:
-        print(f"say {', '.join(SIZES)}, or how many jobs; not {' '.join(wanted)}", file=sys.stderr)
+        print(f"say {', '.join(SIZES)}, W1, or how many jobs; not {' '.join(wanted)}", file=sys.stderr)
         return 2
     try:
-        asyncio.run(build(sizes))
+        asyncio.run(build(sizes, for_pages=for_pages))
     except NoRoom as error:
         print(error, file=sys.stderr)
         return 1

@@ -12,7 +12,7 @@ secret() { cat "$folder/$1"; }
 # of another user.
 mkdir -p "$folder"
 chmod 0700 "$folder"
-for name in postgres_password postgres_channels postgres_api postgres_search postgres_identity postgres_scheduler \
+for name in postgres_password postgres_channels postgres_api postgres_search postgres_identity postgres_web postgres_scheduler \
     postgres_executor postgres_recorder grafana_password admin_key requests_key redis_password \
     kafka_owner kafka_api kafka_scheduler kafka_executor kafka_recorder; do
     [ -s "$folder/$name" ] || random >"$folder/$name"
@@ -67,6 +67,10 @@ $signals
 TOML
 make identity.toml <<TOML
 $(database identity)
+$signals
+TOML
+make web.toml <<TOML
+$(database web)
 $signals
 TOML
 make scheduler.toml <<TOML

@@ -49,6 +49,7 @@ from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsCo
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
+from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
@@ -218,6 +219,14 @@ class TestUsers(Backend, UsersContract):
 
 
 class TestSessions(Backend, SessionsContract):
+    pass
+
+
+class TestLatestRuns(Backend, LatestRunsContract):
+    pass
+
+
+class TestComingJobs(Backend, ComingJobsContract):
     pass
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ NAMESPACE: Final = "restricted"
 KUBERNETES: Final = "1.31.0"
 """The version that the chart is rendered for."""
 
-SERVICES: Final = ("api", "search", "identity", "scheduler", "recorder", "executor")
+SERVICES: Final = ("api", "search", "identity", "web", "scheduler", "recorder", "executor")
 """Each has a database role of its own."""
 
 EVERYTHING_ON: Final[Mapping[str, Any]] = {
@@ -50,6 +51,7 @@ EVERYTHING_ON: Final[Mapping[str, Any]] = {
     "api": {"serve": ["jobs"], "autoscaling": {"enabled": True}},
     "search": {"enabled": True, "autoscaling": {"enabled": True}},
     "identity": {"enabled": True, "autoscaling": {"enabled": True}},
+    "web": {"enabled": True, "autoscaling": {"enabled": True}},
     "recorder": {"enabled": True},
     "executors": {
         "default": {"autoscaling": {"enabled": True}},
@@ -230,7 +232,7 @@ def _check_secrets(documents: list[dict[str, Any]]) -> None:
     plain = {"database_url"}
     wanted = {
         "api": plain | {"bootstrap_key", "requests_keys"}, "recorder": plain | {"requests_keys"}, "search": plain,
-        "identity": plain,
+        "identity": plain, "web": plain,
         "scheduler": plain, "executor": plain, "migrations": plain,
     }  # fmt: skip
     assert wanted == held, held
@@ -255,7 +257,7 @@ def _check_secrets(documents: list[dict[str, Any]]) -> None:
 def _check_parts(documents: list[dict[str, Any]]) -> None:
     """The parts of the API are scaled alone, speak TLS, and one alone has the key of tokens; the gateway leads each
     route to the part that serves it."""
-    parts = {"api", "search", "identity"}
+    parts = {"api", "search", "identity", "web"}
     scaled = {each["spec"]["scaleTargetRef"]["name"] for each in documents if each["kind"] == "HorizontalPodAutoscaler"}
     assert {f"check-{part}" for part in parts} == scaled, scaled
     pods = {
@@ -269,7 +271,7 @@ def _check_parts(documents: list[dict[str, Any]]) -> None:
     assert {"identity"} == {component for component, names in mounts.items() if "token" in names}, mounts
     assert parts == {component for component, names in mounts.items() if "tls" in names}, mounts
     (route,) = [each for each in documents if each["kind"] == "HTTPRoute"]
-    wrong = gateway.misled(lambda method, path: gateway.by_http_route(route, method, path), gateway.CHART)
+    wrong = gateway.misled(partial(gateway.by_http_route, route), gateway.CHART, gateway.CHART_PAGES)
     assert not wrong, wrong
 
 
@@ -288,7 +290,7 @@ def _check_policies(documents: list[dict[str, Any]]) -> None:
         for port in rule["ports"]
         if port["port"] == "api"
     }
-    assert {"api", "search", "identity"} == reached, reached
+    assert {"api", "search", "identity", "web"} == reached, reached
     anywhere = {name for name, said in policies.items() if "0.0.0.0/0" in str(said["egress"])}
     assert {"executor-default", "executor-gpu"} == anywhere, anywhere
 

@@ -1,4 +1,4 @@
-"""What a gateway has to know of the API: the part that serves each route, as the description says."""
+"""What a gateway has to know: the part of the API that serves each route, as the description says, and the pages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any, Final
 
 from tickwise.api.endpoint import ApiService
 from tickwise.api.resources import RESOURCES
+from tickwise.web.assets import PREFIX as STATIC
+from tickwise.web.views import PAGES as PAGES_SERVED
 
 NGINX: Final = {
     ApiService.JOBS: "jobs", ApiService.SEARCH: "search", ApiService.USERS: "identity", ApiService.AUTH: "identity",
 }  # fmt: skip
 """The names of `deploy/gateway/routes.conf`."""
+PAGES: Final = "web"
+"""The name of the pages in it."""
 CHART: Final = {service: {"jobs": "check"}.get(name, f"check-{name}") for service, name in NGINX.items()}
 """The names of the chart's Services, of a release that is called `check`."""
+CHART_PAGES: Final = "check-web"
 _LOCATION = re.compile(r"location [^{]*\{([^{}]*)\}")
 _TELLS_THE_CLIENT = "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
 PLAIN: Final = ("/livez", "/readyz", "/openapi.json")
@@ -32,7 +37,16 @@ def requests() -> list[tuple[str, str, ApiService]]:
     return found
 
 
-def misled(part_of: Callable[[str, str], str], names: Mapping[ApiService, str]) -> dict[str, str]:
+def pages() -> list[tuple[str, str]]:
+    """A request for each page and each form, for a static file, and for paths that look like those of the API."""
+    found = []
+    for page in PAGES_SERVED:
+        path = re.sub(r"\{\w+\}", "some-thing", page.path)
+        found += [(method, path) for method in ((page.method, "HEAD") if page.method == "GET" else (page.method,))]
+    return [*found, ("GET", f"{STATIC}app.css"), ("GET", "/apis"), ("GET", "/jobs/x:preview"), ("GET", "/unknown")]
+
+
+def misled(part_of: Callable[[str, str], str], names: Mapping[ApiService, str], pages_name: str) -> dict[str, str]:
     """The requests that a gateway leads to another part than the one that serves them."""
     led = {(method, path): part_of(method, path) for method, path, _ in requests()}
     wrong = {
@@ -40,6 +54,7 @@ def misled(part_of: Callable[[str, str], str], names: Mapping[ApiService, str]) 
         for method, path, service in requests()
         if led[method, path] != names[service]
     }
+    wrong |= {f"{method} {path}": part for method, path in pages() if (part := part_of(method, path)) != pages_name}
     return wrong | {path: part for path in PLAIN if (part := part_of("GET", path)) not in names.values()}
 
 

@@ -19,8 +19,8 @@ from tickwise.observability.metrics import Metrics
 VARIABLE: Final = re.compile(r"\bTICKWISE_[A-Z_]+\b")
 METRIC: Final = re.compile(r"\btickwise_[a-z_]+\b")
 ROLES: Final = ("api", "scheduler", "executor", "recorder")
-PARTS: Final = ("search", "identity")
-"""Of the API, beside `api`."""
+PARTS: Final = ("search", "identity", "web")
+"""Of the API, beside `api`, and the pages."""
 SAMPLES: Final = {
     ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results", ("executor", "queues"): "a,b",
     ("executor", "labels"): "gpu,zone=a", ("executor", "slots"): "4",
@@ -122,7 +122,7 @@ def test_the_commands_of_the_chart_exist() -> None:
     found: dict[str, str] = {}
     for line in text.replace("concat $command (list ", 'list "executor" ').splitlines():
         for words in re.findall(r'\blist ("\w+".*)', line):
-            role, *options = re.findall(r'"(?:--)?(\w+)"', words.replace('"search"', "").replace('"users,auth"', ""))
+            role, *options = re.findall(r'"(?:--)?(\w+)"', re.sub(r'"(search|users,auth|web)"', "", words))
             given = [word for option in options for word in (f"--{option}", SAMPLES[role, option])]
             found[role] = found.get(role, "") + refusal([role, *given])
     assert dict.fromkeys(ROLES, "") == found

@@ -24,8 +24,8 @@ from tickwise.wiring.private_files import read_private
 
 ON_TOP_SECONDS: Final = 5.0
 """What a process that ends gets on top of what it takes at most: it starts to end a little after it is told."""
-PARTS: Final = ("api", "search", "identity")
-"""Of the API, each a service of its own."""
+PARTS: Final = ("api", "search", "identity", "web")
+"""Of the API, and the pages, each a service of its own."""
 ROLES: Final = (*PARTS, "scheduler", "executor", "recorder")
 IN_CLEAR: Final = {"token_key"}
 """Secrets that are no settings: each is a file that a setting names."""
@@ -73,12 +73,13 @@ def test_the_settings_of_the_compose_file_are_taken(name: str, secrets: Path, tm
     assert settings.database_url is not None
     if name in ROLES:
         assert settings.signals_url is not None
-        assert (name in ("search", "identity")) == (settings.broker_url is None)
+        assert (name in ("search", "identity", "web")) == (settings.broker_url is None)
         assert "proxy" == settings.tls_ends_at
 
 
 HELD = {
-    "api": {"bootstrap_key", "requests_keys"}, "search": set(), "identity": set(), "scheduler": set(),
+    "api": {"bootstrap_key", "requests_keys"}, "search": set(), "identity": set(), "web": set(),
+    "scheduler": set(),
     "executor": set(), "recorder": {"requests_keys"}, "migrations": set(), "channels": set(),
 }  # fmt: skip
 
@@ -92,7 +93,7 @@ def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str,
     passwords = {place.name: place.read_text() for place in secrets.iterdir() if place.name.startswith("kafka_")}
     text = (tmp_path / "secrets.toml").read_text()
     none: set[str] = set()
-    own = {"migrations": none, "search": none, "identity": none, "channels": {"kafka_owner"}}.get(
+    own = {"migrations": none, "search": none, "identity": none, "web": none, "channels": {"kafka_owner"}}.get(
         name, {f"kafka_{name}"}
     )
     assert own == {place for place, password in passwords.items() if password in text}
@@ -258,8 +259,9 @@ def test_every_unit_can_write_its_own_folder_alone(role: str) -> None:
         "StateDirectoryMode": ["0700"], "WantedBy": ["tickwise.target"],
     }  # fmt: skip
     assert wanted == {key: said.get(key) for key in wanted}
-    shared = ["/var/lib/tickwise/blobs"] if role in ("api", "scheduler", "executor") else []
-    assert shared == said.get("ReadWritePaths", [])
+    blobs = "/var/lib/tickwise/blobs"
+    shared = {"web": [f"{blobs}/scripts"]} | {each: [blobs] for each in ("api", "scheduler", "executor")}
+    assert shared.get(role, []) == said.get("ReadWritePaths", [])
 
 
 def test_every_unit_runs_as_a_user_of_its_own() -> None:
@@ -282,10 +284,12 @@ def test_every_unit_gets_its_own_secrets_as_credentials(role: str) -> None:
     assert set() == secret & given.keys()
 
 
-def test_scripts_can_be_written_by_the_unit_of_the_api_alone() -> None:
-    """Whoever runs a script cannot change it for the next one."""
+def test_scripts_can_be_written_by_the_units_of_the_api_and_of_the_pages_alone() -> None:
+    """A unit that runs scripts cannot change one for the next run."""
     folders = (UNITS / "tickwise.tmpfiles.conf").read_text()
     assert re.search(r"^d /var/lib/tickwise/blobs/scripts\s+2750 tickwise-api\s", folders, re.MULTILINE)
+    (shared,) = re.findall(r"^a\+ /var/lib/tickwise/blobs/scripts(?:\s+-){4} (\S+)$", folders, re.MULTILINE)
+    assert ["u:tickwise-web:rwx", "d:u:tickwise-web:rwx", "d:u:tickwise-api:rwx"] == shared.split(",")
     for role in ("scheduler", "executor"):
         said = unit(UNITS / f"tickwise-{role}.service")
         assert ["/var/lib/tickwise/blobs/scripts"] == said["ReadOnlyPaths"]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import stat
+import sys
 import tempfile
+from asyncio.subprocess import DEVNULL
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import psutil
 import pytest
 
@@ -26,7 +31,11 @@ class Folder:
         self.path = path
 
     def tickwise(self, *arguments: str) -> Ran:
-        return run_command(arguments, environment(TICKWISE_DATA_DIR=str(self.path)))
+        return run_command(arguments, self.environ)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return environment(TICKWISE_DATA_DIR=str(self.path))
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +108,67 @@ def test_a_second_up_says_that_it_is_up(folder: Folder) -> None:
     assert 6 == front.code
     assert before["url"] in front.err
     assert 0 == folder.tickwise("jobs", "list").code
+
+
+async def test_up_shows_a_terminal_a_link_that_signs_in_once(folder: Folder) -> None:
+    """In the background, on a terminal alone: elsewhere a log would keep it, and the command is named."""
+    again = folder.tickwise("up", "--background")
+    assert (True, False) == ("pages        tickwise open" in again.out, "/open/" in again.out)
+    ours, theirs = os.openpty()
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tickwise", "up", "--background", env=folder.environ, stdin=DEVNULL, stdout=theirs
+    )
+    os.close(theirs)
+    link = await link_on(ours)
+    assert 0 == await ran.wait()
+    os.close(ours)
+    await opens_once(link)
+
+
+async def test_up_in_the_foreground_shows_it_too(tmp_path: Path) -> None:
+    """With the first lines of a fresh installation."""
+    folder = Folder(tmp_path)
+    ours, theirs = os.openpty()
+    words = ("up", "--port", "0", "--database", "memory://")
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tickwise", *words, env=folder.environ, stdin=DEVNULL, stdout=DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    try:
+        await opens_once(await link_on(ours))
+    finally:
+        ran.terminate()
+        while await asyncio.to_thread(end_of, ours):
+            pass
+        assert 0 == await ran.wait()
+        os.close(ours)
+
+
+def end_of(terminal: int) -> bytes:
+    """The next bytes; none once the process has closed its side."""
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # Linux says so of a terminal whose other side is closed
+        return b""
+
+
+async def link_on(terminal: int) -> str:
+    """The link to the pages that is shown there."""
+    text = b""
+    while (found := re.search(rb"(http://127\.0\.0\.1:\d+/open/\S+) \(signs in once, within 5 minutes", text)) is None:
+        more = await asyncio.to_thread(end_of, terminal)
+        assert more, text.decode()
+        text += more
+    return found[1].decode()
+
+
+async def opens_once(link: str) -> None:
+    """The first visit is signed in, the second is not."""
+    async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+        first, second = await client.get(link), await client.get(link)
+    assert (303, "/") == (first.status_code, first.headers["location"])
+    assert first.headers["set-cookie"].startswith("__Host-tickwise-")
+    assert (True, False) == (second.status_code >= 400, "set-cookie" in second.headers)
 
 
 def test_the_doctor_finds_nothing_broken(folder: Folder) -> None:

@@ -22,10 +22,12 @@ from tickwise.domain.fencing import epoch_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.ports.audit import AuditQuery
+from tickwise.ports.identity.browser_sessions import NewSessionLink, SessionSubject
 from tickwise.ports.identity.sessions import Rotation
 from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.contracts.store.people.browser_sessions import new_session as new_browser_session
 from tickwise.testing.contracts.store.people.key_rotation import rotation
 from tickwise.testing.contracts.store.people.keys import ADA, new_key
 from tickwise.testing.contracts.store.people.sessions import digest, new_session
@@ -178,6 +180,35 @@ async def test_people_are_as_the_backup_knows_them_until_somebody_ends_that(data
     assert Rotation.ROTATED is (await store.sessions.rotate(digest(1), digest(2))).rotation
     await store.users.change(changed(back, active=False))
     assert Rotation.ROTATED is not (await store.sessions.rotate(digest(2), digest(3))).rotation
+    await store.close()
+
+
+async def test_no_browser_is_signed_in_after_a_restore(database_url: str, tmp_path: Path) -> None:
+    """One session was ended after the dump and is good again, one was never ended. The database cannot tell them apart:
+    the command ends both, and a link of then opens nothing."""
+    dump = tmp_path / "dump"
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    make = Factory(await store.now(), seed="browsers")
+    ada = await store.users.add(new_user(make, "ada"))
+    subject = SessionSubject(ada.user_id, None, ada.generation)
+    for number in (1, 2):
+        await store.browser_sessions.begin(new_browser_session(make, subject, number, digest=digest(number)))
+    await store.browser_sessions.add_link(NewSessionLink(digest(3), subject, DAY))
+    program(database_url, "pg_dump", "--format=custom", f"--file={dump}")
+    assert 1 == len(await store.browser_sessions.end(digest=digest(1)))
+    await store.close()
+    await execute(database_url, "DROP SCHEMA tickwise CASCADE")
+    program(database_url, "pg_restore", "--no-owner", "--dbname", urlsplit(database_url).path[1:], dump)
+    ran = tickwise("db", "restored", "--database", database_url, "--json")
+    assert 2 == ran.json["browser_sessions_ended"], ran.err
+    assert "No browser was signed in." in tickwise("db", "restored", "--database", database_url).out
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    assert [None, None] == [await store.browser_sessions.find(digest(number), used=False) for number in (1, 2)]
+    assert await store.browser_sessions.link(digest(3)) is None
+    (row,) = await store.audit.find(AuditQuery(namespace=None, action=AuditAction.SIGNED_OUT))
+    assert CallerKind.PROGRAM is row.source.kind
     await store.close()
 
 

@@ -23,7 +23,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import PAGE_BYTES, JobQuery, LetterQuery, Retention, RunQuery
+from tickwise.ports.store import MAX_TIMERS_LOOKED, PAGE_BYTES, JobQuery, LetterQuery, Retention, RunQuery
 
 DAY_SECONDS = 86_400.0
 RUNS = 40_000
@@ -216,6 +216,46 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
     assert too_much(read, known) == {}, known
 
 
+LOOKS = {"runs_latest", "jobs_names", "jobs_coming"}
+"""Their plans are kept, too; they are no pages, and have sorts of as many rows as they show."""
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_look_at_many_jobs_reads_about_as_much_as_it_shows(
+    session: asyncpg.Connection, known: str, database_url: str
+) -> None:
+    """The runs of 25 jobs, their names, the jobs that come next: of this namespace, of one that has nothing among the
+    next timers, and within a window."""
+    ids = await session.fetch("SELECT job_id FROM tickwise.jobs WHERE namespace = 'default' LIMIT 25")
+    jobs = "{" + ",".join(str(row["job_id"]) for row in ids) + "}"
+    now = float(await session.fetchval("SELECT date_part('epoch', tickwise.now())"))
+    partitions = await session.fetchval("SELECT count(*) FROM pg_partition_tree('tickwise.history') WHERE isleaf")
+    timers = MAX_TIMERS_LOOKED
+    asked: dict[str, tuple[str, list[Any], int]] = {
+        "runs of jobs": ("runs_latest", ["default", jobs, 20, now, None], 25 * (20 + partitions)),
+        "names": ("jobs_names", ["default", jobs, None], 100),
+        "next": ("jobs_coming", ["default", None, None, 10, timers, None], 2 * timers + 100),
+        "next in a window": ("jobs_coming", ["default", now, now + 3 * DAY_SECONDS, 10, timers, None], 2 * timers + 100),
+        "nothing next": ("jobs_coming", ["nobody", None, None, 10, timers, None], 4 * timers),
+    }
+    read = {}
+    connection = await asyncpg.connect(database_url)
+    for what, (name, arguments, most) in asked.items():
+        async with connection.transaction(readonly=True):
+            await connection.fetchrow(statement("search_terms_kept"), "60000")
+            told = ", ".join("NULL" if each is None else repr(each) for each in arguments)
+            await connection.execute(f"PREPARE look AS {statement(name)}")
+            text = await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE look({told})")
+            await connection.execute("DEALLOCATE look")
+        if met(text) > most:
+            read[what] = met(text)
+    await connection.close()
+    few: list[Any] = ["tiny", None, None, 10, timers, None]
+    if (rows := await rows_read(session, statement("jobs_coming_of"), few)) > MAX_READ:
+        read["of few jobs"] = rows
+    assert read == {}, known
+
+
 @pytest.mark.takes_up_to(240)
 async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     session: asyncpg.Connection, known: str, database_url: str
@@ -236,7 +276,7 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
         ],
         "job_get": [["default", job]],
     }
-    assert set(pages) == searches.KEPT
+    assert set(pages) | LOOKS == searches.KEPT
     read, sorts = {}, set()
     connection = await asyncpg.connect(database_url)
     for name, calls in pages.items():

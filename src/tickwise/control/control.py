@@ -108,8 +108,7 @@ class Control:
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster = ClusterService(context, membership)
-        self.receipts = ReceiptService(context)
+        self.cluster, self.receipts = ClusterService(context, membership), ReceiptService(context)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

@@ -236,6 +236,12 @@ def key_by_program(action: AuditAction, key_id: UUID, name: str, namespace: str,
     return AuditEntry(namespace, action, source, "key", target=str(key_id), detail=detail)
 
 
+def sessions_by_program(why: str, namespace: str) -> AuditEntry:
+    """The entry of all sessions of browsers, which the program itself has ended, and for which reason."""
+    source = Source(CallerKind.PROGRAM, None, PROGRAM)
+    return AuditEntry(namespace, AuditAction.SIGNED_OUT, source, "session", detail=document({"why": why}))
+
+
 def document(fields: Mapping[str, Any]) -> str:
     """Fields as JSON text, in one order. The caller has masked the secrets."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)

@@ -6,7 +6,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from tickwise.api.app import create_app
 from tickwise.api.clients.address import ClientAddresses
@@ -18,12 +18,10 @@ from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.limits import Pace
 from tickwise.ports.store import StoreStats
 from tickwise.wiring.health_port import reachable
+from tickwise.wiring.keys.page_link import WEB
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.serving import limits_of, serving
 from tickwise.wiring.tls.certificates import Certificates, tls_of
-
-WEB: Final = "web"
-"""The part of `api_serve` that is the pages."""
 
 
 def api_needs_broker(settings: Settings) -> bool:

@@ -15,6 +15,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from tickwise.adapters.clock import SystemClock
+from tickwise.domain.audit import sessions_by_program
+from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
 from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
@@ -72,6 +74,8 @@ class Restored:
     """There are further jobs with occurrences in the past."""
     overdue: Sequence[OverdueJob]
     """The first of them, the earliest first."""
+    browser_sessions_ended: int
+    """The sessions of browsers that the backup holds as good. Some of them had ended since."""
     returned_keys: Sequence[ReturnedKey] | None = None
     """The keys that work again though the logs say that they were taken away. None: no log was given."""
 
@@ -98,6 +102,10 @@ class Restored:
         ]
         if self.jobs > len(self.overdue):
             lines.append(f"  … and {self.jobs - len(self.overdue)} more")
+        ended = self.browser_sessions_ended
+        lines.append(
+            f"{ended} sessions of browsers ended: people sign in again." if ended else "No browser was signed in."
+        )
         return "\n".join([*lines, *self._keys_as_text()])
 
     def _keys_as_text(self) -> list[str]:
@@ -140,6 +148,8 @@ async def _restored(database_url: str, ends: Mapping[UUID, int | None] | None, *
 async def begin_and_report(store: Store) -> Restored:
     """See `restored`."""
     epoch = await store.epochs.begin()
+    # A sign-out, a revoked key and another password ended sessions that the backup holds as good: all end.
+    ended = await store.browser_sessions.end_all(audit=sessions_by_program("the database was restored", INSTALLATION))
     stats = await store.upkeep.stats()
     active = [row for row in await store.executors.all() if row.gone_at is None]
     async with TakenTimers(store.timers, FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
@@ -158,6 +168,7 @@ async def begin_and_report(store: Store) -> Restored:
         skipped=sum(skipped for _, _, skipped in judged),
         more=len(timers) > MAX_TIMERS,
         overdue=shown,
+        browser_sessions_ended=ended,
     )
 
 

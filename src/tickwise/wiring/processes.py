@@ -28,6 +28,7 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_port
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
+from tickwise.wiring.keys.page_link import link_to_pages
 from tickwise.wiring.keys.token_key import sign_tokens
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.listening import address_of, listen
@@ -184,7 +185,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
             await stack.enter_async_context(running(runtime, role))
         await stack.enter_async_context(api_port(runtime, control, sock, certificates))
         stack.enter_context(client_file(settings, _client_facts(address, key, url, certificates)))
-        banner(address, admitted)
+        banner(address, admitted, await link_to_pages(settings, control, address, key))
         health.at_work(runtime, check_of(runtime, blobs=True))
         await stack.enter_async_context(membership(runtime, roles, health.url, api=settings.api_serve))
         await _work(stop, address, health, "api", *(role.name for role in roles))

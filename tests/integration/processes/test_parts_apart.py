@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,13 +19,15 @@ import pytest
 from tests.integration.processes.fleet import KEY, Fleet, Role
 from tests.services.nginx import Nginx
 from tests.support.certificates import Pair, make, trust
+from tests.support.databases import with_role
 from tests.support.local_up import ROOT
+from tests.support.pages import Browser, Markup
 from tickwise.adapters.store.postgres import upgrade
 
 PASSWORD: Final = "four quiet herons wade"
 JOB: Final = {"name": "a job", "every": "1h", "task": {"kind": "shell", "command": "true"}}
 EXAMPLE: Final = ROOT / "examples" / "services_apart_tls"
-PARTS: Final = {"jobs": "jobs", "search": "search", "identity": "users,auth"}
+PARTS: Final = {"jobs": "jobs", "search": "search", "identity": "users,auth", "web": "web"}
 
 
 class Apart:
@@ -141,10 +144,52 @@ async def test_two_processes_that_change_the_key_of_tokens_at_once_break_no_sess
         assert 200 == (await apart.ask("search", "GET", "/jobs", token)).status_code
 
 
+async def test_the_pages_work_while_no_part_of_the_api_does(apart: Apart, empty_url: str) -> None:
+    """With a database role of their own, which has what a service needs: people sign in, see a job and pause it while
+    everything else is away. A request for the API is told where it belongs, and serves nothing."""
+    await upgrade(empty_url)
+    await apart.start("jobs", "identity")
+    person = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "developer", "namespace": "default"}]}
+    assert 201 == (await apart.ask("identity", "POST", "/users", KEY, person)).status_code
+    made = (await apart.ask("jobs", "POST", "/jobs", KEY, JOB)).json()["job_id"]
+    apart.roles["jobs"].kill()
+    apart.roles["identity"].kill()
+    async with service_role(empty_url) as url:
+        apart.fleet.tell(TICKWISE_DATABASE_URL=url)
+        await apart.start("web")
+        async with httpx2.AsyncClient(base_url=apart.urls["web"], trust_env=False, timeout=20) as client:
+            browser = Browser(client)
+            assert 303 == (await browser.sign_in("Ada", PASSWORD)).status_code
+            assert "a job" in Markup((await browser.get("/jobs")).text).words
+            answer = await browser.post(f"/jobs/{made}/pause", {"reason": "for a test"})
+            assert 303 == answer.status_code, answer.text
+            assert "for a test" in Markup((await browser.get(f"/jobs/{made}")).text).words
+        elsewhere = await apart.ask("web", "GET", "/jobs", KEY)
+        assert (421, "search") == (elsewhere.status_code, elsewhere.json()["service"])
+        assert 200 == (await apart.get(f"{apart.urls['web']}/livez")).status_code
+        apart.roles["web"].kill()
+
+
+@contextlib.asynccontextmanager
+async def service_role(url: str) -> AsyncIterator[str]:
+    """The address of the database for a role that has what a service needs."""
+    name = f"web_of_{urlsplit(url).path.removeprefix('/')}"
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    await connection.execute(f"SELECT tickwise.grant_service('{name}')")
+    try:
+        yield with_role(url, name, "secret")
+    finally:
+        for what in ("ALL TABLES IN SCHEMA", "ALL SEQUENCES IN SCHEMA", "ALL FUNCTIONS IN SCHEMA", "SCHEMA"):
+            await connection.execute(f"REVOKE ALL ON {what} tickwise FROM {name}")
+        await connection.execute(f"DROP ROLE {name}")
+        await connection.close()
+
+
 async def test_the_parts_that_change_no_job_make_no_first_key(apart: Apart, empty_url: str) -> None:
     """They may be the first to start, and would keep the only admin key where nobody looks for it."""
     await upgrade(empty_url)
-    await apart.start("search", "identity")
+    await apart.start("search", "identity", "web")
     connection = await asyncpg.connect(empty_url)
     assert 0 == await connection.fetchval("SELECT count(*) FROM tickwise.keys")
     await apart.start("jobs")
@@ -167,7 +212,7 @@ async def test_the_gateway_of_the_example_speaks_tls_with_clients_and_with_the_p
         "trusted_proxies": ["127.0.0.1"],
     }  # fmt: skip
     apart.fleet.tell(**_variables(settings))
-    await apart.start("jobs", "search", "identity")
+    await apart.start("jobs", "search", "identity", "web")
     assert {"https"} == {urlsplit(url).scheme for url in apart.urls.values()}
     client = httpx2.AsyncClient(trust_env=False, verify=trust(outside.certificate), timeout=20)
     async with client, Nginx(gateway(apart.urls, inside, outside)) as nginx:
@@ -184,6 +229,12 @@ async def test_the_gateway_of_the_example_speaks_tls_with_clients_and_with_the_p
         assert (200, "a job") == (found.status_code, found.json()["name"])
         (entry,) = (await client.get(f"{url}/audit?action=user.added", headers=admin)).json()
         assert "127.0.0.1" == entry["caller"]["address"]
+        browser = Browser(httpx2.AsyncClient(base_url=f"https://{nginx.address}", verify=trust(outside.certificate)))
+        assert 303 == (await browser.sign_in("Ada", PASSWORD)).status_code
+        assert "a job" in Markup((await browser.get("/jobs")).text).words
+        (entry,) = (await client.get(f"{url}/audit?action=auth.signed_in&limit=1", headers=admin)).json()
+        assert "127.0.0.1" == entry["caller"]["address"]
+        await browser.client.aclose()
         async with Nginx(gateway(apart.urls, stranger, outside)) as other:
             answer = await client.get(f"https://{other.address}/api/v1/jobs", headers=bearer)
             assert 502 == answer.status_code

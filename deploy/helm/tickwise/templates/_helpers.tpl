@@ -61,7 +61,7 @@ seccompProfile: {type: RuntimeDefault}
 {{/*
 What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
 recorder's, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
-`secretsOf`. (dict "root" $ "role" api|search|identity|scheduler|recorder|executor|migrations)
+`secretsOf`. (dict "root" $ "role" api|search|identity|web|scheduler|recorder|executor|migrations)
 */}}
 {{- define "tickwise.roleSecrets" -}}
 {{- $secrets := .root.Values.secrets -}}
@@ -79,7 +79,7 @@ recorder's, `database_url` that of the migrations, which own the schema. Each ot
 {{/* The roles whose pods this release has, as a list: api scheduler executor … */}}
 {{- define "tickwise.components" -}}
 {{- $components := list "api" "scheduler" -}}
-{{- range $part := list "search" "identity" "recorder" }}{{ if (get $.Values $part).enabled }}{{ $components = append $components $part }}{{ end }}{{ end -}}
+{{- range $part := list "search" "identity" "web" "recorder" }}{{ if (get $.Values $part).enabled }}{{ $components = append $components $part }}{{ end }}{{ end -}}
 {{- if .Values.executors }}{{ $components = append $components "executor" }}{{ end -}}
 {{- $components | toJson -}}
 {{- end -}}

@@ -81,7 +81,7 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
 
     \b
     The database forgot which keys were revoked or rotated since the backup. With --log it says which of these work
-    again, and with --revoke it revokes them.
+    again, and with --revoke it revokes them. All sessions of browsers end: some of them had ended since the backup.
     """
     if revoke and not logs:
         raise click.UsageError("--revoke goes with --log: only a log says which keys were taken away.")

@@ -115,10 +115,25 @@ def _show_local(session: Session, local: Local, data_dir: Path, first: str) -> N
         return
     session.say(first)
     session.say(f"  address      {local.url}")
+    session.say(f"  pages        {_pages(local)}")
     session.say(f"  data folder  {data_dir}")
     session.say(f"  log file     {_log(data_dir)}")
     session.say(f"  process      {local.pid}")
     session.say(f"  admin key    in {data_dir / CLIENT_FILE}; the command line finds it by itself")
+
+
+def _pages(local: Local) -> str:
+    """The way to the pages: on a terminal a link, which is a secret for as long as it works."""
+    from tickwise.sdk.client import Client, ClientError, ServerTrust
+
+    if not sys.stdout.isatty():
+        return "tickwise open"
+    try:
+        with Client(local.url, local.key, trust=ServerTrust(local.ca_file, local.server_name)) as client:
+            link = client.session_link()
+    except ClientError as refusal:
+        return f"not open from here: {refusal}"
+    return f"{local.url}{link['link']} (signs in once, within {link['expires_in'] // 60} minutes; then: tickwise open)"
 
 
 def _log(data_dir: Path) -> Path:

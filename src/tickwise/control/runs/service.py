@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -27,6 +27,7 @@ from tickwise.ports.store import (
     PAGE_BYTES,
     AttemptRow,
     JobRow,
+    LatestRunsQuery,
     LetterStatus,
     Page,
     Replay,
@@ -98,6 +99,14 @@ class RunService:
             await self._context.job(who, query.job_id)
         bounded = replace(query, within=who.within, bytes_most=PAGE_BYTES, texts=texts)
         return await visible_runs(self._context.searches, bounded, await self._context.time.now())
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def latest(self, who: Principal, jobs: Sequence[UUID], each: int) -> Mapping[UUID, Sequence[RunRow]]:
+        """The newest runs of each of these jobs, newest first, without texts and planned skips, for a page of jobs. Of
+        a job that is not the caller's, and of one without runs, nothing is said."""
+        now = await self._context.time.now()
+        query = LatestRunsQuery(namespace=who.namespace, jobs=jobs, each=each, until=now, within=who.within)
+        return await self._context.searches.latest(query) if jobs else {}
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:

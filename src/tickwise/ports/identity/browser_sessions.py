@@ -94,6 +94,10 @@ class BrowserSessionStore(Protocol):
         """End the session with this digest, or all of a person: which these were. They are the targets of `audit`."""
         ...
 
+    async def end_all(self, *, audit: AuditEntry | None = None) -> int:
+        """End every session and forget every link. The number of the sessions; `audit` is written if there were any."""
+        ...
+
     async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
         """Keep a link. The same again changes nothing."""
         ...

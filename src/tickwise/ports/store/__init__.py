@@ -165,7 +165,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
-from tickwise.ports.store.searches import Searches
+from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -179,6 +179,7 @@ __all__ = [
     "MAX_NAMESPACE",
     "MAX_RULES",
     "MAX_TALLIES",
+    "MAX_TIMERS_LOOKED",
     "NO_TEXT",
     "PAGE_BYTES",
     "RESERVED",
@@ -193,6 +194,7 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
+    "ComingQuery",
     "Completion",
     "CompletionStore",
     "EndedOperation",
@@ -220,6 +222,7 @@ __all__ = [
     "JobRow",
     "JobStore",
     "JobTransfer",
+    "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",
     "LetterRow",

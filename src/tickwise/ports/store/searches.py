@@ -6,18 +6,66 @@ behind, so no decision goes by them. The package states the promises that hold f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 from uuid import UUID
 
+from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
 from tickwise.ports.store.records import RunQuery, RunRow, Tally
 
+MAX_TIMERS_LOOKED: Final = 1_000
+"""The timers that a look at the next jobs reads. A namespace of no more jobs is read whole, by its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestRunsQuery:
+    """The latest runs of each of some jobs."""
+
+    namespace: str
+    jobs: Sequence[UUID]
+    """As many as a page has: each costs a look."""
+    each: int
+    """The most runs of one job."""
+    until: float
+    """Now: a planned skip of a later time is left out."""
+    within: Selector | None = None
+    """Of the jobs of this selector alone; None: of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComingQuery:
+    """Jobs by the time at which they run next, the earliest first."""
+
+    namespace: str
+    after: float | None = None
+    """From this instant on, …"""
+    before: float | None = None
+    """… and to before this one."""
+    within: Selector | None = None
+    limit: int = 10
+
 
 class Searches(Protocol):
-    """Pages of jobs, runs, dead letters and operations, and the tallies of runs."""
+    """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
+
+    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
+        """The newest runs of each of these jobs, newest first, without their texts: no result, definition or error.
+        Nothing is said of jobs without runs."""
+        ...
+
+    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
+        """The names of those of these jobs that are in the namespace, and within the selector."""
+        ...
+
+    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+        """The jobs of the namespace that run next: those of a timer that is due by itself, and those of a run that
+        nobody holds, each by the earlier time. Among the timers of many namespaces the first `MAX_TIMERS_LOOKED` of the
+        window are looked at, so jobs of a large namespace may be missing behind those of others."""
+        ...
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:
         """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""

@@ -10,17 +10,20 @@ primary.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
 import structlog
 
 from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.domain.selectors import Selector
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    ComingQuery,
     JobQuery,
     JobRow,
+    LatestRunsQuery,
     LetterQuery,
     LetterRow,
     OperationRow,
@@ -67,6 +70,18 @@ class Replica:
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
+
+    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.latest(query))
+
+    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.names(namespace, jobs, within))
+
+    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.coming(query))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

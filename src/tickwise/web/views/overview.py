@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from starlette.responses import Response
 
 from tickwise.domain.errors import Forbidden, Invalid
-from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.ports.store import JobQuery, JobRow, QueueRow, RunQuery, RunRow, StoreStats, Tally
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import QueueRow, RunQuery, RunRow, StoreStats, Tally
 from tickwise.web import charts
 from tickwise.web.page import WebPage
-from tickwise.web.views.rows import JobLine, job_line, job_names, lateness_of
+from tickwise.web.views.rows import job_line, job_names, lateness_of
 from tickwise.web.visit import Visit
 
 T = TypeVar("T")
@@ -24,9 +24,6 @@ LATE_LIMIT_SECONDS: Final = 60.0
 OVERDUE_SECONDS: Final = 5.0
 MEASURED_RUNS: Final = 200
 LISTED: Final = 8
-AHEAD_SECONDS: Final = (600.0, 86_400.0, 31 * 86_400.0)
-"""Jobs that run next are looked for in a window that grows: they are listed by their making, not by their time."""
-WINDOW_MAX: Final = 100
 
 
 class Finding(NamedTuple):
@@ -58,16 +55,13 @@ async def overview(visit: Visit) -> Response:
     namespace = who.namespace
     failed = RunQuery(namespace=namespace, states=(RunState.FAILED,), limit=LISTED)
     latest = RunQuery(namespace=namespace, states=(RunState.SUCCESS, RunState.FAILED), limit=MEASURED_RUNS)
-    overdue = JobQuery(
-        namespace=namespace, statuses=(JobStatus.SCHEDULED,), next_run_before=now - OVERDUE_SECONDS, limit=LISTED
-    )
     stats, tallies, measured, failures, late, following, executors, queues = await asyncio.gather(
         control.cluster.stats(),
         _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),
         _shown(visit, type(runs).search, lambda: runs.search(who, latest)),
         _shown(visit, type(runs).search, lambda: runs.search(who, failed)),
-        _shown(visit, type(jobs).search, lambda: jobs.search(who, overdue)),
-        _shown(visit, type(jobs).search, lambda: _next(visit, now)),
+        _shown(visit, type(jobs).coming, lambda: jobs.coming(who, before=now - OVERDUE_SECONDS, limit=LISTED)),
+        _shown(visit, type(jobs).coming, lambda: jobs.coming(who, after=now, limit=LISTED)),
         _shown(visit, type(control.cluster).executors, lambda: control.cluster.executors(who)),
         _shown(visit, type(control.queues).overview, lambda: control.queues.overview(who)),
     )
@@ -79,7 +73,7 @@ async def overview(visit: Visit) -> Response:
         "failures": failures,
         "names": names,
         "overdue": None if late is None else [job_line(row) for row in late],
-        "following": following,
+        "following": None if following is None else [job_line(row) for row in following],
         "executors": live,
         "queues": queues,
     }
@@ -135,23 +129,6 @@ def _figures(tallies: Sequence[Tally], measured: Sequence[RunRow], now: float) -
         late_most=charts.quantile(late, 0.99),
         bars=bars,
     )
-
-
-async def _next(visit: Visit, now: float) -> list[JobLine]:
-    """The jobs that run next."""
-    rows: Sequence[JobRow] = ()
-    for seconds in AHEAD_SECONDS:
-        query = JobQuery(
-            namespace=visit.who.namespace,
-            statuses=(JobStatus.SCHEDULED,),
-            next_run_after=now,
-            next_run_before=now + seconds,
-            limit=WINDOW_MAX,
-        )
-        rows = await visit.control.jobs.search(visit.who, query)
-        if len(rows) >= LISTED:
-            break
-    return [job_line(row) for row in sorted(rows, key=lambda row: row.next_run_at or 0.0)[:LISTED]]
 
 
 async def _shown(visit: Visit, method: Any, ask: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -13,7 +13,7 @@ from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import JobRow, RunQuery, RunRow
+from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
 from tickwise.web.visit import Visit
 
@@ -77,27 +77,20 @@ def job_line(row: JobRow, runs: Sequence[RunRow] = ()) -> JobLine:
 async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     """Jobs with their latest runs, if the visitor may see these."""
     runs = visit.control.runs
-    if not visit.may(type(runs).search):
-        return [job_line(row) for row in rows]
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def one(row: JobRow) -> JobLine:
-        async with gate:
-            found = await runs.search(
-                visit.who, RunQuery(namespace=visit.who.namespace, job_id=row.job_id, limit=STRIP)
-            )
-        return job_line(row, found)
-
-    return list(await asyncio.gather(*(one(row) for row in rows)))
+    found: Mapping[UUID, Sequence[RunRow]] = {}
+    if visit.may(type(runs).latest):
+        found = await runs.latest(visit.who, [row.job_id for row in rows], STRIP)
+    return [job_line(row, found.get(row.job_id, ())) for row in rows]
 
 
-async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, str]:
+async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> Mapping[UUID, str]:
     """The names of jobs; nothing of those that are gone, or that the visitor may not see."""
-    return {job_id: row.name for job_id, row in (await jobs_of(visit, job_ids)).items()}
+    jobs = visit.control.jobs
+    return await jobs.names(visit.who, list(dict.fromkeys(job_ids))) if visit.may(type(jobs).names) else {}
 
 
 async def jobs_of(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, JobRow]:
-    """Jobs by their ids; nothing of those that are gone, or that the visitor may not see."""
+    """Jobs with their definitions, a look for each; nothing of those that are gone, or that the visitor may not see."""
     jobs = visit.control.jobs
     if not visit.may(type(jobs).get):
         return {}

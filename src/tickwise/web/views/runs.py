@@ -63,12 +63,13 @@ async def runs_page(visit: Visit) -> Response:
     texts = EVERY_TEXT if columns else LISTED_TEXTS
     rows = await visit.control.runs.search(visit.who, query, texts=texts)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
-    jobs = await jobs_of(visit, [run.job_id for run in shown])
-    cells = Values(jobs)
+    # Definitions are read for columns alone: 50 looks.
+    jobs = [run.job_id for run in shown]
+    cells = Values(await jobs_of(visit, jobs) if columns else {})
     filters = filters_of(visit, FILTERS)
     values = {
         "runs": shown,
-        "names": {job_id: job.name for job_id, job in jobs.items()},
+        "names": await job_names(visit, jobs),
         "columns": columns,
         "cells": cells,
         "suggested": cells.suggested(shown),

@@ -141,9 +141,12 @@ async def _let_in_setting(runtime: Runtime) -> bool | None:
     return replaced is not None
 
 
-def banner(address: str, admitted: Admitted) -> None:
-    """Print the facts for a person, once, on standard error beside the log; a secret only to a terminal."""
+def banner(address: str, admitted: Admitted, link: str | None = None) -> None:
+    """Print the facts for a person, once, on standard error beside the log; a secret only to a terminal. `link`: the
+    address that opens the pages once."""
     lines = [f"Tickwise is up: {address}"]
+    if link is not None:
+        lines.append(f"  The pages: {link} (signs in once, within 5 minutes; another link: tickwise open)")
     first = admitted.first
     if first is not None:
         if sys.stderr.isatty():

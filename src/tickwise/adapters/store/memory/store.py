@@ -14,6 +14,7 @@ from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
+from tickwise.adapters.store.memory.looks import Looks
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.memory.people.keys import ApiKeys
@@ -38,7 +39,7 @@ class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
 
 
-class Searches(JobSearches, RunSearches, LetterSearches):
+class Searches(JobSearches, RunSearches, LetterSearches, Looks):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

@@ -17,6 +17,7 @@ from tickwise.adapters.store.postgres.health import Checks, TimerRepair
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
 from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
+from tickwise.adapters.store.postgres.jobs.looks import Looks
 from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
@@ -60,7 +61,7 @@ class Upkeep(Maintenance, Figures):
     """`UpkeepStore` of the port."""
 
 
-class Searches(JobSearches, RunSearches, LetterSearches):
+class Searches(JobSearches, RunSearches, LetterSearches, Looks):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

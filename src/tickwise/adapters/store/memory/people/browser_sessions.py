@@ -75,6 +75,14 @@ class BrowserSessions(Duty):
             self._state.audit.write(audit._replace(targets=identifiers))
         return identifiers
 
+    async def end_all(self, *, audit: AuditEntry | None = None) -> int:
+        ended = len(self._state.browser_sessions)
+        self._state.browser_sessions.clear()
+        self._state.session_links.clear()
+        if ended:
+            self._state.audit.write(audit)
+        return ended
+
     async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
         if link.digest not in self._state.session_links:
             expires_at = self._state.now() + link.seconds

@@ -71,6 +71,14 @@ class BrowserSessions(Part):
                 await write_audit(connection, audit._replace(targets=ended))
         return ended
 
+    async def end_all(self, *, audit: AuditEntry | None = None) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            ended: int = await connection.fetchval(statement("browser_sessions_end_all"))
+            if ended:
+                await write_audit(connection, audit)
+        return ended
+
     async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():

@@ -35,6 +35,11 @@ RETURNING session_id, user_id, key_id, generation, date_part('epoch', least(expi
 -- End the session with the digest $1 (NULL: none), or all of the person $2 (NULL: none).
 DELETE FROM tickwise.browser_sessions WHERE digest = $1 OR user_id = $2 RETURNING session_id
 
+-- name: browser_sessions_end_all
+-- End all sessions and forget all links. The number of the sessions.
+WITH links AS (DELETE FROM tickwise.session_links), ended AS (DELETE FROM tickwise.browser_sessions RETURNING session_id)
+SELECT count(*)::int FROM ended
+
 -- name: browser_link_add
 -- Keep a link. $1 digest, $2 person, $3 key, $4 generation, $5 seconds.
 INSERT INTO tickwise.session_links (expires, digest, user_id, key_id, generation)

@@ -38,9 +38,12 @@ LAST_ID: Final = UUID(int=(1 << 128) - 1)
 """Above every id: a page that begins with the newest."""
 
 KEPT: Final = frozenset(
-    {"job_get", "jobs_newest", "jobs_newest_of", "runs_newest", "runs_newest_of", "runs_newest_of_job"}
-)
-"""Pages, and one job, that are asked for all the time, and whose plan is the same for all values. To plan one took
+    {
+        "job_get", "jobs_newest", "jobs_newest_of", "runs_newest", "runs_newest_of", "runs_newest_of_job",
+        "runs_latest", "jobs_names", "jobs_coming",
+    }
+)  # fmt: skip
+"""Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
 
 

@@ -114,6 +114,19 @@ class BrowserSessionsContract(StoreContract):
         rows = await store.audit.find(AuditQuery(namespace=INSTALLATION, action=AuditAction.SIGNED_OUT, limit=10))
         assert [list(row.targets) for row in rows] == [[sessions[0].session_id]]
 
+    async def test_all_sessions_and_links_end(self, store: Store, make: Factory) -> None:
+        """Of people and of keys. The links that were not used open nothing, and one entry is on record."""
+        person, key = await self.person(store, make), await self.key(store, make)
+        for number, subject in enumerate((person, key)):
+            await store.browser_sessions.begin(new_session(make, subject, number))
+        await store.browser_sessions.add_link(NewSessionLink(digest(7), key, DAY))
+        assert await store.browser_sessions.end_all(audit=entry(AuditAction.SIGNED_OUT)) == 2
+        assert [None, None] == [await store.browser_sessions.find(digest(number), used=False) for number in (0, 1)]
+        assert await store.browser_sessions.link(digest(7)) is None
+        assert await store.browser_sessions.end_all(audit=entry(AuditAction.SIGNED_OUT)) == 0
+        rows = await store.audit.find(AuditQuery(namespace=INSTALLATION, action=AuditAction.SIGNED_OUT, limit=10))
+        assert len(rows) == 1
+
     async def test_a_session_takes_the_place_of_another(self, store: Store, make: Factory) -> None:
         """The cookie of before a sign-in is worth nothing after it."""
         subject = await self.person(store, make)

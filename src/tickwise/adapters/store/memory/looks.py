@@ -1,0 +1,64 @@
+"""Bounded looks: the latest runs of many jobs, their names, and the jobs that come next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from tickwise.adapters.store.memory.definitions import in_window
+from tickwise.adapters.store.memory.history import row_of, with_texts
+from tickwise.adapters.store.memory.records import JobRecord
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain import selectors
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.selectors import Selector
+from tickwise.ports.store import ComingQuery, JobRow, LatestRunsQuery, RunRow
+
+
+class Looks(Duty):
+    """The bounded looks of `Searches`."""
+
+    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
+        """See the port."""
+        found = {}
+        for job in self._of(query.namespace, query.jobs, query.within):
+            rows = (row_of(self._state, run_id) for run_id in sorted({*job.runs, *job.ended}, reverse=True))
+            shown = [row for row in rows if row is not None and not _is_planned_skip(row, query.until)]
+            if shown:
+                found[job.job_id] = [replace(with_texts(row, frozenset()), error=None) for row in shown[: query.each]]
+        return found
+
+    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
+        """See the port."""
+        return {job.job_id: job.name for job in self._of(namespace, jobs, within)}
+
+    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
+        """See the port."""
+        found = []
+        for job in self._state.jobs.values():
+            if job.namespace != query.namespace or not selectors.matches(job.labels, query.within):
+                continue
+            times = [due for due in _times(job) if in_window(due, query.after, query.before)]
+            if times:
+                found.append((min(times), job.job_id, job))
+        return [self._state.job_row(job) for _, _, job in sorted(found, key=lambda each: each[:2])[: query.limit]]
+
+    def _of(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Iterator[JobRecord]:
+        for job_id in jobs:
+            job = self._state.jobs.get(job_id)
+            if job is not None and job.namespace == namespace and selectors.matches(job.labels, within):
+                yield job
+
+
+def _times(job: JobRecord) -> Iterator[float]:
+    """The times of its timer, and of its runs that nobody holds."""
+    if job.timer is not None and job.timer.comes and job.timer.pending.hold is None:
+        yield job.timer.pending.due
+    for run in job.runs.values():
+        if run.state is RunState.QUEUED and not run.blocked and run.ready != float("inf"):
+            yield run.due
+
+
+def _is_planned_skip(row: RunRow, until: float) -> bool:
+    return row.state is RunState.SKIPPED and row.nominal_at > until

@@ -1,0 +1,41 @@
+-- name: runs_latest
+-- The newest runs of each of the jobs $2 of the namespace $1, $3 of each at most, without skips of a time after $4 and without texts. $5
+-- labels (NULL: any). Planned once.
+SELECT r.* FROM unnest($2::uuid[]) q(job_id)
+CROSS JOIN LATERAL (
+  SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+         failures, crashes, executor, reason, NULL::text AS error, NULL::text AS result, origin, NULL::text AS definition, nominal_at,
+         blocked, limit_key, paced, cancel_asked, cancel_heard, cancel_error, occurrences, until
+  FROM tickwise.runs_shown s
+  WHERE s.job_id = q.job_id AND s.namespace = $1 AND (s.state <> {RunState.SKIPPED} OR s.nominal_at <= $4::float8)
+  ORDER BY run_id DESC LIMIT $3) r
+WHERE $5::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = q.job_id AND j.labels @> ANY($5) OFFSET 0)
+
+-- name: jobs_names
+-- The names of the jobs $2 of the namespace $1. $3 labels (NULL: any). Planned once.
+SELECT j.job_id, j.name FROM unnest($2::uuid[]) q(job_id)
+CROSS JOIN LATERAL (SELECT job_id, name, labels FROM tickwise.jobs WHERE job_id = q.job_id AND namespace = $1 OFFSET 0) j
+WHERE $3::jsonb[] IS NULL OR j.labels @> ANY($3)
+
+-- name: jobs_coming_of
+-- The same, of few jobs: each of them is looked at. $5 jobs to read at most. Planned for each call's own values.
+WITH w AS MATERIALIZED (
+  SELECT coalesce(to_timestamp($2::float8), '-infinity') AS low, coalesce(to_timestamp($3::float8), 'infinity') AS high
+),
+f AS MATERIALIZED (
+  SELECT job_id FROM tickwise.jobs WHERE namespace = $1 AND ($6::jsonb[] IS NULL OR labels @> ANY($6)) LIMIT $5
+),
+c AS MATERIALIZED (
+  SELECT f.job_id, min(t.due) AS due FROM f
+  CROSS JOIN LATERAL (
+    SELECT due FROM tickwise.timers WHERE job_id = f.job_id AND (run_id IS NOT NULL OR hold IS NULL)
+    UNION ALL
+    SELECT due FROM tickwise.runs WHERE job_id = f.job_id AND holder = 0 AND state = {RunState.QUEUED} AND ready < 'infinity') t
+  WHERE t.due >= (SELECT low FROM w) AND t.due < (SELECT high FROM w)
+  GROUP BY f.job_id ORDER BY min(t.due), f.job_id LIMIT $4
+)
+SELECT j.*, l.queue, l.priority, l.requires,
+       coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed
+FROM c CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
+JOIN tickwise.lanes l USING (lane)
+ORDER BY c.due, c.job_id
