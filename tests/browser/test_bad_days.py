@@ -20,6 +20,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.conftest import Open, World
 from tests.browser.test_for_everybody import PHONE
 from tests.support.local_up import Local, local_up
+from tests.support.process_tree import family, named
 from tickwise.sdk.client import Client, ProblemError
 from tickwise.web.navigation import DOORS
 
@@ -39,7 +40,11 @@ CORPUS: Final = (
 NEVER_RAW: Final = "\u202e\u2066\u200f\u061c\u0001\u0007\u009b"
 """Marks and control characters that no page may hold as they are."""
 HELD: Final = """() => [...document.documentElement.outerHTML].filter((each) => "%s".includes(each)).length"""
-WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+OPENED: Final = "for (const each of document.querySelectorAll('main details')) each.open = true"
+WIDE: Final = """() => document.documentElement.scrollWidth <= document.documentElement.clientWidth ? [] :
+    [...document.querySelectorAll("main *")].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+        .map((each) => each.outerHTML.slice(0, 90)).slice(0, 4)"""
+"""What is wider than the page, if anything is."""
 MADE_BY_US: Final = """() => [...document.querySelectorAll("*")].filter((element) =>
     ["IMG", "IFRAME", "STYLE", "OBJECT", "EMBED", "B"].includes(element.tagName)
     || element.getAttributeNames().some((name) => name.startsWith("on") || name === "style")
@@ -62,10 +67,10 @@ def hostile(here: World) -> Iterator[list[str]]:
         jobs.append(job)
         run = here.client.request("POST", f"/jobs/{job}/runNow", body={}).body["run_id"]
         here.ended(run)
-        here.client.request("POST", "/queues/default/hold", body={"reason": text})
-        here.client.request("POST", "/queues/default/resume")
         paths += [f"/jobs/{job}", f"/runs/{run}", f"/runs/{run}?at=0&find=script"]
-    here.client.request("POST", "/queues/default/hold", body={"reason": CORPUS[1] + CORPUS[3]})
+    held = {"name": "of a held queue", "schedule_type": "ON_DEMAND", "task": {"kind": "shell", "command": "true"}}
+    jobs.append(here.client.job_create({**held, "queue": "hostile"})["job_id"])
+    here.client.request("POST", "/queues/hostile/hold", body={"reason": CORPUS[1] + CORPUS[3] + CORPUS[5]})
     for text in (CORPUS[0], CORPUS[3]):
         user = {
             "name": text[:60],
@@ -76,7 +81,7 @@ def hostile(here: World) -> Iterator[list[str]]:
         with suppress(ProblemError):
             here.client.request("POST", "/users", body=user)
     yield paths
-    here.client.request("POST", "/queues/default/resume")
+    here.client.request("POST", "/queues/hostile/resume")
     for job in jobs:
         here.client.job_cancel(job)
 
@@ -99,12 +104,10 @@ def test_no_hostile_text_does_anything(here: World, opened: Open, hostile: list[
     wrong: dict[str, Any] = {}
     for path in paths:
         page.goto(here.url + path)
-        for each in page.locator("main details:not([open]) > summary").all()[:4]:
-            if each.is_visible():
-                each.click()
+        page.evaluate(OPENED)
         found = {
             "elements": page.evaluate(MADE_BY_US), "marks": page.evaluate(HELD % NEVER_RAW),
-            "wide": max(0, page.evaluate(WIDE)), "violations": page.evaluate("window.violations"),
+            "wide": page.evaluate(WIDE), "violations": page.evaluate("window.violations"),
         }  # fmt: skip
         if any(found.values()):
             wrong[path] = found
@@ -152,20 +155,6 @@ def test_pages_that_are_open_say_that_the_server_is_away_and_resume(tmp_path: Pa
         expect(page.locator("main")).not_to_have_text(first, timeout=30_000)
 
 
-def _database_processes(folder: Path) -> list[int]:
-    """The embedded server and its children."""
-    (pid_file,) = folder.rglob("postmaster.pid")
-    found = [int(pid_file.read_text().splitlines()[0])]
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == found[0]:
-            found.append(int(status.parent.name))
-    return found
-
-
 @pytest.mark.takes_up_to(300)
 def test_a_database_that_is_away_is_told_and_comes_back(tmp_path: Path, context: Contexts) -> None:
     """A page that is open stays readable and says that it may be old; one that is opened then says what is away, and
@@ -174,7 +163,8 @@ def test_a_database_that_is_away_is_told_and_comes_back(tmp_path: Path, context:
     with local_up(folder) as up:
         page = _signed_in(up, context, "/queues")
         other = page.context.new_page()
-        stopped = _database_processes(folder)
+        stopped = named(family(up.pid), "postgres")
+        assert stopped
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         try:

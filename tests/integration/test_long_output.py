@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.local_up import Local, local_up
+from tests.support.process_tree import family
 from tickwise.sdk.client import Client
 
 FIRST, LAST = 100_000_000, 199_999_999
@@ -78,21 +79,6 @@ class Visitor:
             return response, length
 
 
-def _family(pid: int) -> list[int]:
-    """A process and those that came from it."""
-    parents = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(status.parent.name)] = int(fields[1])
-    found = [pid]
-    for each in found:
-        found += [child for child, parent in parents.items() if parent == each]
-    return found
-
-
 def _bytes_of(pid: int, name: str) -> int:
     try:
         text = Path(f"/proc/{pid}/status").read_text()
@@ -106,7 +92,7 @@ def test_a_gigabyte_is_read_searched_and_downloaded_in_constant_memory(here: Loc
     """No process of the installation grows by more than some parts, whichever it serves."""
     visitor = Visitor(here)
     visitor.get(f"/runs/{run}")
-    family = _family(here.pid)
+    family = family(here.pid)
     before = {}
     for pid in family:
         Path(f"/proc/{pid}/clear_refs").write_text("5")

@@ -92,6 +92,7 @@
     if (event.key === "ArrowDown") all[Math.min(at + 1, all.length - 1)]?.focus();
     else if (event.key === "ArrowUp") (all[at - 1] || field).focus();
     else if (event.key === "Enter" && document.activeElement === field) first();
+    else if (event.key === "Escape") palette.close(); // a search field would clear itself first
     else return;
     event.preventDefault();
   });
