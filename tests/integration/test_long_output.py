@@ -92,9 +92,9 @@ def test_a_gigabyte_is_read_searched_and_downloaded_in_constant_memory(here: Loc
     """No process of the installation grows by more than some parts, whichever it serves."""
     visitor = Visitor(here)
     visitor.get(f"/runs/{run}")
-    family = family(here.pid)
+    processes = family(here.pid)
     before = {}
-    for pid in family:
+    for pid in processes:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
         before[pid] = _bytes_of(pid, "VmRSS")
     seconds = {}
@@ -127,7 +127,7 @@ def test_a_gigabyte_is_read_searched_and_downloaded_in_constant_memory(here: Loc
     assert f"at={SIZE - LINE}" in response.getheader("location")
     _, length = timed("download", f"/runs/{run}/log?attempt=1", keep=False)
     assert SIZE == length
-    growth = {pid: _bytes_of(pid, "VmHWM") - before[pid] for pid in family}
+    growth = {pid: _bytes_of(pid, "VmHWM") - before[pid] for pid in processes}
     logging.getLogger(__name__).info("seconds %s, bytes %s", seconds, growth)
     assert max(growth.values()) < GROWTH_MAX, growth
     assert max(seconds[name] for name in ("page", "middle", "hit")) < PAGE_SECONDS, seconds

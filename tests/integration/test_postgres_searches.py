@@ -235,7 +235,11 @@ async def test_a_look_at_many_jobs_reads_about_as_much_as_it_shows(
         "runs of jobs": ("runs_latest", ["default", jobs, 20, now, None], 25 * (20 + partitions)),
         "names": ("jobs_names", ["default", jobs, None], 100),
         "next": ("jobs_coming", ["default", None, None, 10, timers, None], 2 * timers + 100),
-        "next in a window": ("jobs_coming", ["default", now, now + 3 * DAY_SECONDS, 10, timers, None], 2 * timers + 100),
+        "next in a window": (
+            "jobs_coming",
+            ["default", now, now + 3 * DAY_SECONDS, 10, timers, None],
+            2 * timers + 100,
+        ),
         "nothing next": ("jobs_coming", ["nobody", None, None, 10, timers, None], 4 * timers),
     }
     read = {}

@@ -26,8 +26,8 @@ SUGGESTED_MAX: Final = 30
 DEPTH_MAX: Final = 20
 
 
-class Source(StrEnum):
-    """What a value is taken from."""
+class ColumnSource(StrEnum):
+    """The part of a run that a value is taken from."""
 
     PAYLOAD = "payload"
     RESULT = "result"
@@ -37,7 +37,7 @@ class Source(StrEnum):
 class Column(NamedTuple):
     """One column."""
 
-    source: Source
+    source: ColumnSource
     path: tuple[str, ...]
     """Names of fields and places in lists; of a label its name."""
 
@@ -55,10 +55,10 @@ def columns_of(said: str) -> list[Column]:
         if not text:
             continue
         source, _, rest = text.partition(".")
-        if source not in list(Source) or not rest or len(text) > COLUMN_CHARACTERS_MAX:
+        if source not in list(ColumnSource) or not rest or len(text) > COLUMN_CHARACTERS_MAX:
             raise Invalid("write a column as payload.NAME, result.NAME or label.NAME", pointer="/col")
-        path = (rest,) if source == Source.LABEL else tuple(rest.split("."))
-        column = Column(Source(source), path)
+        path = (rest,) if source == ColumnSource.LABEL else tuple(rest.split("."))
+        column = Column(ColumnSource(source), path)
         if column not in found:
             found.append(column)
     if len(found) > COLUMNS_MAX:
@@ -85,18 +85,18 @@ class Values:
         """Columns that these runs have a value for."""
         found: dict[str, None] = {}
         for run in runs:
-            for source in Source:
+            for source in ColumnSource:
                 whole = self._whole(run, source)
                 if isinstance(whole, Mapping):
                     names = [name for name in whole if isinstance(name, str) and "," not in name and name]
                     found |= {f"{source}.{name}": None for name in names if not is_secret_name(name)}
         return list(found)[:SUGGESTED_MAX]
 
-    def _whole(self, run: RunRow, source: Source) -> Any:
+    def _whole(self, run: RunRow, source: ColumnSource) -> Any:
         job = self._jobs.get(run.job_id)
-        if source is Source.LABEL:
+        if source is ColumnSource.LABEL:
             return {} if job is None else job.labels
-        if source is Source.RESULT:
+        if source is ColumnSource.RESULT:
             return _decoded(run.result)
         own = run_payload(run)
         if own is not None:

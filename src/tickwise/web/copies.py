@@ -1,4 +1,4 @@
-"""What a page shows, and does, as a command to copy: curl, the command line, Python.
+"""Commands to copy for the list or the thing of a page: curl, the command line, Python.
 
 A page has the path and the parameters of the API, so its address says what to ask for. Invariant: each text is quoted
 for its language, so any value of an address is a value there.
@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 API: Final = "/api/v1"
 
 
-class Listing(NamedTuple):
+class CopiedList(NamedTuple):
     """A list that the API has under the path of the page."""
 
     command: str
@@ -23,28 +23,28 @@ class Listing(NamedTuple):
 
 
 LISTINGS: Final = {
-    "/jobs": Listing(
+    "/jobs": CopiedList(
         "jobs list",
         {
             "name": "--name", "label": "--label", "status": "--status", "schedule_type": "--type",
             "task_kind": "--kind", "owner": "--owner",
         },
     ),
-    "/runs": Listing(
+    "/runs": CopiedList(
         "runs list",
         {
             "job_id": "--job", "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue",
             "executor_id": "--executor",
         },
     ),
-    "/dead-letters": Listing(
+    "/dead-letters": CopiedList(
         "dead-letters list", {"status": "--status", "reason": "--reason", "task_kind": "--kind"}
     ),
-    "/executors": Listing("executors list", {}),
-    "/queues": Listing("queues list", {}),
-    "/audit": Listing("audit list", {"actor": "--actor", "action": "--action", "target": "--target"}),
-    "/users": Listing("users list", {}),
-    "/keys": Listing("keys list", {}),
+    "/executors": CopiedList("executors list", {}),
+    "/queues": CopiedList("queues list", {}),
+    "/audit": CopiedList("audit list", {"actor": "--actor", "action": "--action", "target": "--target"}),
+    "/users": CopiedList("users list", {}),
+    "/keys": CopiedList("keys list", {}),
 }  # fmt: skip
 
 

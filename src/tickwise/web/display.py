@@ -1,4 +1,4 @@
-"""How a visitor wants the pages: the zone of times, relative or absolute times, light or dark. A cookie keeps it.
+"""The choices of a visitor for all pages: the zone of times, relative or absolute times, light or dark. A cookie keeps it.
 
     tickwise-display = zone=Europe%2FBerlin&times=absolute&theme=dark
 
@@ -29,7 +29,7 @@ UTC: Final = "UTC"
 
 
 class Times(StrEnum):
-    """How a time is written."""
+    """The form of a time."""
 
     RELATIVE = "relative"
     """Beside now, where that is easier to read."""

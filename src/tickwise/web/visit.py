@@ -78,7 +78,7 @@ class Visit:
 
     @property
     def display(self) -> Display:
-        """How the visitor wants the pages."""
+        """The choices of the visitor for zone, times and colours."""
         return display_of(self.request.cookies)
 
     def may(self, method: Callable[..., Any]) -> bool:

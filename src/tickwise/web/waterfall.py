@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
     name: str
     why: str
-    """What it waited for, or how the attempt ended; empty: nothing is known beyond the name."""
+    """The thing that it waited for, or the end of the attempt; empty: nothing is known beyond the name."""
     kind: str
     """`wait`, `held`, `run`."""
     begin: float
@@ -109,14 +109,14 @@ def _failed(before: AttemptRow | None) -> bool:
 
 
 def _ending(attempt: AttemptRow) -> str:
-    """How an attempt ended, in one line."""
+    """The end of an attempt, in one line."""
     error = plain(attempt.error).strip().splitlines()
     said = ": ".join(each for each in (attempt.reason or "", error[-1] if error else "") if each)
     return said if len(said) <= WHY_MAX else said[: WHY_MAX - 1] + "…"
 
 
 def _wait_of(explanation: Explanation) -> str:
-    """What a run waited for before its first attempt, as far as it is known."""
+    """The cause of the wait before the first attempt, as far as it is known."""
     for code, sentence in (
         (explanation.code, explanation.sentence),
         *((c.code, c.sentence) for c in explanation.causes),

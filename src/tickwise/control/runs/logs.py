@@ -51,7 +51,7 @@ class LogSearch(NamedTuple):
     """Hits from this offset on; with `back`, hits that begin before it."""
     back: bool = False
     bytes_most: int = 256 << 20
-    """So much is read at most."""
+    """The most that one search reads."""
 
 
 class LogHit(NamedTuple):
@@ -61,7 +61,7 @@ class LogHit(NamedTuple):
     line: int | None
     """The offset of the line of the first hit; None: there is none in what was read."""
     searched_to: int
-    """Where a further search goes on, in the same direction."""
+    """The offset at which a further search in this direction goes on."""
     size: int
     finished: bool
     """The end of the log, or its beginning, was reached."""
@@ -118,7 +118,7 @@ class LogReader:
         return None, stopped
 
     async def line_begin(self, offset: int) -> int:
-        """Where the line of a byte begins; the byte itself in a line that is too long."""
+        """The offset of the line that holds a byte; the byte itself in a line that is too long."""
         begin = max(0, offset - LINE_BYTES)
         before = await self.read(begin, offset - begin)
         newline = before.rfind(b"\n")

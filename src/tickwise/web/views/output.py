@@ -23,7 +23,7 @@ LINES_MAX: Final = 1_000
 """Of these: a browser needs seconds for some thousand lines."""
 CONTEXT_BYTES: Final = 4 << 10
 CONTEXT_LINES: Final = 40
-"""What is shown before a line that an address names."""
+"""Output that is shown before a line that an address names."""
 DOWNLOAD_BYTES: Final = 4 << 20
 OFFSET_MAX: Final = 1 << 40
 ATTEMPTS_MAX: Final = 1_000_000
@@ -45,7 +45,7 @@ class Output(NamedTuple):
     at: int | None
     """The line that the address names."""
     after: int
-    """Where the line after that one begins."""
+    """The offset of the line after that one."""
     searched: int | None
     """No hit was found up to here."""
     back: bool
