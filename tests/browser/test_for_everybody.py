@@ -19,7 +19,8 @@ def _paths(here: World) -> list[str]:
     return [
         *(door.path for door in DOORS), f"/jobs/{here.jobs['reports in colour']}",
         f"/jobs/{here.jobs['closes the books']}", f"/runs/{here.failed}", f"/runs/{here.long}",
-        "/jobs?name=nothing", "/nothing",
+        f"/runs/{here.long}?at=5000&find=line+4", "/runs?col=payload.for,label.team", "/find?q=o", "/jobs?name=nothing",
+        "/nothing",
     ]  # fmt: skip
 
 
@@ -102,3 +103,21 @@ def test_times_say_both_what_and_how_long_ago(here: World, opened: Open) -> None
     expect(time).to_have_attribute("datetime", re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z$"))
     expect(time).to_have_attribute("title", re.compile(r"UTC$"))
     expect(time).to_have_text(re.compile("ago|now"))
+
+
+@pytest.mark.parametrize("screen", [{}, {**PHONE, **DARK}], ids=["light", "dark phone"])
+def test_axe_finds_nothing_in_what_opens_over_a_page(here: World, opened: Open, screen: dict[str, Any]) -> None:
+    """The palette with what it found, the list of keys, and the menus."""
+    page = opened("/jobs", **screen)
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("Control+k")
+    page.locator("#palette input").press_sequentially("o")
+    page.locator("#palette [data-goals] a").first.wait_for()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    for menu in page.locator("summary", has_text=re.compile("admin|default")).all():
+        menu.click()
+        assert axe(page) == []

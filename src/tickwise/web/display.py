@@ -1,4 +1,4 @@
-"""The choices of a visitor for all pages: the zone of times, relative or absolute times, light or dark. A cookie keeps it.
+"""The choices of a visitor for all pages: the zone of times, relative or absolute times, light or dark. In a cookie.
 
     tickwise-display = zone=Europe%2FBerlin&times=absolute&theme=dark
 
