@@ -54,7 +54,7 @@ async def overview(visit: Visit) -> Response:
     runs, jobs = control.runs, control.jobs
     namespace = who.namespace
     failed = RunQuery(namespace=namespace, states=(RunState.FAILED,), limit=LISTED)
-    latest = RunQuery(namespace=namespace, states=(RunState.SUCCESS, RunState.FAILED), limit=MEASURED_RUNS)
+    latest = RunQuery(namespace=namespace, limit=MEASURED_RUNS)
     stats, tallies, measured, failures, late, following, executors, queues = await asyncio.gather(
         control.cluster.stats(),
         _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),

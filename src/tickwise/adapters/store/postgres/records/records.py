@@ -22,7 +22,7 @@ from tickwise.adapters.store.postgres.records.searches import (
 )
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
-from tickwise.domain.lifecycle import CODES, HELD, STATES
+from tickwise.domain.lifecycle import CODES, HELD, STATES, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
 from tickwise.ports.store import (
     MAX_TALLIES,
@@ -43,6 +43,9 @@ MAX_COUNTED: Final = 100_000
 """Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
 
 MAX_INCIDENTS: Final = 100
+
+FAILED_ALONE: Final = (RunState.FAILED,)
+"""The states of a search for what failed, which people ask for first."""
 
 ID_SLACK_SECONDS: Final = 600.0
 """The distance that a search by due time assumes between a run's due time and the nominal time in its id. What is due
@@ -169,9 +172,12 @@ def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
         bytes_most=query.bytes_most,
         texts=query.texts,
     )
-    if replace(query, states=tuple(query.states), triggers=tuple(query.triggers)) != plain:
+    asked = replace(query, states=tuple(query.states), triggers=tuple(query.triggers))
+    newest: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
+    if asked == replace(plain, job_id=None, states=FAILED_ALONE) and query.namespace == DEFAULT_NAMESPACE:
+        return "runs_newest_failed", newest
+    if asked != plain:
         return None
-    newest = [query.namespace, query.before or LAST_ID, query.limit]
     if query.job_id is not None:
         return "runs_newest_of_job", [*newest, query.job_id]
     return "runs_newest" if query.namespace == DEFAULT_NAMESPACE else "runs_newest_of", newest

@@ -112,6 +112,18 @@ FROM tickwise.runs_shown
 WHERE namespace = $1 AND run_id < $2
 ORDER BY run_id DESC LIMIT $3
 
+-- name: runs_newest_failed
+-- The newest runs of the default namespace that failed for good, by the index of what did not succeed. The parameters as in `runs_newest`.
+-- Planned once.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, CASE WHEN $4::boolean THEN result END AS result, origin,
+       CASE WHEN $5::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       cancel_error, occurrences, until, coalesce(octet_length(error), 0) + coalesce(CASE WHEN $4 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $5 THEN octet_length(definition) END, 0) AS bytes
+FROM tickwise.runs_shown
+WHERE namespace = $1 AND state = {RunState.FAILED} AND run_id < $2
+ORDER BY run_id DESC LIMIT $3
+
 -- name: runs_newest_of
 -- The newest runs of another namespace: they have an index. The parameters as in `runs_newest`. Planned once.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
