@@ -94,10 +94,13 @@ class Values:
 
     def _whole(self, run: RunRow, source: ColumnSource) -> Any:
         job = self._jobs.get(run.job_id)
-        if source is ColumnSource.LABEL:
-            return {} if job is None else job.labels
+        if source is ColumnSource.PAYLOAD:
+            return self._payload(run, job)
         if source is ColumnSource.RESULT:
             return _decoded(run.result)
+        return {} if job is None else job.labels
+
+    def _payload(self, run: RunRow, job: JobRow | None) -> Any:
         own = run_payload(run)
         if own is not None:
             return _decoded(bytes(own))

@@ -53,6 +53,11 @@ class Display:
     times: Times = Times.RELATIVE
     theme: Theme = Theme.SYSTEM
 
+    @property
+    def forced_theme(self) -> Theme | None:
+        """The colours that were chosen; None: those of the system."""
+        return self.theme if self.theme in (Theme.LIGHT, Theme.DARK) else None
+
     def zone_for(self, job_zone: str | None) -> ZoneInfo:
         """The zone of a page; `job_zone` is that of its job."""
         name = (job_zone or UTC) if self.zone == JOB else self.zone
