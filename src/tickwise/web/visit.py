@@ -140,6 +140,7 @@ class Visit:
         own = {
             "visit": self,
             "display": display,
+            "theme": display.forced_theme,
             "zone": display.zone_for(self.job_zone),
             "address": self.address,
             "now": self.now,
