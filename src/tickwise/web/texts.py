@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from markupsafe import Markup
@@ -25,12 +25,14 @@ def visible(value: object) -> object:
 
 def utc(instant: float) -> datetime:
     """The moment of Unix seconds."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(instant * 1_000_000))
+    return datetime.fromtimestamp(instant, UTC)
 
 
 def absolute(instant: float, zone: tzinfo = UTC) -> str:
     """A time for people, with its zone: `2026-11-26 04:30:12 UTC`, `2026-11-26 05:30:12 CET`."""
-    return f"{utc(instant).astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
+    # A page of jobs shows 500 of them: strftime takes three times as long.
+    at = datetime.fromtimestamp(instant, zone)
+    return f"{at.isoformat(' ')[:19]} {at.tzname()}"
 
 
 def duration(seconds: float | None) -> str:
