@@ -18,6 +18,8 @@ from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.stops import Stop
 from tickwise.web.cookies import Cookies
+from tickwise.web.copies import LISTINGS, Copier, Copy
+from tickwise.web.display import Display, display_of
 from tickwise.web.navigation import DOORS, Door
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates
@@ -27,6 +29,8 @@ PART: Final = "tickwise-part"
 """The header that asks for one block of a page: `live`, `results`, `preview`."""
 NAMESPACE: Final = "namespace"
 """The parameter that names the namespace, if it is not the caller's own."""
+NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "col"})
+"""Parameters of a list that its page alone has, or that a command has in another place."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +50,8 @@ class Visit:
     """None: nobody is signed in."""
     principal: Principal | None = None
     form: Mapping[str, str] = field(default_factory=dict)
+    job_zone: str | None = None
+    """The zone of the job that the page is about."""
     spaces: Sequence[str] = ()
     """The names of the namespaces that the visitor can switch to."""
     stops: Sequence[Stop] = ()
@@ -72,6 +78,11 @@ class Visit:
     def now(self) -> float:
         """The store's time, near enough for people."""
         return self.control.context.time.at_best()
+
+    @property
+    def display(self) -> Display:
+        """The choices of the visitor for zone, times and colours."""
+        return display_of(self.request.cookies)
 
     def may(self, method: Callable[..., Any]) -> bool:
         """Check whether the visitor has a permission that this method of control asks for: what they may not do is not
@@ -111,16 +122,44 @@ class Visit:
             pairs.append((NAMESPACE, self.principal.namespace))
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
+    @property
+    def address(self) -> str:
+        """The address of this page: where a form that changes no page leads back to."""
+        url = self.request.url
+        return url.path + (f"?{url.query}" if url.query else "")
+
+    def copies(self) -> Sequence[Copy]:
+        """The list or the thing of this page as commands."""
+        if self.principal is None:
+            return ()
+        copier = Copier(str(self.request.base_url), self.principal.namespace)
+        path = self.request.url.path
+        kind, _, name = path.strip("/").partition("/")
+        if path in LISTINGS:
+            query = [(key, value) for key, value in self.request.query_params.multi_items() if key not in NO_FILTERS]
+            listing = copier.listing(path, query)
+            return () if listing is None else (listing,)
+        found = name.partition("/")[0]
+        if kind in ("jobs", "runs") and {"job_id", "run_id"} & self.request.path_params.keys():
+            return copier.of_job(found) if kind == "jobs" else copier.of_run(found)
+        return ()
+
     def page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         """The page, or the block of it that is asked for."""
         path = self.request.url.path
         doors = [door for door in DOORS if self._leads(door)]
+        display = self.display
         own = {
             "visit": self,
+            "display": display,
+            "theme": display.forced_theme,
+            "zone": display.zone_for(self.job_zone),
+            "address": self.address,
             "now": self.now,
             "doors": doors if self.principal is not None else [],
             "here": next((door.path for door in DOORS if door.path == f"/{path.split('/')[1]}"), ""),
             "spaces": self.spaces,
             "listings": [door.path for door in doors],
+            "copies": self.copies(),
         }
         return self.templates.response(template, {**own, **values}, self.part, status)

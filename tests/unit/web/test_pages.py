@@ -51,7 +51,7 @@ OURS = {
     "th", "td", "time", "svg", "rect", "circle", "path", "g", "line", "polygon", "ul", "ol", "li", "dl", "dt",
     "dd", "pre", "code",
     "label", "select", "option", "textarea", "dialog", "strong", "wbr", "br", "figure", "figcaption",
-    "fieldset", "legend", "datalist", "ins", "del",
+    "fieldset", "legend", "datalist", "ins", "del", "mark",
 }  # fmt: skip
 """The elements that our templates have. The corpus has others: `img`."""
 
@@ -246,7 +246,9 @@ async def test_an_error_of_ours_tells_nothing_of_itself(rig: Rig, monkeypatch: p
 
 async def test_a_form_that_is_refused_comes_back_with_what_was_typed(rig: Rig) -> None:
     """And with the fault at its field."""
-    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "form", "every": "1h"})).json()["job_id"]
+    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "form", "every": "1h", "task": SHELL})).json()[
+        "job_id"
+    ]
     browser = await rig.signed_in("typing", ("operator", "default"))
     answer = await browser.post(f"/jobs/{job}/run-now", {"payload": '{"a": 1,}'})
     page = Markup(answer.text)
@@ -260,7 +262,9 @@ async def test_a_form_that_is_refused_comes_back_with_what_was_typed(rig: Rig) -
 
 async def test_the_second_of_two_people_sees_what_changed(rig: Rig) -> None:
     """A form that was opened before another person's change does not undo it."""
-    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "two", "every": "1h"})).json()["job_id"]
+    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "two", "every": "1h", "task": SHELL})).json()[
+        "job_id"
+    ]
     browser = await rig.signed_in("second", ("operator", "default"))
     fields = Markup((await browser.get(f"/jobs/{job}")).text).named("input")
     version = next(each["value"] for each in fields if each.get("name") == "version")

@@ -8,6 +8,7 @@ from tickwise.web.page import WebPage
 from tickwise.web.views.bulk import BULK
 from tickwise.web.views.calendars import CALENDARS
 from tickwise.web.views.errors import ERRORS
+from tickwise.web.views.habits import HABITS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.job_forms import JOB_FORMS
 from tickwise.web.views.jobs import JOBS
@@ -16,6 +17,7 @@ from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.machinery import MACHINERY
 from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.operations import OPERATIONS
+from tickwise.web.views.output import OUTPUT
 from tickwise.web.views.overview import OVERVIEW
 from tickwise.web.views.people import PEOPLE
 from tickwise.web.views.records import RECORDS
@@ -35,6 +37,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *TIMELINE,
     *BULK,
     *OPERATIONS,
+    *OUTPUT,
     *LETTERS,
     *ERRORS,
     *MACHINERY,
@@ -45,4 +48,5 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *KEYS,
     *NAMESPACES,
     *SETTINGS,
+    *HABITS,
 )

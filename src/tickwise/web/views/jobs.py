@@ -125,6 +125,7 @@ async def show_job(
     )
     line = job_line(row, runs or ())
     last = await _last_asked(visit, runs or ())
+    visit.job_zone = line.definition.timezone
     task = dict(_task(line.definition.task))
     values = {
         "line": line,

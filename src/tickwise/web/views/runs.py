@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
 
 import msgspec
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.bulk.operations import OperationService
+from tickwise.control.explain.explanations import Because, Explanation
 from tickwise.control.runs.payloads import received_payload
-from tickwise.control.runs.service import RunDetails, RunService
+from tickwise.control.runs.service import LISTED_TEXTS, RunDetails, RunService
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Replay, RunQuery
-from tickwise.web import charts, forms, once
-from tickwise.web.ansi import OutputLine, lines_of
+from tickwise.ports.store import EVERY_TEXT, Replay, RunQuery
+from tickwise.web import forms, once
+from tickwise.web.columns import Column, Values, columns_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
-from tickwise.web.views.rows import error_groups, job_names, lateness_of, took
+from tickwise.web.views.output import output_of
+from tickwise.web.views.rows import error_groups, job_names, jobs_of, lateness_of, took
 from tickwise.web.visit import Visit
+from tickwise.web.waterfall import waterfall
 
 PAGE_SIZE: Final = 50
 TEXT_MAX: Final = 200
-LOG_BYTES: Final = 64 << 10
-"""Of output on a page: some thousand lines. A page costs the same, however long the output is."""
-DOWNLOAD_BYTES: Final = 1 << 20
-OFFSET_MAX: Final = 1 << 40
-ATTEMPTS_MAX: Final = 1_000_000
 SEE_OTHER: Final = 303
-FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id")
+FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id", "col")
 TRIGGERS: Final = {
     Trigger.SCHEDULE: "by schedule",
     Trigger.RUN_NOW: "asked for",
@@ -41,17 +41,8 @@ TRIGGERS: Final = {
     Trigger.BACKFILL: "backfill",
     Trigger.SEQUENCE: "started by another job",
 }
-
-
-class Output(NamedTuple):
-    """A part of what an attempt wrote."""
-
-    attempt: int
-    lines: list[OutputLine]
-    begin: int
-    end: int
-    size: int
-    complete: bool
+FROM_A_RUN: Final = frozenset({Trigger.RETRY, Trigger.SEQUENCE})
+"""The triggers whose `origin` is a run; of a backfill it is the backfill."""
 
 
 def runs_asked(visit: Visit) -> RunQuery:
@@ -74,12 +65,21 @@ def runs_asked(visit: Visit) -> RunQuery:
 async def runs_page(visit: Visit) -> Response:
     """A page of runs."""
     query = runs_asked(visit)
-    rows = await visit.control.runs.search(visit.who, query)
+    columns = columns_of(visit.query.get("col", ""))
+    texts = EVERY_TEXT if columns else LISTED_TEXTS
+    rows = await visit.control.runs.search(visit.who, query, texts=texts)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    # Definitions are read for columns alone: 50 looks.
+    jobs = [run.job_id for run in shown]
+    cells = Values(await jobs_of(visit, jobs) if columns else {})
     filters = filters_of(visit, FILTERS)
     values = {
         "runs": shown,
-        "names": await job_names(visit, [run.job_id for run in shown]),
+        "names": await job_names(visit, jobs),
+        "columns": columns,
+        "cells": cells,
+        "suggested": cells.suggested(shown),
+        "without": {each: _without(visit, filters, columns, each) for each in columns},
         "filters": filters,
         "asked": visit.query,
         "pick": "run_id" if visit.may(OperationService.runs) else "",
@@ -93,6 +93,12 @@ async def runs_page(visit: Visit) -> Response:
     return visit.page("runs.html", values)
 
 
+def _without(visit: Visit, filters: Mapping[str, Any], columns: Sequence[Column], left_out: Column) -> str:
+    """The address of the list without one column."""
+    rest = ",".join(each.title for each in columns if each != left_out)
+    return visit.url("/runs", **{**filters, "col": rest or None})
+
+
 async def run_page(visit: Visit) -> Response:
     """One run."""
     return await show_run(visit)
@@ -103,20 +109,24 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
     run_id = visit.uuid("run_id", "run")
     details = await visit.control.runs.get(visit.who, run_id)
     row = details.row
-    explanation, output, names = await asyncio.gather(
-        visit.control.explain.run(visit.who, run_id), _output(visit, details), job_names(visit, [row.job_id])
+    explanation, output, jobs = await asyncio.gather(
+        visit.control.explain.run(visit.who, run_id), output_of(visit, details), jobs_of(visit, [row.job_id])
     )
+    job = jobs.get(row.job_id)
+    visit.job_zone = None if job is None else decode_definition(job.definition).timezone
     payload, payload_bytes, payload_from = received_payload(details)
     failed = [run_id] if row.state is RunState.FAILED else []
     values = {
         "run": row,
         "error_id": (await error_groups(visit, failed)).get(run_id),
         "details": details,
-        "name": names.get(row.job_id),
+        "name": None if job is None else job.name,
         "is_final": row.state in FINAL,
         "trigger": TRIGGERS.get(Trigger(row.trigger), "by schedule"),
+        "origin": row.origin if Trigger(row.trigger) in FROM_A_RUN else None,
+        "successors": await _successors(visit, explanation),
         "explanation": explanation,
-        "spans": charts.waterfall(row, details.attempts, visit.now),
+        "spans": waterfall(row, details.attempts, explanation, visit.now),
         "lateness": _first_lateness(details),
         "took": took(row),
         "output": output,
@@ -156,51 +166,17 @@ async def retry(visit: Visit) -> Response:
     )
 
 
-async def log_file(visit: Visit) -> Response:
-    """The whole output of an attempt, as it was written. It is sent as it is read, a part at a time."""
-    run_id = visit.uuid("run_id", "run")
-    attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
-    runs, who = visit.control.runs, visit.who
-    first = await runs.log(who, run_id, attempt=attempt, offset=0, limit=DOWNLOAD_BYTES)
-
-    async def parts() -> AsyncIterator[bytes]:
-        chunk = first
-        while chunk.content:
-            yield chunk.content
-            chunk = await runs.log(who, run_id, attempt=chunk.attempt, offset=chunk.next_offset, limit=DOWNLOAD_BYTES)
-
-    headers = {"content-disposition": f'attachment; filename="{run_id}-{first.attempt}.log"'}
-    return StreamingResponse(parts(), headers=headers, media_type="text/plain; charset=utf-8")
-
-
 async def _refused(visit: Visit, refusal: Refused) -> Response:
     if not visit.may(RunService.get):
         raise refusal
     return await show_run(visit, fault=refusal, status=422 if isinstance(refusal, Invalid) else 409)
 
 
-async def _output(visit: Visit, details: RunDetails) -> Output | None:
-    """A part of the output: from the place that is asked for, or the end. None: it was not tried yet."""
-    run_id, newest = details.row.run_id, details.row.attempt
-    if newest == 0:
-        return None
-    attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, newest) or newest
-    at = forms.whole(visit.query.get("at"), "at", 0, OFFSET_MAX)
-    runs = visit.control.runs
-    if at is None:
-        size = (await runs.log(visit.who, run_id, attempt=attempt, offset=0, limit=0)).size
-        at = max(0, size - LOG_BYTES)
-    chunk = await runs.log(visit.who, run_id, attempt=attempt, offset=at, limit=LOG_BYTES)
-    begin, content = at, chunk.content
-    if at > 0 and visit.query.get("at") is None:
-        # The end of the output begins within a line: that line is left out.
-        cut = content.find(b"\n") + 1
-        begin, content = at + cut, content[cut:]
-    if not chunk.complete and b"\n" in content:
-        content = content[: content.rfind(b"\n") + 1]
-    return Output(
-        chunk.attempt, lines_of(content, begin), begin, begin + len(content), max(chunk.size, begin), chunk.complete
-    )
+async def _successors(visit: Visit, explanation: Explanation) -> list[tuple[str, str]]:
+    """The runs that its end started, each with the name of its job."""
+    found = [each.data for each in explanation.causes if each.code is Because.SUCCESSOR_STARTED]
+    names = await job_names(visit, [UUID(each["job_id"]) for each in found])
+    return [(each["run_id"], names.get(UUID(each["job_id"]), each["job_id"])) for each in found]
 
 
 def _first_lateness(details: RunDetails) -> float | None:
@@ -220,7 +196,6 @@ def _pretty(text: bytes) -> str:
 RUNS: Final[tuple[WebPage, ...]] = (
     WebPage(method="GET", path="/runs", name="runs", handler=runs_page, control=(RunService.search,)),
     WebPage(method="GET", path="/runs/{run_id}", name="run", handler=run_page, control=(RunService.get,)),
-    WebPage(method="GET", path="/runs/{run_id}/log", name="run_log", handler=log_file, control=(RunService.log,)),
     WebPage(
         method="POST", path="/runs/{run_id}/cancel", name="run_cancel", handler=cancel, control=(RunService.cancel,)
     ),
