@@ -16,9 +16,9 @@ from tickwise.domain.audit import AuditAction
 from tickwise.ports.audit import AuditQuery
 
 SETTINGS = (
-    SettingInForce("port", "8470", "TICKWISE_PORT", "", "The port of the API.", is_secret=False),
-    SettingInForce("lease_seconds", "10", "default", "s", "The time that a lease is good for.", is_secret=False),
-    SettingInForce("bootstrap_key", "********", "/etc/secrets.toml", "", "An admin key.", is_secret=True),
+    SettingInForce("port", "8470", "TICKWISE_PORT", "", "The port of the API.", secret=False),
+    SettingInForce("lease_seconds", "10", "default", "s", "The time that a lease is good for.", secret=False),
+    SettingInForce("bootstrap_key", "********", "/etc/secrets.toml", "", "An admin key.", secret=True),
 )
 ANOTHER: str = "seven loud otters dive"
 

@@ -132,7 +132,7 @@ class Plans:
         return NamespacePlan(kept, {row.job_id: row for row in found.rows}, cut, unreadable)
 
 
-class _Line:
+class _PlannedJob:
     """The occurrences to come of one job."""
 
     def __init__(self, row: JobRow, definition: Definition, schedule: Schedule) -> None:
@@ -161,7 +161,7 @@ class _Line:
             at = schedules.next_fire(self._schedule, at) if self._schedule.recurs else None
 
     def placed(self, place: int, start: float, end: float) -> Iterator[tuple[float, int]]:
-        """The same, each with the place of the job, for a merge."""
+        """The occurrences, each with the place of the job, for a merge."""
         return ((at, place) for at in self.occurrences(start, end))
 
     def _first(self, start: float) -> float | None:
@@ -204,7 +204,7 @@ class _Line:
         return (PlannedStart(self.row.job_id, nominal, due, OccurrenceFate.DEFER, verdict.sentence),)
 
 
-def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_Line], int]:
+def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_PlannedJob], int]:
     """The jobs of a look that will fire, and the number of those that cannot be read."""
     lines, unreadable = [], 0
     for row in rows:
@@ -212,7 +212,7 @@ def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_Line], int
             continue
         try:
             definition = decode_definition(row.definition)
-            line = _Line(row, definition, definition.schedule(row.job_id))
+            line = _PlannedJob(row, definition, definition.schedule(row.job_id))
             next(line.occurrences(window.start, window.end), None)
         except Exception as wrong:  # noqa: BLE001  # one job that is broken, however, must not hide all others
             unreadable += 1
@@ -222,7 +222,7 @@ def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_Line], int
     return lines, unreadable
 
 
-def _merged(lines: Sequence[_Line], start: float, end: float) -> Iterator[tuple[float, _Line]]:
+def _merged(lines: Sequence[_PlannedJob], start: float, end: float) -> Iterator[tuple[float, _PlannedJob]]:
     """The occurrences of all jobs, in the order of their times."""
     for at, place in heapq.merge(*(line.placed(place, start, end) for place, line in enumerate(lines))):
         yield at, lines[place]

@@ -8,15 +8,15 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.history import row_of, with_texts
-from tickwise.adapters.store.memory.planned import PlannedSearches
 from tickwise.adapters.store.memory.records import JobRecord
+from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import ComingJobs, ComingQuery, LatestRunsQuery, PlannedQuery, RunRow
+from tickwise.ports.store import ComingJobs, ComingQuery, LatestRunsQuery, PlannedQuery, RunRow, page_within
 
 
-class Looks(PlannedSearches):
+class Looks(Duty):
     """The bounded looks of `Searches`."""
 
     async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
@@ -47,11 +47,32 @@ class Looks(PlannedSearches):
         first = sorted(found, key=lambda each: each[:2])[: query.limit]
         return ComingJobs([self._state.job_row(job) for _, _, job in first])
 
+    async def _planned(self, query: PlannedQuery) -> ComingJobs:
+        found = sorted(
+            (job.timer.pending.due, job.job_id, job)
+            for job in self._state.jobs.values()
+            if job.timer is not None and query.due_after <= job.timer.pending.due < query.due_before
+            if _is_planned_by(job, query)
+        )
+        rows = page_within([self._state.job_row(job) for _, _, job in found[: query.limit]], query.bytes_most)
+        return ComingJobs(rows, found[len(rows)][0] if len(found) > len(rows) else None)
+
     def _of(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Iterator[JobRecord]:
         for job_id in jobs:
             job = self._state.jobs.get(job_id)
             if job is not None and job.namespace == namespace and selectors.matches(job.labels, within):
                 yield job
+
+
+def _is_planned_by(job: JobRecord, query: PlannedQuery) -> bool:
+    return (
+        job.namespace == query.namespace
+        and query.job_id in (None, job.job_id)
+        and query.queue in (None, job.lane.queue)
+        and (query.name is None or query.name.casefold() in job.name.casefold())
+        and query.labels.items() <= job.labels.items()
+        and selectors.matches(job.labels, query.within)
+    )
 
 
 def _times(job: JobRecord) -> Iterator[float]:
