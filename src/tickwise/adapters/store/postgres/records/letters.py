@@ -79,6 +79,10 @@ class Letters(Part):
             return answers
 
 
+JOBS: Final = 10
+"""The place of the named jobs among the parameters of `letters_list`: the letters of few jobs are put in order."""
+
+
 class LetterSearches(Part):
     """The searches for dead letters and operations."""
 
@@ -86,7 +90,11 @@ class LetterSearches(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
-            rows = await connection.fetch(bounded("letters_list"), *asked, *texts_of(query), query.bytes_most)
+            arguments = [*asked, *texts_of(query), query.bytes_most]
+            async with connection.transaction(readonly=True):
+                if query.job_id is None and asked[JOBS] is None:
+                    await connection.fetchrow(statement("search_terms_in_order"))
+                rows = await connection.fetch(bounded("letters_list"), *arguments)
         return page_of(rows, _letter_row)
 
     async def _count_letters(self, query: LetterQuery) -> int:
