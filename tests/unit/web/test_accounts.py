@@ -112,7 +112,7 @@ async def test_quotas_stand_beside_what_is_used(rig: Rig) -> None:
         assert f'value="{next(iter(fields.values()))}"' in answer.text
     stale = await browser.post("/namespaces/team-q/quotas", {"jobs": "5", "version": "1"})
     assert 409 == stale.status_code
-    assert 4 == (await rig.here.client.get(f"{API}/namespaces/team-q/quotas")).json()["quotas"]["jobs"]
+    assert 4 == (await rig.here.client.get(f"{API}/namespaces/team-q/quotas")).json()["jobs"]
 
 
 async def test_an_administrator_of_a_namespace_sees_it_and_changes_its_name_alone(rig: Rig) -> None:
