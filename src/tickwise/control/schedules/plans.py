@@ -1,6 +1,6 @@
 """The starts to come of a whole namespace, in the order of their times: what a time line shows ahead of now.
 
-    searches.coming  ──► jobs ──► the next occurrence of each, merged by time ──► calendars, windows, jitter ──► starts
+    searches.jobs ──► jobs ──► the next occurrence of each, merged by time ──► calendars, windows, jitter ──► starts
                                                                              └── bounded: `known_until` says how far
 
 The rules are those of a scheduler's decision. Overlap, limits, rates and executors are not looked at: a start is the
@@ -31,7 +31,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.domain.schedule import Schedule
-from tickwise.ports.store import PAGE_BYTES, JobRow, PlannedQuery
+from tickwise.ports.store import PAGE_BYTES, JobRow, PlannedPage, PlannedQuery
 
 JOBS_MAX: Final = 200
 """The jobs of one look."""
@@ -110,14 +110,15 @@ class Plans:
             looked=TIMERS_MAX,
             bytes_most=PAGE_BYTES,
         )
-        found = await self._context.searches.coming(query)
-        lines, unreadable = _lines(found.rows, window)
+        found = await self._context.searches.jobs(query)
+        known_until = found.known_until if isinstance(found, PlannedPage) else None
+        lines, unreadable = _lines(found, window)
         known = await RulesOfNamespace.read(
             self._context, who.namespace, {use.name for line in lines for use in line.definition.calendars}
         )
-        end = window.end if found.known_until is None else min(window.end, found.known_until)
+        end = window.end if known_until is None else min(window.end, known_until)
         starts = [each for line in lines for each in line.held() if window.start <= each.due < end]
-        looks, cut = 0, found.known_until
+        looks, cut = 0, known_until
         for nominal, line in _merged(lines, window.start, end):
             if len(starts) >= STARTS_MAX or looks > LOOKS_MAX:
                 cut = nominal
@@ -129,7 +130,7 @@ class Plans:
                 await self._context.clock.sleep(0)
         kept = [each for each in starts if each.due < window.end and (cut is None or each.due < cut)]
         kept.sort(key=lambda each: (each.due, each.job_id))
-        return NamespacePlan(kept, {row.job_id: row for row in found.rows}, cut, unreadable)
+        return NamespacePlan(kept, {row.job_id: row for row in found}, cut, unreadable)
 
 
 class _PlannedJob:

@@ -104,7 +104,7 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
-from tickwise.ports.store.planned import ComingJobs, PlannedQuery
+from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -166,7 +166,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
-from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -195,7 +195,6 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
-    "ComingJobs",
     "ComingQuery",
     "Completion",
     "CompletionStore",
@@ -224,6 +223,7 @@ __all__ = [
     "JobRow",
     "JobStore",
     "JobTransfer",
+    "JobsOfQuery",
     "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",
@@ -244,6 +244,7 @@ __all__ = [
     "OperationStep",
     "OperationStore",
     "Page",
+    "PlannedPage",
     "PlannedQuery",
     "QueueHold",
     "QueueRow",
