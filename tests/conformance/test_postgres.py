@@ -59,13 +59,12 @@ from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsCo
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
-from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract
+from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract, PlannedContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
 from tickwise.testing.contracts.store.jobs.operations import OperationsContract
 from tickwise.testing.contracts.store.jobs.pages import PagesContract
-from tickwise.testing.contracts.store.jobs.planned import PlannedContract
 from tickwise.testing.contracts.store.jobs.receipts import (
     ReceiptsContract,
     RequestedRunsContract,

@@ -46,17 +46,6 @@ _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP
 MASKED: Final = "********"
 
 
-_UNITS: Final = {
-    "_bytes_per_second_least": "bytes per s",
-    "_per_second_most": "per s",
-    "_per_minute_most": "per min",
-    "_per_second": "per s",
-    "_seconds": "s",
-    "_bytes": "bytes",
-    "_days": "days",
-}
-
-
 class SettingFacts(NamedTuple):
     """The description of a setting beside its name, type and default."""
 
@@ -592,11 +581,6 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         """Its name in the environment."""
         return PREFIX + self.name.upper()
-
-    @property
-    def unit(self) -> str:
-        """The unit of its number, by the end of its name; empty: it has none."""
-        return next((unit for end, unit in _UNITS.items() if self.name.endswith(end)), "")
 
     @property
     def option(self) -> str:

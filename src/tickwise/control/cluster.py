@@ -27,7 +27,7 @@ class SettingInForce(NamedTuple):
     unit: str
     """Such as `s`; empty: it has none."""
     meaning: str
-    is_secret: bool
+    secret: bool
 
 
 class ClusterService:

@@ -84,8 +84,7 @@ class Control:
         all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
         self.context, self.clock = context, context.clock
-        self._kinds = kinds
-        self._scripts = scripts
+        self._kinds, self._scripts = kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
         submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)

@@ -30,8 +30,6 @@ from tickwise.domain.zones import zone_named
 T = TypeVar("T")
 
 LINES_MAX: Final = 1_000
-FIELDS: Final = ("timezone", "dates", "weekly", "recurring", "periods", "country", "subdivision", "ics")
-"""The names of the form's fields."""
 
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)(?: *(?:to|\.\.) *(\d{4}-\d\d-\d\d))?(?: +(\S.*))?", re.ASCII)
 _HOURS = re.compile(r"(\d\d?:\d\d(?::\d\d)?) *(?:-|to) *(\d\d?:\d\d(?::\d\d)?)(?: +(\S.*))?", re.ASCII)

@@ -30,7 +30,7 @@ LANES: Final = 16
 LANE_COLUMNS: Final = 120
 """Marks of a lane that would lie on each other are one."""
 CROWD_LEAST: Final = 5
-"""So many starts in one second are marked; fewer if there are fewer slots, …"""
+"""The number of starts in one second that is marked; fewer if there are fewer slots, …"""
 CROWD_FEWEST: Final = 3
 """… but not fewer than this."""
 CROWDS: Final = 60
@@ -42,7 +42,7 @@ PLANNED: Final = "planned"
 SKIP_AHEAD: Final = "will-skip"
 GOES_ON: Final = "goes-on"
 KINDS: Final = ("success", "failed", "cancelled", "skipped", GOES_ON, PLANNED, SKIP_AHEAD)
-"""What a mark may be, from the bottom of a bar to its top."""
+"""The kinds of marks, from the bottom of a bar to its top."""
 _GRAVITY: Final = ("failed", GOES_ON, "cancelled", "success", PLANNED, "skipped", SKIP_AHEAD)
 """Of marks that lie on each other, the first is shown."""
 DETAILED: Final = 350
@@ -149,7 +149,7 @@ def _of_run(run: RunRow, now: float) -> Mark:
 
 
 def typical_seconds(runs: Iterable[RunRow]) -> dict[UUID, float]:
-    """What the runs of each job take, in the middle; nothing of jobs that have not run."""
+    """The median time that the runs of each job take; nothing of jobs that have not run."""
     found: dict[UUID, list[float]] = defaultdict(list)
     for run in runs:
         if run.started_at is not None and run.ended_at is not None and run.state is not RunState.SKIPPED:
@@ -165,7 +165,7 @@ class Part(NamedTuple):
     height: float
 
 
-class Bar(NamedTuple):
+class TimeBar(NamedTuple):
     """The starts in a stretch of the axis."""
 
     begin: float
@@ -178,7 +178,7 @@ class Bar(NamedTuple):
     """Its past is from the counts of each hour, by the ends of runs: the runs themselves were not read."""
 
 
-def bars(axis: Axis, marks: Iterable[Mark], tallies: Iterable[Tally], known_from: float) -> list[Bar]:
+def bars(axis: Axis, marks: Iterable[Mark], tallies: Iterable[Tally], known_from: float) -> list[TimeBar]:
     """The bars of an axis, the highest as high as the chart. Before `known_from` they are made of `tallies`."""
     size = axis.scale.bucket
     number = round(axis.scale.span / size)
@@ -194,7 +194,7 @@ def bars(axis: Axis, marks: Iterable[Mark], tallies: Iterable[Tally], known_from
             counts[place][tally.state.value.lower()] += tally.runs
     most = max((sum(each.values()) for each in counts), default=0) or 1
     return [
-        Bar(
+        TimeBar(
             axis.start + place * size,
             axis.start + (place + 1) * size,
             round(WIDTH * (place + BAR_GAP / 2) / number, 2),
@@ -299,7 +299,7 @@ class LaneMark(NamedTuple):
     note: str | None
 
 
-class Lane(NamedTuple):
+class JobLane(NamedTuple):
     """The row of a job."""
 
     job_id: UUID
@@ -310,7 +310,7 @@ class Lane(NamedTuple):
     counts: Mapping[str, int]
 
 
-def lanes(axis: Axis, marks: Iterable[Mark]) -> tuple[list[Lane], int]:
+def lanes(axis: Axis, marks: Iterable[Mark]) -> tuple[list[JobLane], int]:
     """The rows of the jobs with the most failures, then the most starts; and the number of jobs without a row."""
     by_job: dict[UUID, list[Mark]] = defaultdict(list)
     for mark in marks:
@@ -324,7 +324,7 @@ def lanes(axis: Axis, marks: Iterable[Mark]) -> tuple[list[Lane], int]:
     for job_id, found in drawn.items():
         alone = [mark for mark in found if is_detailed or mark.kind in _ALONE][:ALONE_MAX]
         apart = set(map(id, alone))
-        rows.append(Lane(job_id, alone, _paths(mark for mark in found if id(mark) not in apart), counted[job_id]))
+        rows.append(JobLane(job_id, alone, _paths(mark for mark in found if id(mark) not in apart), counted[job_id]))
     return rows, max(0, len(order) - LANES)
 
 
@@ -412,7 +412,7 @@ def bands(axis: Axis, stretches: Iterable[CoveredStretch]) -> list[Band]:
     return found
 
 
-def load_of(axis: Axis, found: Load, bar: Bar) -> int:
+def load_of(axis: Axis, found: Load, bar: TimeBar) -> int:
     """The most runs at once within a bar."""
     share = axis.scale.step
     first, last = (math.floor((at - axis.start) / share) for at in (bar.begin, bar.end))

@@ -26,6 +26,7 @@ from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import SETTINGS, Settings
+from tickwise.config.values import unit_of
 from tickwise.control.buffered.application import RequestApplier
 from tickwise.control.bulk.authorized import AuthorizedPages
 from tickwise.control.bulk.removal import NamespaceRemoval
@@ -312,9 +313,9 @@ def settings_in_force(settings: Settings) -> Sequence[SettingInForce]:
             name=each.name,
             value=each.value,
             origin=each.origin,
-            unit=SETTINGS[each.name].unit,
+            unit=unit_of(each.name),
             meaning=each.meaning,
-            is_secret=SETTINGS[each.name].facts.secret,
+            secret=SETTINGS[each.name].facts.secret,
         )
         for each in settings.describe()
     ]

@@ -15,13 +15,12 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
-from tickwise.ports.store import ComingJobs, JobQuery, JobRow, Page, Searches
+from tickwise.ports.store import JobQuery, JobRow, Page, Searches
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 from tickwise.web.views import PAGES
 
-SEARCHES = {name for name in vars(Searches) if not name.startswith("_")} - {"count", "latest", "names"}
-"""Operations count what they are about to change, so that is the store's to say. Names and latest runs are asked for of
-what another search found, and here none finds anything."""
+SEARCHES = {name for name in vars(Searches) if not name.startswith("_")} - {"count"}
+"""Operations count what they are about to change, so that is the store's to say."""
 JOB = {"name": "a", "every": "1h", "task": {"kind": "shell", "command": "true"}}
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 
@@ -32,10 +31,10 @@ class Recording:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def look(*_arguments: Any, **_named: Any) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Page[Any]]]:
+        async def look(*_arguments: Any, **_named: Any) -> Page[Any]:
             self.asked.append(name)
-            return ComingJobs(()) if name == "coming" else Page()
+            return Page()
 
         return look
 

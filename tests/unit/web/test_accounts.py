@@ -16,9 +16,9 @@ from tickwise.domain.audit import AuditAction
 from tickwise.ports.audit import AuditQuery
 
 SETTINGS = (
-    SettingInForce("port", "8470", "TICKWISE_PORT", "", "The port of the API.", is_secret=False),
-    SettingInForce("lease_seconds", "10", "default", "s", "The time that a lease is good for.", is_secret=False),
-    SettingInForce("bootstrap_key", "********", "/etc/secrets.toml", "", "An admin key.", is_secret=True),
+    SettingInForce("port", "8470", "TICKWISE_PORT", "", "The port of the API.", secret=False),
+    SettingInForce("lease_seconds", "10", "default", "s", "The time that a lease is good for.", secret=False),
+    SettingInForce("bootstrap_key", "********", "/etc/secrets.toml", "", "An admin key.", secret=True),
 )
 ANOTHER: str = "seven loud otters dive"
 
@@ -112,7 +112,7 @@ async def test_quotas_stand_beside_what_is_used(rig: Rig) -> None:
         assert f'value="{next(iter(fields.values()))}"' in answer.text
     stale = await browser.post("/namespaces/team-q/quotas", {"jobs": "5", "version": "1"})
     assert 409 == stale.status_code
-    assert 4 == (await rig.here.client.get(f"{API}/namespaces/team-q/quotas")).json()["quotas"]["jobs"]
+    assert 4 == (await rig.here.client.get(f"{API}/namespaces/team-q/quotas")).json()["jobs"]
 
 
 async def test_an_administrator_of_a_namespace_sees_it_and_changes_its_name_alone(rig: Rig) -> None:

@@ -1,6 +1,6 @@
 """The starts to come of a whole namespace, in the order of their times: what a time line shows ahead of now.
 
-    searches.coming  ──► jobs ──► the next occurrence of each, merged by time ──► calendars, windows, jitter ──► starts
+    searches.jobs ──► jobs ──► the next occurrence of each, merged by time ──► calendars, windows, jitter ──► starts
                                                                              └── bounded: `known_until` says how far
 
 The rules are those of a scheduler's decision. Overlap, limits, rates and executors are not looked at: a start is the
@@ -31,7 +31,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.domain.schedule import Schedule
-from tickwise.ports.store import PAGE_BYTES, JobRow, PlannedQuery
+from tickwise.ports.store import PAGE_BYTES, JobRow, PlannedPage, PlannedQuery
 
 JOBS_MAX: Final = 200
 """The jobs of one look."""
@@ -110,14 +110,15 @@ class Plans:
             looked=TIMERS_MAX,
             bytes_most=PAGE_BYTES,
         )
-        found = await self._context.searches.coming(query)
-        lines, unreadable = _lines(found.rows, window)
+        found = await self._context.searches.jobs(query)
+        known_until = found.known_until if isinstance(found, PlannedPage) else None
+        lines, unreadable = _lines(found, window)
         known = await RulesOfNamespace.read(
             self._context, who.namespace, {use.name for line in lines for use in line.definition.calendars}
         )
-        end = window.end if found.known_until is None else min(window.end, found.known_until)
+        end = window.end if known_until is None else min(window.end, known_until)
         starts = [each for line in lines for each in line.held() if window.start <= each.due < end]
-        looks, cut = 0, found.known_until
+        looks, cut = 0, known_until
         for nominal, line in _merged(lines, window.start, end):
             if len(starts) >= STARTS_MAX or looks > LOOKS_MAX:
                 cut = nominal
@@ -129,10 +130,10 @@ class Plans:
                 await self._context.clock.sleep(0)
         kept = [each for each in starts if each.due < window.end and (cut is None or each.due < cut)]
         kept.sort(key=lambda each: (each.due, each.job_id))
-        return NamespacePlan(kept, {row.job_id: row for row in found.rows}, cut, unreadable)
+        return NamespacePlan(kept, {row.job_id: row for row in found}, cut, unreadable)
 
 
-class _Line:
+class _PlannedJob:
     """The occurrences to come of one job."""
 
     def __init__(self, row: JobRow, definition: Definition, schedule: Schedule) -> None:
@@ -161,7 +162,7 @@ class _Line:
             at = schedules.next_fire(self._schedule, at) if self._schedule.recurs else None
 
     def placed(self, place: int, start: float, end: float) -> Iterator[tuple[float, int]]:
-        """The same, each with the place of the job, for a merge."""
+        """The occurrences, each with the place of the job, for a merge."""
         return ((at, place) for at in self.occurrences(start, end))
 
     def _first(self, start: float) -> float | None:
@@ -204,7 +205,7 @@ class _Line:
         return (PlannedStart(self.row.job_id, nominal, due, OccurrenceFate.DEFER, verdict.sentence),)
 
 
-def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_Line], int]:
+def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_PlannedJob], int]:
     """The jobs of a look that will fire, and the number of those that cannot be read."""
     lines, unreadable = [], 0
     for row in rows:
@@ -212,7 +213,7 @@ def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_Line], int
             continue
         try:
             definition = decode_definition(row.definition)
-            line = _Line(row, definition, definition.schedule(row.job_id))
+            line = _PlannedJob(row, definition, definition.schedule(row.job_id))
             next(line.occurrences(window.start, window.end), None)
         except Exception as wrong:  # noqa: BLE001  # one job that is broken, however, must not hide all others
             unreadable += 1
@@ -222,7 +223,7 @@ def _lines(rows: Sequence[JobRow], window: PlanWindow) -> tuple[list[_Line], int
     return lines, unreadable
 
 
-def _merged(lines: Sequence[_Line], start: float, end: float) -> Iterator[tuple[float, _Line]]:
+def _merged(lines: Sequence[_PlannedJob], start: float, end: float) -> Iterator[tuple[float, _PlannedJob]]:
     """The occurrences of all jobs, in the order of their times."""
     for at, place in heapq.merge(*(line.placed(place, start, end) for place, line in enumerate(lines))):
         yield at, lines[place]

@@ -119,7 +119,7 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
-from tickwise.ports.store.planned import ComingJobs, PlannedQuery
+from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -181,7 +181,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
-from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
@@ -212,7 +212,6 @@ __all__ = [
     "Check",
     "CheckStore",
     "ClaimRequest",
-    "ComingJobs",
     "ComingQuery",
     "Completion",
     "CompletionStore",
@@ -251,6 +250,7 @@ __all__ = [
     "JobRow",
     "JobStore",
     "JobTransfer",
+    "JobsOfQuery",
     "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",
@@ -274,6 +274,7 @@ __all__ = [
     "Page",
     "PendingFailure",
     "PendingFailures",
+    "PlannedPage",
     "PlannedQuery",
     "QueueHold",
     "QueueRow",

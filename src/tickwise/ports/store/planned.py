@@ -8,12 +8,12 @@ Invariant: the cost of a look depends on `looked`, `limit` and `bytes_most`, not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.domain.selectors import Selector
+from tickwise.ports.paging import Page
 from tickwise.ports.store.definitions import JobRow
 
 
@@ -41,10 +41,14 @@ class PlannedQuery:
     """The rows end before their definitions hold more (`paging`); None: never."""
 
 
-class ComingJobs(NamedTuple):
-    """The jobs of a look."""
+class PlannedPage(Page[JobRow]):
+    """The jobs of a look: the earliest due timer first; of one time, by id."""
 
-    rows: Sequence[JobRow]
-    """The earliest first; of one time, by id."""
-    known_until: float | None = None
-    """Of a `PlannedQuery`: jobs whose timer is due from this instant on may be missing; None: none is."""
+    __slots__ = ("known_until",)
+
+    known_until: float | None
+    """Jobs whose timer is due from this instant on may be missing; None: none is."""
+
+    def __init__(self, rows: Iterable[JobRow] = (), *, known_until: float | None = None) -> None:
+        super().__init__(rows)
+        self.known_until = known_until

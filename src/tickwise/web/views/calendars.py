@@ -57,7 +57,7 @@ class Typed(NamedTuple):
 NOTHING: Final = Typed({})
 
 
-class Line(NamedTuple):
+class RuleLine(NamedTuple):
     """A calendar or a window in a list."""
 
     row: RuleRow
@@ -97,13 +97,13 @@ def _after(visit: Visit, name: str, names: list[str]) -> str | None:
     return visit.url("/calendars", **{name: names[PAGE_SIZE - 1]}) if len(names) > PAGE_SIZE else None
 
 
-def _calendar_line(entry: CalendarEntry, covers: Covers) -> Line:
-    return Line(entry.row, entry.stored.said, len(entry.stored.calendar.entries), covers)
+def _calendar_line(entry: CalendarEntry, covers: Covers) -> RuleLine:
+    return RuleLine(entry.row, entry.stored.said, len(entry.stored.calendar.entries), covers)
 
 
-def _window_line(entry: WindowEntry, covers: Covers) -> Line:
+def _window_line(entry: WindowEntry, covers: Covers) -> RuleLine:
     window = entry.stored.window
-    return Line(entry.row, entry.stored.said, len(window.when.entries), covers, window)
+    return RuleLine(entry.row, entry.stored.said, len(window.when.entries), covers, window)
 
 
 def _status(typed: Typed) -> int:

@@ -5,7 +5,8 @@ The secret of a key is on one page, once: the answer to the form that made it. N
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from msgspec import UNSET
 from starlette.responses import RedirectResponse, Response
@@ -33,24 +34,20 @@ async def keys_page(visit: Visit) -> Response:
     return await _list(visit)
 
 
-class KeyLine(NamedTuple):
-    """A key, and what the visitor may do with it. Control judges again."""
-
-    row: KeyRow
-    role: str | None
-    """The built-in role that has just these permissions; None: there is none."""
-    may_rotate: bool
-    may_revoke: bool
-
-
-def _line(visit: Visit, row: KeyRow) -> KeyLine:
+def _line(visit: Visit, row: KeyRow) -> Mapping[str, Any]:
+    """A key, the built-in role that has just its permissions, and what the visitor may do with it. Control judges
+    again."""
     who = visit.who
     weaker = all(contains(who.permissions_in(place, row.labels), row.scopes) for place in row.namespaces)
     person = who.user_id or who.owner_id
     outlives = who.expires_at is not None and (row.expires_at is None or row.expires_at > who.expires_at)
     shows = person in (None, row.owner_id) and not outlives and row.origin not in KEPT_ELSEWHERE
-    role = next((str(name) for name, permissions in ROLES.items() if permissions == row.scopes), None)
-    return KeyLine(row, role, weaker and shows, weaker)
+    return {
+        "row": row,
+        "role": next((name for name, permissions in ROLES.items() if permissions == row.scopes), None),
+        "may_rotate": weaker and shows,
+        "may_revoke": weaker,
+    }
 
 
 async def _list(

@@ -22,13 +22,13 @@ from tickwise.adapters.store.postgres.records.searches import (
     searched_page,
 )
 from tickwise.domain.model import DEFAULT_NAMESPACE
-from tickwise.ports.store import ComingJobs, JobRow, Page, PlannedQuery
+from tickwise.ports.store import JobRow, Page, PlannedPage, PlannedQuery
 
 
 class PlannedSearches(Part):
     """The look at the timers to come."""
 
-    async def _planned(self, query: PlannedQuery) -> ComingJobs:
+    async def _planned(self, query: PlannedQuery) -> PlannedPage:
         labels = labels_asked(query.labels, query.within)
         name = None if query.name is None else like(query.name)
         async with self._links.pooled(writes=False) as connection:
@@ -40,7 +40,7 @@ class PlannedSearches(Part):
             rows = await self._rows(connection, query.namespace, job_ids[: query.limit], query.bytes_most)
         until = known["last"] if known["looked"] >= query.looked else None
         shown = 1 + job_ids.index(rows[-1].job_id) if rows.cut else query.limit
-        return ComingJobs(rows, dues[shown] if shown < len(dues) else until)
+        return PlannedPage(rows, known_until=dues[shown] if shown < len(dues) else until)
 
     async def _rows(
         self, connection: asyncpg.Connection, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None
