@@ -11,11 +11,21 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PASSWORD, Open, World, axe
 from tests.browser.spaces import Space, space
+from tests.support.local_up import local_up
 
 Contexts = Callable[..., BrowserContext]
 SHELL = {"kind": "shell", "command": "true"}
 MANY = 10_000
 NUMBERS = count(1)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A Tickwise of these tests alone: others open the menu of namespaces, and count jobs."""
+    with local_up(tmp_path_factory.mktemp("bulk") / "data") as up:
+        world = World(up)
+        yield world
+        world.client.close()
 
 
 @pytest.fixture

@@ -10,9 +10,19 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PASSWORD, Open, World, axe
 from tests.browser.spaces import Space, space
+from tests.support.local_up import local_up
 
 Contexts = Callable[..., BrowserContext]
 SHELL = {"kind": "shell", "command": "true"}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A Tickwise of these tests alone: others open the menu of namespaces, and count jobs."""
+    with local_up(tmp_path_factory.mktemp("edit") / "data") as up:
+        world = World(up)
+        yield world
+        world.client.close()
 
 
 @pytest.fixture(scope="module")
