@@ -73,7 +73,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "letters", "dead_letters", "Look at runs that failed for good, and redrive, discard or decide them."
         ),
         "errors": CommandEntry(
-            "errors", "errors", "Look at failures grouped by cause, and resolve, ignore or redrive a group."
+            "failures.errors", "errors", "Look at failures grouped by cause, and resolve, ignore or redrive a group."
         ),
         "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
         "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),

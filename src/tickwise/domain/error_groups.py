@@ -82,7 +82,7 @@ class Fingerprint(NamedTuple):
 
 
 class ErrorState(NamedTuple):
-    """What the status of a group follows from."""
+    """The counts and the decision that give a group its status."""
 
     failures: int
     last_seen: float

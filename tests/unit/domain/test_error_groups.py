@@ -19,7 +19,7 @@ from tickwise.domain.error_groups import (
     masked,
 )
 
-TRACEBACK = 'Traceback (most recent call last):\n  File "/work/task-17/main.py", line {line}, in <module>\n{end}'
+TRACEBACK = 'Traceback (most recent call last):\n  File "/srv/app/main.py", line {line}, in <module>\n{end}'
 
 
 def of(error: str | None, *, reason: str = "error", task: str = "function pay", namespace: str = "a") -> Fingerprint:

@@ -69,7 +69,7 @@ class ErrorView(msgspec.Struct, kw_only=True):
     """The run of the newest failure."""
     attempt_number: int
     error_message: str | None
-    """What the newest failure said."""
+    """The text of the newest failure."""
     decision: ErrorDecision | None
     """The latest decision. The status says whether it still holds."""
     decided_at: Instant | None

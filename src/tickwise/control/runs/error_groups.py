@@ -109,7 +109,7 @@ class ErrorGroupService:
 
     @requires(Permission.RUNS_WRITE)
     async def reopen(self, who: Principal, group: UUID) -> ErrorGroupRow:
-        """What was decided about it is taken back. Raises `NotFound`, `Conflict`."""
+        """Take back the decision about it. Raises `NotFound`, `Conflict`."""
         return await self._decide(who, group, NewErrorDecision(None, who.name))
 
     async def _decide(self, who: Principal, group: UUID, decision: NewErrorDecision) -> ErrorGroupRow:

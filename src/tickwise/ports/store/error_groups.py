@@ -44,7 +44,7 @@ class PendingFailure(NamedTuple):
 
 
 class FailedJob(NamedTuple):
-    """What a fingerprint takes from a job."""
+    """The fields of a job that a fingerprint needs."""
 
     name: str
     task_kind: str
@@ -105,7 +105,7 @@ class ErrorGroupRow:
 
     @property
     def state(self) -> ErrorState:
-        """What the status follows from."""
+        """The counts and the decision that give the status."""
         return ErrorState(
             self.failures, self.last_seen, self.decision, self.decided_at, self.ignored_until, self.ignored_count
         )

@@ -34,7 +34,7 @@ _decode: Final = msgspec.json.Decoder(_Task).decode
 
 
 class TaskName(NamedTuple):
-    """What ran."""
+    """The name of a task."""
 
     kind: str
     name: str

@@ -39,7 +39,7 @@ FAILURES_MAX: Final = 1_000_000_000
 SEE_OTHER: Final = 303
 FILTERS: Final = ("status", "text", "reason", "task_kind", "job_id", "first_seen_after")
 PERIODS: Final = {"hour": 1, "day": 24, "week": 168, "month": 720}
-"""How long a group is ignored, in hours."""
+"""The times for which a group is ignored, in hours."""
 
 
 class Column(NamedTuple):
@@ -157,7 +157,7 @@ async def ignore(visit: Visit) -> Response:
 
 
 async def reopen(visit: Visit) -> Response:
-    """What was decided is taken back."""
+    """Take back the decision."""
     group = visit.uuid("error_id", "group of errors")
     await visit.control.errors.reopen(visit.who, group)
     return _back(visit, group)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
-from tickwise.adapters.store.memory.error_groups import forget
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
+from tickwise.adapters.store.memory.failures.error_groups import forget
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State

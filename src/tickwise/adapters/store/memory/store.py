@@ -9,8 +9,8 @@ from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
-from tickwise.adapters.store.memory.error_groups import ErrorGroups
 from tickwise.adapters.store.memory.executors import Executors
+from tickwise.adapters.store.memory.failures.error_groups import ErrorGroups
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, Upkeep

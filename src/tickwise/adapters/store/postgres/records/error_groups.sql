@@ -14,7 +14,7 @@ LEFT JOIN LATERAL (
   WHERE NOT n.last AND a.run_id = n.run_id AND a.token = n.token OFFSET 0) a ON true
 
 -- name: failures_jobs
--- What a fingerprint takes from these jobs. $1 jobs, $2 bytes of a definition; a larger one is left out.
+-- The fields of these jobs that fingerprints need. $1 jobs, $2 bytes of a definition; a larger one is left out.
 SELECT job_id, name, task_kind, CASE WHEN octet_length(definition) <= $2 THEN definition END AS definition
 FROM tickwise.jobs WHERE job_id = ANY($1::uuid[])
 

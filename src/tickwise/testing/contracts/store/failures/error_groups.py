@@ -421,7 +421,7 @@ class ForgottenErrorsContract(ErrorGroupsContract):
     """Groups end with their time and with their namespace."""
 
     async def test_an_old_group_is_dropped(self, store: Store, make: Factory) -> None:
-        """When its last failure is past the time of failed runs."""
+        """Its last failure is past the time of failed runs by then."""
         claimed = await self.failed(store, make)
         await self.fold(store)
         row = await self.group(store)
