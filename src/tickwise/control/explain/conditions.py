@@ -34,7 +34,7 @@ SHOWN: Final = 5
 """The most runs or executors that an evidence names."""
 
 
-class _Seen(NamedTuple):
+class _Finding(NamedTuple):
     """A condition before its time is added."""
 
     name: ConditionName
@@ -56,7 +56,7 @@ def job_conditions(standing: Standing) -> tuple[Condition, ...]:
     return _dated(_of_job(standing), standing.now)
 
 
-def _dated(found: Iterator[_Seen], now: float) -> tuple[Condition, ...]:
+def _dated(found: Iterator[_Finding], now: float) -> tuple[Condition, ...]:
     return tuple(
         Condition(each.name, each.met, each.evidence, now, None if each.met else each.change, each.data)
         for each in found
@@ -66,16 +66,16 @@ def _dated(found: Iterator[_Seen], now: float) -> tuple[Condition, ...]:
 # ------------------------------------------------------------------------------------------ of a run
 
 
-def _of_run(facts: RunFacts) -> Iterator[_Seen]:
+def _of_run(facts: RunFacts) -> Iterator[_Finding]:
     run, now = facts.run, facts.now
     due = run.due_at <= now
-    yield _Seen(ConditionName.DUE, due, f"due at {facts.said(run.due_at)}", "its time comes; nothing has to be done")
+    yield _Finding(ConditionName.DUE, due, f"due at {facts.said(run.due_at)}", "its time comes; nothing has to be done")
     stop = facts.stop_at(now)
     if stop is None:
-        yield _Seen(ConditionName.STOP, True, "no stop concerns its job")
+        yield _Finding(ConditionName.STOP, True, "no stop concerns its job")
     else:
         change = f"tickwise stops lift {stop.stop_id}, or the end of the stop"
-        yield _Seen(ConditionName.STOP, False, stop_words(stop, facts.said), change, stop_data(stop))
+        yield _Finding(ConditionName.STOP, False, stop_words(stop, facts.said), change, stop_data(stop))
     yield _pause(facts)
     yield _queue(facts)
     yield _earlier(facts)
@@ -89,36 +89,36 @@ def _of_run(facts: RunFacts) -> Iterator[_Seen]:
         words = f"started by the run {run.origin}"
         if origin is not None:
             words += f" of the job {origin[1]!r}, which ended as {origin[0].state.value}"
-        yield _Seen(ConditionName.PREDECESSOR, True, words, data={"run_ids": [str(run.origin)]})
+        yield _Finding(ConditionName.PREDECESSOR, True, words, data={"run_ids": [str(run.origin)]})
     yield from _executors(facts)
 
 
-def _pause(facts: RunFacts) -> _Seen:
+def _pause(facts: RunFacts) -> _Finding:
     job, run = facts.job, facts.run
     if job is None or job.status is not JobStatus.PAUSED:
-        return _Seen(ConditionName.PAUSE, True, "its job is not paused")
+        return _Finding(ConditionName.PAUSE, True, "its job is not paused")
     words = f"its job is {pause_words(job, facts.said)}"
     if run.trigger != Trigger.SCHEDULE:
-        return _Seen(ConditionName.PAUSE, True, f"{words}; that concerns runs of the schedule alone")
-    return _Seen(ConditionName.PAUSE, not is_paused(facts), words, f"tickwise jobs resume {job.job_id}")
+        return _Finding(ConditionName.PAUSE, True, f"{words}; that concerns runs of the schedule alone")
+    return _Finding(ConditionName.PAUSE, not is_paused(facts), words, f"tickwise jobs resume {job.job_id}")
 
 
-def _queue(facts: RunFacts) -> _Seen:
+def _queue(facts: RunFacts) -> _Finding:
     queue = facts.queue
     if queue is None:
-        return _Seen(ConditionName.QUEUE, True, "its queue has no hold")
+        return _Finding(ConditionName.QUEUE, True, "its queue has no hold")
     counts = f"{queue.queued} wait, {queue.dispatched} are handed out, {queue.running} run"
     data = {"queue": queue.queue, "queued": queue.queued, "dispatched": queue.dispatched, "running": queue.running}
     hold = queue.hold
     if hold is None or not queue.held:
-        return _Seen(ConditionName.QUEUE, True, f"the queue {queue.queue!r} goes on: {counts}", data=data)
+        return _Finding(ConditionName.QUEUE, True, f"the queue {queue.queue!r} goes on: {counts}", data=data)
     until = "until it is resumed" if hold.until is None else f"until {facts.said(hold.until)}"
     why = f": {hold.reason}" if hold.reason else ""
     words = f"the queue {queue.queue!r} is on hold by {hold.by}, {until}{why}; {counts}"
-    return _Seen(ConditionName.QUEUE, False, words, f"tickwise queues resume {queue.queue}", data)
+    return _Finding(ConditionName.QUEUE, False, words, f"tickwise queues resume {queue.queue}", data)
 
 
-def _earlier(facts: RunFacts) -> _Seen:
+def _earlier(facts: RunFacts) -> _Finding:
     run = facts.run
     policy = "" if facts.plan is None else f" (overlap: {facts.plan.overlap.value})"
     going = [each for each in facts.earlier if each.ended_at is None and each.state is not RunState.SKIPPED]
@@ -126,10 +126,12 @@ def _earlier(facts: RunFacts) -> _Seen:
     shown = f"; unfinished: {', '.join(ids)}" if ids else ""
     if run.blocked and run.limit_key is None:
         words = f"it waits for an earlier run of its job{policy}{shown}"
-        return _Seen(
+        return _Finding(
             ConditionName.EARLIER_RUNS, False, words, "the earlier run ends, or is cancelled", {"run_ids": ids}
         )
-    return _Seen(ConditionName.EARLIER_RUNS, True, f"it waits for no earlier run{policy}{shown}", data={"run_ids": ids})
+    return _Finding(
+        ConditionName.EARLIER_RUNS, True, f"it waits for no earlier run{policy}{shown}", data={"run_ids": ids}
+    )
 
 
 def _taken(facts: RunFacts) -> tuple[str, dict[str, Any]]:
@@ -140,62 +142,62 @@ def _taken(facts: RunFacts) -> tuple[str, dict[str, Any]]:
     return (f"; taken by {shown}{more}" if shown else ""), {"run_ids": ids}
 
 
-def _concurrency(facts: RunFacts) -> _Seen:
+def _concurrency(facts: RunFacts) -> _Finding:
     run, said = facts.run, None if facts.plan is None else facts.plan.concurrency
     waits = run.blocked and run.limit_key is not None and run.limit_key != QUOTA_KEY
     if waits:
         taken, data = _taken(facts)
         limit = "" if said is None else f", {said.limit} at once"
         words = f"no slot of its concurrency limit ({run.limit_key}{limit}) is free{taken}"
-        return _Seen(ConditionName.CONCURRENCY, False, words, "one of these runs ends, or the limit is raised", data)
+        return _Finding(ConditionName.CONCURRENCY, False, words, "one of these runs ends, or the limit is raised", data)
     words = "its job has no concurrency limit"
     if said is not None:
         words = f"{said.limit} at once{key_in_words(said.key)}; a slot is asked for when it starts"
-    return _Seen(ConditionName.CONCURRENCY, True, words)
+    return _Finding(ConditionName.CONCURRENCY, True, words)
 
 
-def _quota(facts: RunFacts) -> _Seen:
+def _quota(facts: RunFacts) -> _Finding:
     run, quota = facts.run, facts.concurrent_runs
     if run.blocked and run.limit_key == QUOTA_KEY:
         taken, data = _taken(facts)
         words = f"the quota concurrent_runs of its namespace ({quota}) is used up{taken}"
-        return _Seen(ConditionName.QUOTA, False, words, "one of these runs ends, or the quota is raised", data)
+        return _Finding(ConditionName.QUOTA, False, words, "one of these runs ends, or the quota is raised", data)
     words = (
         "its namespace has no quota of runs at once" if quota is None else f"{quota} runs at once by concurrent_runs"
     )
-    return _Seen(ConditionName.QUOTA, True, words)
+    return _Finding(ConditionName.QUOTA, True, words)
 
 
-def _rate(facts: RunFacts) -> _Seen:
+def _rate(facts: RunFacts) -> _Finding:
     run, rate = facts.run, None if facts.plan is None else facts.plan.rate
     words = "its job has no rate limit"
     if rate is not None:
         words = f"{rate.limit} starts in {rate.per_seconds:g} s{key_in_words(rate.key)}"
     if run.paced and run.ready_at is not None and run.ready_at > facts.now:
         turn = f"{words}; its turn is at {facts.said(run.ready_at)}"
-        return _Seen(ConditionName.RATE, False, turn, "its turn comes, or the rate is raised")
-    return _Seen(ConditionName.RATE, True, words)
+        return _Finding(ConditionName.RATE, False, turn, "its turn comes, or the rate is raised")
+    return _Finding(ConditionName.RATE, True, words)
 
 
-def _ready(facts: RunFacts) -> _Seen:
+def _ready(facts: RunFacts) -> _Finding:
     run = facts.run
     failed = f"{run.failures} failed attempts" if run.failures else "no failed attempt"
     waits = run.ready_at is not None and run.ready_at > max(facts.now, run.due_at) and not run.paced
     if waits and not is_paused(facts) and run.ready_at is not None:
         words = f"{failed}; it is offered again at {facts.said(run.ready_at)}"
-        return _Seen(ConditionName.READY, False, words, "that time comes; nothing has to be done")
-    return _Seen(ConditionName.READY, True, failed)
+        return _Finding(ConditionName.READY, False, words, "that time comes; nothing has to be done")
+    return _Finding(ConditionName.READY, True, failed)
 
 
-def _circuit(facts: RunFacts) -> _Seen:
+def _circuit(facts: RunFacts) -> _Finding:
     last = facts.circuits[-1] if facts.circuits else None
     if last is None:
-        return _Seen(ConditionName.CIRCUIT, True, "no host that it calls is left alone")
+        return _Finding(ConditionName.CIRCUIT, True, "no host that it calls is left alone")
     words = f"the host {last.who} was left alone from {facts.said(last.begin)} to {facts.said(last.end)}"
-    return _Seen(ConditionName.CIRCUIT, last.end < facts.now, words, f"{last.who} answers again", {"host": last.who})
+    return _Finding(ConditionName.CIRCUIT, last.end < facts.now, words, f"{last.who} answers again", {"host": last.who})
 
 
-def _executors(facts: RunFacts) -> Iterator[_Seen]:
+def _executors(facts: RunFacts) -> Iterator[_Finding]:
     active = facts.active
     if facts.job is None:
         return
@@ -207,56 +209,58 @@ def _executors(facts: RunFacts) -> Iterator[_Seen]:
     if not able:
         why = unserved(lane, facts.function, active, namespace) if active else "no executor is active"
         change = f"start an executor that takes it: {needs}"
-        yield _Seen(ConditionName.EXECUTOR, False, f"{why} (it needs: {needs}; {len(active)} are active)", change, data)
+        yield _Finding(
+            ConditionName.EXECUTOR, False, f"{why} (it needs: {needs}; {len(active)} are active)", change, data
+        )
         return
     words = f"{len(able)} of {len(active)} active executors can take it ({needs}): {named}"
-    yield _Seen(ConditionName.EXECUTOR, True, words, data=data)
+    yield _Finding(ConditionName.EXECUTOR, True, words, data=data)
     slots, held = sum(each.slots for each in able), sum(each.held for each in able)
     change = "a run of these executors ends, or another executor starts"
-    yield _Seen(ConditionName.SLOTS, held < slots, f"{held} of their {slots} slots are in use", change, data)
+    yield _Finding(ConditionName.SLOTS, held < slots, f"{held} of their {slots} slots are in use", change, data)
 
 
 # ------------------------------------------------------------------------------------------ of a job
 
 
-def _of_job(standing: Standing) -> Iterator[_Seen]:
+def _of_job(standing: Standing) -> Iterator[_Finding]:
     row, now, schedule = standing.row, standing.now, standing.schedule
     over = row.status is JobStatus.CANCELLED
     change = "a cancelled job never runs again: create another one"
-    yield _Seen(ConditionName.STATUS, not over, f"the job is {row.status.value}", change)
+    yield _Finding(ConditionName.STATUS, not over, f"the job is {row.status.value}", change)
     timer = row.timer
     if timer is None:
         words = f"its schedule ({schedules.explain(schedule)}) has no further time"
-        yield _Seen(ConditionName.SCHEDULE, False, words, "run it now, or change its schedule")
+        yield _Finding(ConditionName.SCHEDULE, False, words, "run it now, or change its schedule")
     else:
         words = f"{schedules.explain(schedule)}; the next time without a record is {standing.said(timer.first_open)}"
         due = timer.first_open <= now
-        yield _Seen(ConditionName.SCHEDULE, due, words, "its time comes; nothing has to be done")
+        yield _Finding(ConditionName.SCHEDULE, due, words, "its time comes; nothing has to be done")
         late = timer.hold is None and timer.due < now - 1.0
         seen = f"its timer is due since {standing.said(timer.due)}" if late else "no scheduler is behind with it"
-        yield _Seen(ConditionName.SCHEDULER, not late, seen, "a scheduler that runs and reaches the database")
+        yield _Finding(ConditionName.SCHEDULER, not late, seen, "a scheduler that runs and reaches the database")
     stop = None if standing.rules is None else last_stop(standing.rules.stops, now)
     if stop is None:
-        yield _Seen(ConditionName.STOP, True, "no stop concerns it")
+        yield _Finding(ConditionName.STOP, True, "no stop concerns it")
     else:
         change = f"tickwise stops lift {stop.stop_id}, or the end of the stop"
-        yield _Seen(ConditionName.STOP, False, stop_words(stop, standing.said), change, stop_data(stop))
+        yield _Finding(ConditionName.STOP, False, stop_words(stop, standing.said), change, stop_data(stop))
     paused = row.status is JobStatus.PAUSED
     words = f"the job is {pause_words(row, standing.said)}" if paused else "the job is not paused"
-    yield _Seen(ConditionName.PAUSE, not paused, words, f"tickwise jobs resume {row.job_id}")
+    yield _Finding(ConditionName.PAUSE, not paused, words, f"tickwise jobs resume {row.job_id}")
     yield _calendar(standing)
 
 
-def _calendar(standing: Standing) -> _Seen:
+def _calendar(standing: Standing) -> _Finding:
     """Calendars and windows, at the next time of the schedule or now."""
     rules, timer = standing.rules, standing.row.timer
     if rules is None or not (rules.calendars or rules.windows):
-        return _Seen(ConditionName.CALENDAR, True, "no calendar and no maintenance window concerns it")
+        return _Finding(ConditionName.CALENDAR, True, "no calendar and no maintenance window concerns it")
     at = standing.now if timer is None else max(timer.first_open, standing.now)
     named = [*(each.name for each in rules.calendars), *(each.name for each in rules.windows)]
     verdict = ScheduleRules(rules.calendars, rules.windows).verdict(at)
     if not isinstance(verdict, Closed):
-        return _Seen(ConditionName.CALENDAR, True, f"open at {standing.said(at)}: {', '.join(named)}")
+        return _Finding(ConditionName.CALENDAR, True, f"open at {standing.said(at)}: {', '.join(named)}")
     opens = "never, as far as can be seen" if verdict.opens is None else standing.said(verdict.opens)
     words = f"at {standing.said(at)} it is {verdict.sentence}; it opens: {opens}"
-    return _Seen(ConditionName.CALENDAR, False, words, f"the calendar or window {verdict.name} opens, or is changed")
+    return _Finding(ConditionName.CALENDAR, False, words, f"the calendar or window {verdict.name} opens, or is changed")

@@ -212,11 +212,11 @@ class Condition(NamedTuple):
     name: ConditionName
     met: bool
     evidence: str
-    """What was seen: figures, names and ids."""
+    """The figures, names and ids that were seen."""
     looked_at: float
-    """When it was seen, Unix seconds by the store's clock."""
+    """The time of the look, Unix seconds by the store's clock."""
     change: str | None = None
-    """What would make it met; None: it is met."""
+    """The event that would make it met; None: it is met."""
     data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
 
 

@@ -312,7 +312,7 @@ class TimedStopsContract(StoreContract):
     # --------------------------------------------------------------------------------------- together with others
 
     async def test_a_retry_waits_for_the_end_of_a_stop(self, store: Store, make: Factory, kind: str) -> None:
-        """However soon its own time is."""
+        """Its own time may be sooner."""
         executor = await self.register(store)
         job = self.stopped_job(make)
         claimed = await self.held(store, executor, job)
@@ -381,7 +381,7 @@ class TimedStopsContract(StoreContract):
         assert await self.claimed_ids(store, executor) == {job.job_id}
 
     async def test_a_resumed_queue_waits_for_the_end_of_a_stop(self, store: Store, make: Factory, kind: str) -> None:
-        """What is held stays asked back."""
+        """A held run stays asked back."""
         executor = await self.register(store)
         job = self.stopped_job(make)
         claimed = await self.held(store, executor, job)
@@ -395,7 +395,7 @@ class TimedStopsContract(StoreContract):
         assert await self.claimed_ids(store, executor) == set()
 
     async def test_a_lifted_stop_leaves_a_held_queue_held(self, store: Store, make: Factory) -> None:
-        """What is held of it stays asked back."""
+        """A held run of it stays asked back."""
         executor = await self.register(store)
         claimed = await self.held(store, executor, self.stopped_job(make))
         stop = await store.stops.add(make.stop(OF_LABELS))

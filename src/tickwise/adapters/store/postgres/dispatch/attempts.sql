@@ -20,8 +20,7 @@ WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM tickwise.runs
       WHERE run_id = n.run_id AND (holder = 0) IS TRUE AND (lane IN (SELECT lane FROM served)) IS TRUE
         AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE
-        AND CASE WHEN namespace = ANY((SELECT array_agg(namespace) FROM tickwise.stops_of_jobs)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END
-      FOR UPDATE SKIP LOCKED) r
+        AND CASE WHEN namespace = ANY((SELECT array_agg(namespace) FROM tickwise.stops_of_jobs)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END FOR UPDATE SKIP LOCKED) r
     LIMIT $2))
   AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
