@@ -93,7 +93,7 @@ class LetterSearches(Part):
             arguments = [*asked, *texts_of(query), query.bytes_most]
             async with connection.transaction(readonly=True):
                 if query.job_id is None and asked[JOBS] is None:
-                    await connection.fetchrow(statement("search_terms_in_order"))
+                    await connection.fetchrow(statement("letters_in_order"))
                 rows = await connection.fetch(bounded("letters_list"), *arguments)
         return page_of(rows, _letter_row)
 
