@@ -97,6 +97,11 @@ def paths(ids: Mapping[str, Any]) -> dict[str, str]:
         "a run that failed": f"/runs/{ids['failed_run']}",
         "a run of days ago": f"/runs/{ids['old_run']}",
         "dead letters by reason": "/dead-letters?reason=exit_code",
+        "the time line of an hour": "/timeline?view=hour",
+        "the time line of a week": "/timeline?view=week",
+        "the time line of a busy job": f"/timeline?job_id={ids['busy_job']}",
+        "the time line of a label": "/timeline?label=team%3Dteam-8",
+        "a namespace": "/namespaces/default",
     }
 
 

@@ -185,3 +185,22 @@ def test_pages_work_without_javascript(here: World, context: Contexts) -> None:
     page.locator("summary", has_text="Run now").click()
     page.get_by_role("button", name="Run now").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Run of fails")
+
+
+def test_everything_of_a_customer_is_stopped_for_an_hour(here: World, opened: Open) -> None:
+    """Chosen, looked at, confirmed; each page says so; lifted with one click."""
+    page = opened("/stops")
+    page.get_by_label("Which").fill("team=books")
+    page.get_by_label("Reason").fill("their database moves")
+    page.get_by_role("button", name="See what it would hold back").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Stop the jobs with the label team=books?")
+    expect(page.get_by_text("Nothing is stopped yet.")).to_be_visible()
+    assert here.client.stops_list() == []
+    page.get_by_role("button", name="Stop it").click()
+    expect(page.locator(".stop")).to_contain_text("The jobs with the label team=books")
+    page.get_by_role("link", name="Runs").first.click()
+    expect(page.locator(".stop-banner")).to_contain_text("their database moves")
+    page.get_by_role("link", name="Look at the stops").click()
+    page.get_by_role("button", name="Lift now").click()
+    expect(page.get_by_text("Nothing is stopped in default.")).to_be_visible()
+    expect(page.locator(".stop-banner")).to_have_count(0)

@@ -35,6 +35,13 @@ from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContr
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
+from tickwise.testing.contracts.store.failures.error_groups import (
+    CountedFailuresContract,
+    DecidedErrorsContract,
+    ForgottenErrorsContract,
+    FoundErrorsContract,
+    PendingFailuresContract,
+)
 from tickwise.testing.contracts.store.jobs.audit import (
     AuditedJobsContract,
     AuditedThingsContract,
@@ -49,7 +56,7 @@ from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsCo
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
-from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract
+from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract, PlannedContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
@@ -77,6 +84,7 @@ from tickwise.testing.contracts.store.people.removals import ClosedNamespacesCon
 from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
+from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
@@ -223,6 +231,26 @@ class TestSessions(Backend, SessionsContract):
     pass
 
 
+class TestPendingFailures(Backend, PendingFailuresContract):
+    pass
+
+
+class TestCountedFailures(Backend, CountedFailuresContract):
+    pass
+
+
+class TestDecidedErrors(Backend, DecidedErrorsContract):
+    pass
+
+
+class TestFoundErrors(Backend, FoundErrorsContract):
+    pass
+
+
+class TestForgottenErrors(Backend, ForgottenErrorsContract):
+    pass
+
+
 class TestLatestRuns(Backend, LatestRunsContract):
     pass
 
@@ -240,6 +268,10 @@ class TestStatus(Backend, StatusContract):
 
 
 class TestListings(Backend, ListingsContract):
+    pass
+
+
+class TestPlanned(Backend, PlannedContract):
     pass
 
 
@@ -373,6 +405,10 @@ class TestOnDemand(Backend, OnDemandContract):
 
 
 class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestTimedStops(Backend, TimedStopsContract):
     pass
 
 

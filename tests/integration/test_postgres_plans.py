@@ -203,8 +203,8 @@ SEARCHES = {
 }
 NEWEST = "'default', 2592000.0, '{open,held}', NULL, NULL, NULL, NULL, NULL, NULL, 50"
 ASKED = {
-    "letters_list": f"{NEWEST}, NULL, NULL, false, false, 4194304",
-    "letters_count": f"{NEWEST}, NULL, NULL",
+    "letters_list": f"{NEWEST}, NULL, NULL, false, false, NULL, 4194304",
+    "letters_count": f"{NEWEST}, NULL, NULL, NULL",
     "letter_get": "'default', 2592000.0, '00000000-0000-0000-0000-000001000064'",
     "completions": "50",
     "limits_waiting": "NULL, NULL, 100",

@@ -140,10 +140,15 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
     now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
     old = now - 2.5 * DAY_SECONDS
+    some = await session.fetchval(
+        "SELECT array_agg(run_id) FROM (SELECT run_id FROM tickwise.history WHERE namespace = 'default' LIMIT 25) s"
+    )
     return {
         "newest": RunQuery(namespace="default"),
         "a page further on": RunQuery(namespace="default", before=records._first_id(old)),
         "of a job": RunQuery(namespace="default", job_id=job),
+        "by their ids": RunQuery(namespace="default", ids=tuple(some)),
+        "by their ids, those that failed": RunQuery(namespace="default", ids=tuple(some), states=(RunState.FAILED,)),
         "failed": RunQuery(namespace="default", states=(RunState.FAILED,)),
         "succeeded": RunQuery(namespace="default", states=(RunState.SUCCESS,)),
         "running": RunQuery(namespace="default", states=(RunState.RUNNING,)),
@@ -315,11 +320,16 @@ async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(
     is looked for in a bounded time."""
     now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
     day = now + 5 * DAY_SECONDS
+    some = await session.fetchval(
+        "SELECT array_agg(job_id) FROM (SELECT job_id FROM tickwise.jobs WHERE namespace = 'default' LIMIT 25) s"
+    )
     asked = JOBS | {
         "due in an hour of a day to come": JobQuery(
             namespace="default", next_run_after=day, next_run_before=day + 3600.0
         ),
         "due from a day on": JobQuery(namespace="default", next_run_after=day),
+        "by their ids": JobQuery(namespace="default", ids=tuple(some)),
+        "by their ids, paused": JobQuery(namespace="default", ids=tuple(some), statuses=(JobStatus.PAUSED,)),
     }
     read = {}
     for name, query in asked.items():
@@ -383,8 +393,27 @@ async def test_a_search_for_letters_of_a_selector_reads_about_as_much_as_it_show
         query = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, within=within)
         async with store._links.pooled(writes=False) as connection:
             asked = await store.searches._letters_asked(connection, query)
-        read[name] = await rows_read(session, bounded("letters_list"), [*asked, True, True, PAGE_BYTES])
+        read[name] = await rows_read(session, bounded("letters_list"), [*asked, True, True, None, PAGE_BYTES])
     assert too_much(read, known) == {}, known
+
+
+async def test_the_letters_of_a_group_of_errors_are_looked_up(
+    session: asyncpg.Connection, known: str, store: PostgresStore
+) -> None:
+    """A few of all that failed: a page and the count of them read no others."""
+    group = UUID("61e019fb-4e50-5b76-8699-14756a430416")
+    await session.execute(
+        "INSERT INTO tickwise.error_letters (run_id, group_id) "
+        "SELECT run_id, $1 FROM tickwise.history WHERE state = 6 ORDER BY md5(run_id::text) LIMIT 20",
+        group,
+    )
+    query = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, error_group=group)
+    async with store._links.pooled(writes=False) as connection:
+        asked = await store.searches._letters_asked(connection, query)
+    page = await rows_read(session, bounded("letters_list"), [*asked, True, True, group, PAGE_BYTES])
+    count = await rows_read(session, statement("letters_count"), [*asked, group])
+    await session.execute("DELETE FROM tickwise.error_letters WHERE group_id = $1", group)
+    assert too_much({"page": page, "count": count}, known) == {}, (page, count)
 
 
 async def test_a_search_for_letters_reads_them_in_their_order(

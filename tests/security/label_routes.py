@@ -51,7 +51,9 @@ ABOUT: Final[dict[str, str]] = {
         (
             "listCalendars", "previewCalendar", "putCalendar", "getCalendar", "deleteCalendar", "getCalendarCovers",
             "listWindows", "putWindow", "getWindow", "deleteWindow", "getWindowCovers", "countRuns", "listExecutors",
-            "listOperations", "listQueues", "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
+            "listErrors", "getError", "resolveError", "ignoreError", "reopenError", "listOperations", "listQueues",
+            "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
+            "listStops", "createStop", "previewStop", "getStop", "liftStop",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",

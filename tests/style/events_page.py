@@ -233,6 +233,7 @@ MEANINGS = {
     "signed_in": "A person signed in with a password.",
     "browser_signed_in": "A session of the pages began: a person signed in with a password, or a link was opened.",
     "page_failed": "A page failed by a fault of Tickwise: the visitor was told the id of the request, and no more.",
+    "plan_unreadable": "The time line left a job out whose schedule this version cannot read (`detail`).",
     "page_put_off": "A page could not be shown for now, because the database or another part was away.",
     "role_dropped": "A caller removed a custom role.",
     "role_put": "A caller made a custom role, or replaced its permissions.",

@@ -101,6 +101,7 @@ SKIPS = {
     SkipReason.PAUSED: "The job was paused.",
     SkipReason.CALENDAR: "A calendar of the job was closed, or deferred it to one with a later occurrence.",
     SkipReason.MAINTENANCE: "The same of a maintenance window.",
+    SkipReason.STOPPED: "A person stopped the job, its labels, its queue or its namespace for a time.",
     SkipReason.DST: "The clock skipped that time.",
     SkipReason.FUSE: "The job, or its namespace, made too many runs in a minute.",
     SkipReason.REQUESTED: "A person asked to skip just this one.",

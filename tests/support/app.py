@@ -20,6 +20,7 @@ from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.app import create_app
+from tickwise.control.cluster import SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
@@ -101,6 +102,7 @@ async def world(
     shared_state: SharedState | None = None,
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
+    settings: Sequence[SettingInForce] = (),
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -129,6 +131,7 @@ async def world(
         membership=membership,
         scripts=ScriptChecker(),
         live=LiveOptions(telemetry=metrics),
+        settings=settings,
     )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

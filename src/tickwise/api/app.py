@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
-from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
+from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator, Line
 from tickwise.api.clients.address import ClientAddresses
 from tickwise.api.clients.pacing import Pacer, RequestPaces
 from tickwise.api.conditions import conditions_of
@@ -89,6 +89,7 @@ from tickwise.domain.errors import (
     Unavailable,
 )
 from tickwise.domain.model import Origin, Principal
+from tickwise.domain.permissions import EVERYTHING
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.store import StoreStats
@@ -196,8 +197,8 @@ class Server:
         if not endpoint.is_open:
             if principal is None:
                 raise Bug("a request without a principal came through to a route that needs one")
-            if endpoint.permissions:
-                admitted(principal, *endpoint.permissions, by_labels=endpoint.by_labels)
+            if endpoint.permission_names and EVERYTHING not in principal.scopes:
+                admitted(principal, *endpoint.permission_names, by_labels=endpoint.by_labels)
             check_accept(headers.get(b"accept"), scope["headers"], endpoint.answer_media)
         call = Call(
             control=self._control,
@@ -373,7 +374,7 @@ class Front:
                 exchange.caller = caller
                 exchange.caller_now = partial(self._caller_now, said, exchange.address)
                 try:
-                    principal = await self._directory.principal(caller, place)
+                    principal = self._directory.known(caller, place) or await self._directory.principal(caller, place)
                 except Forbidden:
                     exchange.principal = caller.principal().with_origin(exchange.address, exchange.request_id)
                     raise
@@ -397,7 +398,7 @@ class Front:
             status = found.status
             if len(found.body) >= COMPRESSED_BYTES_MIN:
                 found = await encoded(found, headers)
-            await _send(send, found, exchange, head=scope["method"] == "HEAD")
+            await _send(send, line, found, exchange, head=scope["method"] == "HEAD")
         seconds = self._clock.monotonic() - began
         self._metrics.answered(exchange.route, status, seconds)
         if status in (401, 403) and not is_open:
@@ -468,23 +469,22 @@ def problem_answer(failure: Exception, request_id: str) -> Reply:
     return Reply(problem.status, encode(problem), headers, MEDIA_TYPE.encode())
 
 
-async def _send(send: Send, answer: Reply, exchange: Exchange, *, head: bool) -> None:
-    media = _JSON_HEADER if answer.media == b"application/json" else (b"content-type", answer.media)
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [
-                media,
-                (b"content-length", b"%d" % len(answer.body)),
-                (b"x-request-id", exchange.request_id.encode()),
-                *exchange.paced,
-                *answer.headers,
-                *PROTECTION,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": b"" if head else answer.body})
+async def _send(send: Send, line: Line | None, answer: Reply, exchange: Exchange, *, head: bool) -> None:
+    """Send an answer: in one piece where the connection is ours, else as ASGI has it."""
+    headers = [
+        _JSON_HEADER if answer.media == b"application/json" else (b"content-type", answer.media),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"x-request-id", exchange.request_id.encode()),
+        *exchange.paced,
+        *answer.headers,
+        *PROTECTION,
+    ]
+    body = b"" if head else answer.body
+    if line is not None:
+        await line.answer(answer.status, headers, body)
+        return
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 # ------------------------------------------------------------------------------------------ the application

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
@@ -54,6 +54,10 @@ class Line(Protocol):
 
     async def while_open(self, lookup: Coroutine[Any, Any, FoundKey | None]) -> FoundKey | None:
         """Await the look-up of the caller's key. The end of the connection cancels it. Raises `ClientGone`."""
+        ...
+
+    async def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send the whole answer to the present request. `headers` have its length, with the names in lower case."""
         ...
 
 

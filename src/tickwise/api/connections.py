@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -49,7 +49,7 @@ from tickwise.api.problems import (
 )
 from tickwise.api.reading import ClientGone
 from tickwise.api.wire import encode
-from tickwise.domain.errors import TickwiseError
+from tickwise.domain.errors import Bug, TickwiseError
 from tickwise.ports.identity import FoundKey
 
 HEADERS_MAX: Final = 256
@@ -72,6 +72,8 @@ ONCE: Final = (
 )
 """Headers that a proxy and we must not choose from differently."""
 
+_ALLOWED: Final = bytes({0x09, *range(0x20, 0x7F), *range(0x80, 0x100)})
+"""What may stand in a header of an answer (RFC 9110, section 5.5)."""
 _UNREADABLE: Final = (httptools.HttpParserError, UnicodeDecodeError, AttributeError)
 """The error that uvicorn raises for a malformed address."""
 
@@ -110,6 +112,15 @@ class Connections:
         """Those that wait for a head, the longest waiting first: idle, half-open, or at their end. Or for their key."""
         self._refused: Counter[str] = Counter()
         self._looked_at: float | None = None
+        self._usual: tuple[Sequence[tuple[bytes, bytes]], bytes] = ((), b"")
+
+    def usual(self, state: ServerState) -> bytes:
+        """The lines of the headers that each answer has. uvicorn makes new ones every second, because of the date."""
+        made, lines = self._usual
+        if made is not state.default_headers:
+            lines = b"".join([b"%b: %b\r\n" % header for header in state.default_headers])
+            self._usual = (state.default_headers, lines)
+        return lines
 
     def protocol(
         self,
@@ -409,6 +420,34 @@ class Connection(HttpToolsProtocol):
             self._lookup = None
             if running is not None and not running.disconnected:
                 self._all.works(self)
+
+    async def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send the whole answer to the present request, as uvicorn would in two pieces, each header checked by two
+        patterns: this takes a tenth of the time of a submit. `headers` have the length of the body."""
+        running = self._running
+        if running is None or running.response_started:
+            raise Bug("there is no request that waits for an answer")
+        if self.flow.write_paused and not running.disconnected:
+            await self.flow.drain()
+        if running.disconnected:
+            return
+        lines = [STATUS_LINE[status], self._all.usual(self.server_state)]
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        if not running.keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        # The status line and the empty line, the usual headers, and one line for each of the others.
+        if head.translate(None, _ALLOWED) != b"\r\n" * (len(lines) - 1 + len(self.server_state.default_headers)):
+            raise Bug("a header of an answer holds a control character")
+        running.response_started = True
+        running.waiting_for_100_continue = False
+        self.transport.write(head + body)
+        running.response_complete = True
+        running.message_event.set()
+        if not running.keep_alive:
+            self.transport.close()
+        running.on_response()
 
     def _give_up(self) -> None:
         """The client of the present request no longer waits for its answer."""

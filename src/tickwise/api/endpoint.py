@@ -172,6 +172,8 @@ class Endpoint:
     permissions: tuple[Permission, ...] = ()
     """Each of these alone lets in. Filled from `control`, where there is one; empty: open to anybody, or see
     `signed_in`."""
+    permission_names: tuple[str, ...] = ()
+    """The same as plain texts: the hash of a member of an enum is Python's own code."""
     by_labels: bool = False
     """A permission for jobs with certain labels is enough. Filled from `control`, which heeds the labels."""
     signed_in: bool = False
@@ -216,6 +218,7 @@ class Endpoint:
         if self.control is not None and not self.signed_in:
             object.__setattr__(self, "permissions", permissions_of(self.control))
             object.__setattr__(self, "by_labels", heeds_labels(self.control))
+        object.__setattr__(self, "permission_names", tuple(each.value for each in self.permissions))
         told = (*self.answers, *self.pending, *(kind for kinds in self.also.values() for kind in kinds))
         if not self.secret and any(tells_secret(kind) for kind in told):
             raise TypeError(f"the answer of {self.name} has a secret: declare the route with secret=True")

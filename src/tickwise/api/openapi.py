@@ -53,8 +53,10 @@ TAGS: Final[dict[str, str]] = {
     "windows": "Maintenance windows: times in which the jobs with some labels do not start.",
     "runs": "Runs that ended, run or wait; their attempts and logs.",
     "dead letters": "Runs that failed for good: read, redrive or discard them.",
+    "errors": "Failures of attempts and runs, grouped by cause: resolve, ignore or reopen a group.",
     "operations": "Requests about many jobs or runs, carried out in the background.",
     "queues": "Counts of waiting and running runs; hold, drain and resume.",
+    "stops": "Stops: for a time nothing of a namespace, of labels, of a queue or of a job starts.",
     "executors": "Processes that run tasks, and the other roles that are alive.",
     "keys": "API keys and their permissions.",
     "namespaces": "Tenants: each has jobs, keys and members of its own.",
@@ -67,7 +69,7 @@ TAGS: Final[dict[str, str]] = {
 }
 _UUID: Final[Schema] = {"type": "string", "format": "uuid"}
 _PATH_SCHEMAS: Final[dict[str, Schema]] = dict.fromkeys(
-    ("job_id", "run_id", "backfill_id", "operation_id", "key_id", "user_id"), _UUID
+    ("job_id", "run_id", "backfill_id", "operation_id", "key_id", "user_id", "stop_id"), _UUID
 )
 _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
     "Idempotency-Key": (

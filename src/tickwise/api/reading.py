@@ -21,8 +21,8 @@ import msgspec
 from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
 from tickwise.api.repeats import refuse_repeated
 from tickwise.api.spelling import other_spellings, respelled
-from tickwise.api.wording import sentence
 from tickwise.control.bodies import NOT_BUILT
+from tickwise.control.wording import sentence
 from tickwise.domain.errors import Busy, Invalid, TooLarge
 
 T = TypeVar("T")

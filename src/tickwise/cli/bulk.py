@@ -152,6 +152,7 @@ def letter_filters(command: Decorated) -> Decorated:
             click.option("--job", metavar="JOB", help="Of this job: its id, key or name."),
             click.option("--kind", "task_kind", help="python, shell, http, function, …"),
             click.option("--reason", help="Failed for this reason, such as timeout."),
+            click.option("--error", "error_id", help="Of the group of errors with this id (`tickwise errors list`)."),
             click.option("--since", metavar="TIME", help="Ended since then: '2026-11-21 08:00', or 2h (ago)."),
             click.option("--until", metavar="TIME", help="Ended until then: a time, or 2h (ago)."),
         ],
@@ -165,6 +166,7 @@ def letter_filter(session: Session, said: Json) -> Json:
         "job_id": _job(session, said.pop("job")),
         "task_kind": said.pop("task_kind"),
         "reason": said.pop("reason"),
+        "error_id": said.pop("error_id"),
         "ended_after": _past(session, "--since", "ended_after", said.pop("since")),
         "ended_before": _past(session, "--until", "ended_before", said.pop("until")),
     }

@@ -72,8 +72,12 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "dead-letters": CommandEntry(
             "letters", "dead_letters", "Look at runs that failed for good, and redrive, discard or decide them."
         ),
+        "errors": CommandEntry(
+            "failures.errors", "errors", "Look at failures grouped by cause, and resolve, ignore or redrive a group."
+        ),
         "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
         "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),
+        "stops": CommandEntry("queues", "stops", "Stop jobs, labels, a queue or a namespace for a time."),
         "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
     "Schedules": {

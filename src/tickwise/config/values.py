@@ -58,3 +58,19 @@ KINDS: Final[Mapping[str, Kind]] = {
     "Path": Kind(_path, "a path"),
     "tuple[str, ...]": Kind(_names, "a list of names (in the environment with commas between)"),
 }
+
+
+_UNITS: Final = {
+    "_bytes_per_second_least": "bytes per s",
+    "_per_second_most": "per s",
+    "_per_minute_most": "per min",
+    "_per_second": "per s",
+    "_seconds": "s",
+    "_bytes": "bytes",
+    "_days": "days",
+}
+
+
+def unit_of(name: str) -> str:
+    """The unit of a setting's number, by the end of its name; empty: it has none."""
+    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")

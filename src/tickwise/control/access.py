@@ -107,7 +107,7 @@ def admitted(who: Principal, *permissions: str, by_labels: bool = False) -> Prin
         return who
     selector = who.selector(permissions)
     if selector and by_labels:
-        return who._replace(within=selector)
+        return who.bound_to(selector)
     needed = " or ".join(permissions)
     if selector:
         raise Forbidden(

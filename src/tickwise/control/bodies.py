@@ -369,6 +369,22 @@ class DecideBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
     note: Note | None = None
 
 
+class ErrorResolveBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A group of errors is resolved; it is open again when it fails again."""
+
+    note: Note | None = None
+
+
+class ErrorIgnoreBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A group of errors is ignored until a time, or for a number of failures; with both, until the first of them."""
+
+    until: Annotated[datetime, Meta(tz=True, description="It is open again at this time.")] | None = None
+    failures: (
+        Annotated[int, Meta(ge=1, le=1_000_000_000, description="It is open again after so many more failures.")] | None
+    ) = None
+    note: Note | None = None
+
+
 class QueueHoldBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The reason and the time of a hold."""
 

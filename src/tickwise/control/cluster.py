@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.context import ControlContext
+from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.shared_state import SharedState
@@ -14,12 +16,33 @@ from tickwise.ports.store import ExecutorRow, StoreStats
 from tickwise.roles.shared.membership import RoleFacts, active_roles
 
 
+class SettingInForce(NamedTuple):
+    """One setting of this process."""
+
+    name: str
+    value: str
+    """As people write it; masked, if it is secret."""
+    origin: str
+    """`default`, the file, the variable of the environment, or the option of the command line."""
+    unit: str
+    """Such as `s`; empty: it has none."""
+    meaning: str
+    secret: bool
+
+
 class ClusterService:
     """Everything about the processes of the installation."""
 
-    def __init__(self, context: ControlContext, membership: SharedState | None = None) -> None:
-        """`membership` is the shared state where roles note that they are active. None: no role does."""
+    def __init__(
+        self,
+        context: ControlContext,
+        membership: SharedState | None = None,
+        settings: Sequence[SettingInForce] = (),
+    ) -> None:
+        """`membership` is the shared state where roles note that they are active. None: no role does. `settings`: those
+        of this process."""
         self._context = context
+        self._settings = settings
         self._membership = membership
 
     @requires(Permission.EXECUTORS_READ)
@@ -39,6 +62,14 @@ class ClusterService:
             for row in rows
             if row.takes(who.namespace)
         ]
+
+    @requires(Permission.NAMESPACES_ADMIN)
+    async def settings(self, who: Principal) -> Sequence[SettingInForce]:
+        """The settings in force in the process that answers. Raises `Forbidden` for all but administrators of the
+        installation: folders and addresses of the machine are nobody else's business."""
+        if not holds_everywhere(who, Permission.NAMESPACES_ADMIN):
+            raise Forbidden("an administrator of the installation can see the settings")
+        return self._settings
 
     @requires_none("readiness is open to load balancers; counts of the whole installation name nothing")
     async def stats(self) -> StoreStats:

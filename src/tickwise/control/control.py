@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tickwise.control.audit.denials import Denials
 from tickwise.control.audit.service import AuditService
@@ -11,7 +11,7 @@ from tickwise.control.buffered.reads import PendingReads
 from tickwise.control.buffered.service import BufferedService
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
-from tickwise.control.cluster import ClusterService
+from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
@@ -29,6 +29,7 @@ from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService
+from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
@@ -36,6 +37,7 @@ from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
 from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
+from tickwise.control.stops import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
@@ -75,16 +77,16 @@ class Control:
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
+        settings: Sequence[SettingInForce] = (),
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
         `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
         scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
         all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
         self.context, self.clock = context, context.clock
-        self._kinds = kinds
-        self._scripts = scripts
+        self._kinds, self._scripts = kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
         submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
@@ -96,20 +98,20 @@ class Control:
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
-        self.letters, self.runs, self.queues = LetterService(context), RunService(context), QueueService(context)
-        self.explain, self.bulk = ExplainService(context), OperationService(context)
+        self.letters, self.errors = LetterService(context), ErrorGroupService(context)
+        self.runs, self.queues = RunService(context), QueueService(context)
+        self.explain, self.stops = ExplainService(context), StopService(context)
+        self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks = TaskService(context, check)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
-        self._people = people
+        self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
-        self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster, self.receipts = ClusterService(context, membership), ReceiptService(context)
-        self.live = LiveService(context, live)
+        self.cluster, self.receipts = ClusterService(context, membership, settings), ReceiptService(context)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

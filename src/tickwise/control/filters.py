@@ -33,6 +33,10 @@ Time = Annotated[datetime, Meta(tz=True)]
 Text = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 Everything = Annotated[bool, Meta(description="Everything there is: in place of all other fields.")]
 
+IDS_MAX: Final = 1_000
+"""The most jobs or runs that a filter names one by one."""
+Ids = Annotated[list[UUID], Meta(max_length=IDS_MAX)]
+
 UNFINISHED: Final = tuple(state for state in RunState if state not in FINAL)
 UNSETTLED: Final = (LetterStatus.OPEN, LetterStatus.HELD, LetterStatus.EXPIRED)
 
@@ -54,6 +58,7 @@ class RunsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
     """The runs; everything given must match."""
 
     all: Everything = False
+    run_ids: Annotated[Ids, Meta(description="Any of these runs.")] = []
     job_id: UUID | UnsetType = UNSET
     status: Annotated[list[RunState], Meta(max_length=8)] = []
     trigger: Annotated[list[TriggerName], Meta(max_length=6)] = []
@@ -76,6 +81,8 @@ class JobsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
     """The jobs; everything given must match."""
 
     all: Everything = False
+    job_ids: Annotated[Ids, Meta(description="Any of these jobs.")] = []
+    key: Text | UnsetType = UNSET
     name: Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="A part of the name, in any case.")] | (
         UnsetType
     ) = UNSET
@@ -97,6 +104,7 @@ class LettersFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
     job_id: UUID | UnsetType = UNSET
     task_kind: Text | UnsetType = UNSET
     reason: Text | UnsetType = UNSET
+    error_id: Annotated[UUID, Meta(description="Of the runs of this group of errors.")] | UnsetType = UNSET
     ended_after: Time | UnsetType = UNSET
     ended_before: Time | UnsetType = UNSET
 
@@ -207,6 +215,7 @@ def runs_query(
     """The store's query for a filter; `states` if the filter names none. Of jobs `within` alone."""
     return RunQuery(
         namespace=namespace,
+        ids=said.run_ids,
         job_id=_given(said.job_id),
         states=said.status or states,
         triggers=[Trigger[name.name] for name in said.trigger],
@@ -230,6 +239,8 @@ def jobs_queries(
     query has several statuses only if the filter names them, because most jobs have one of the default ones."""
     query = JobQuery(
         namespace=namespace,
+        ids=said.job_ids,
+        key=_given(said.key),
         name=_given(said.name),
         labels=said.labels,
         schedule_type=_given(said.schedule_type),
@@ -262,6 +273,7 @@ def letters_query(
         job_id=_given(said.job_id),
         task_kind=_given(said.task_kind),
         reason=_given(said.reason),
+        error_group=_given(said.error_id),
         ended_after=_instant(said.ended_after),
         ended_before=_instant(said.ended_before),
         within=within,

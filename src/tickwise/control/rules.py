@@ -1,17 +1,18 @@
-"""The calendars and maintenance windows of a namespace, as the store has them."""
+"""The calendars, maintenance windows and stops of a namespace, as the store has them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
 
 from tickwise.control.context import ControlContext
 from tickwise.documents.calendars import decode_calendar
 from tickwise.documents.definition import CalendarUse
-from tickwise.documents.rulebook import decode_window
-from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
-from tickwise.ports.store import PAGE_BYTES, RuleKind, RuleQuery, RuleRow
+from tickwise.documents.rulebook import RuledJob, decode_window
+from tickwise.domain.calendar.rules import Calendar, CalendarRule, ScheduleRules, Window
+from tickwise.domain.stops import Stop
+from tickwise.ports.store import KNOWN_SECONDS, PAGE_BYTES, JobRow, RuleKind, RuleQuery, RuleRow, StopQuery
 
 PAGE: Final = 500
 
@@ -40,16 +41,43 @@ async def _windows(context: ControlContext, namespace: str) -> list[RuleRow]:
         query = replace(query, after=page[-1].name)
 
 
-async def rules_for(
-    context: ControlContext, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
-) -> ScheduleRules | None:
-    """The rules that may close the times of a job with these labels; None if there are none."""
-    stored = await _calendars(context, namespace, {use.name for use in uses})
-    calendars = [
-        CalendarRule(use.name, decode_calendar(stored[use.name].body).calendar, use.mode, use.otherwise)
-        for use in uses
-        if use.name in stored
-    ]
-    windows = [decode_window(row.name, row.body).window for row in await _windows(context, namespace)]
-    concerned = tuple(window for window in windows if window.concerns(labels or {}))
-    return ScheduleRules(tuple(calendars), concerned) if calendars or concerned else None
+def ruled(row: JobRow) -> RuledJob:
+    """The facts of a stored job that rules go by."""
+    return RuledJob(row.job_id, row.namespace, row.lane.queue, row.labels)
+
+
+class RulesOfNamespace:
+    """The calendars, windows and stops of a namespace, read once for many jobs."""
+
+    def __init__(self, calendars: Mapping[str, Calendar], windows: Sequence[Window], stops: Sequence[Stop]) -> None:
+        self._calendars = calendars
+        self._windows = windows
+        self._stops = stops
+        self._kept: dict[object, ScheduleRules] = {}
+
+    @classmethod
+    async def read(cls, context: ControlContext, namespace: str, names: Collection[str]) -> Self:
+        """The calendars of these names, as far as there are any, and all windows and stops."""
+        stored = await _calendars(context, namespace, names)
+        calendars = {name: decode_calendar(row.body).calendar for name, row in stored.items()}
+        windows = [decode_window(row.name, row.body).window for row in await _windows(context, namespace)]
+        stops = await context.store.stops.find(StopQuery(namespace=namespace, over_seconds=KNOWN_SECONDS))
+        return cls(calendars, windows, stops)
+
+    def of(self, job: RuledJob, uses: Sequence[CalendarUse]) -> ScheduleRules | None:
+        """The rules that may close the times of a job; None if there are none."""
+        named = [use for use in uses if use.name in self._calendars]
+        windows = tuple(window for window in self._windows if window.concerns(job.labels))
+        stops = tuple(stop for stop in self._stops if stop.concerns(job.job_id, job.labels, job.queue))
+        if not named and not windows and not stops:
+            return None
+        key = (tuple(named), tuple(window.name for window in windows), tuple(stop.stop_id for stop in stops))
+        if key not in self._kept:
+            rules = [CalendarRule(use.name, self._calendars[use.name], use.mode, use.otherwise) for use in named]
+            self._kept[key] = ScheduleRules(tuple(rules), windows, stops)
+        return self._kept[key]
+
+
+async def rules_for(context: ControlContext, job: RuledJob, uses: Sequence[CalendarUse]) -> ScheduleRules | None:
+    """The rules that may close the times of a job; None if there are none."""
+    return (await RulesOfNamespace.read(context, job.namespace, {use.name for use in uses})).of(job, uses)

@@ -1,7 +1,8 @@
-"""Calendars and maintenance windows as a scheduler holds them: all of every namespace, read again when one changes.
+"""Calendars, maintenance windows and stops as a scheduler holds them: all of every namespace, read again when one
+changes.
 
-        store.rules.all ──► Rulebook ──► rules(namespace, calendars, labels) ──► decision.decide
-             ▲                 └── near(now, seconds): is any window going on, or about to?
+        store.rules.all, stops.find  ──► Rulebook ──► rules(RuledJob) ──► decision.decide
+             ▲                              └── near(now, seconds): is any window or stop going on, or about to?
              └── whenever a batch of timers tells another version
 
 Invariant: what cannot be read never opens a time by accident. A job that names a calendar that cannot be read, or that
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -26,7 +28,8 @@ from tickwise.documents.calendars import CalendarBody, StoredCalendar, decode_ca
 from tickwise.documents.definition import CalendarUse
 from tickwise.domain.calendar.rules import Calendar, CalendarRule, Otherwise, ScheduleRules, Window, next_cover
 from tickwise.domain.errors import Bug
-from tickwise.ports.store import RuleKind, RuleRow, RuleStore
+from tickwise.domain.stops import Stop
+from tickwise.ports.store import KNOWN_SECONDS, RuleKind, RuleRow, RuleStore, StopQuery, StopStore
 
 MAX_KEPT: Final = 10_000
 """Different sets of rules that are kept ready; all are dropped when there are more."""
@@ -75,11 +78,21 @@ class _KnownInterval(NamedTuple):
     going_on: bool
 
 
+class RuledJob(NamedTuple):
+    """The facts of a job that rules go by."""
+
+    job_id: UUID
+    namespace: str
+    queue: str
+    labels: Mapping[str, str]
+
+
 class Rulebook:
     """One scheduler's."""
 
-    def __init__(self, store: RuleStore) -> None:
+    def __init__(self, store: RuleStore, stops: StopStore) -> None:
         self._stored = store
+        self._stored_stops = stops
         self.version: int | None = None
         """Of what is held; None: nothing was read yet."""
         self._calendars: dict[tuple[str, str], Calendar] = {}
@@ -87,12 +100,17 @@ class Rulebook:
         self._gone: set[tuple[str, str]] = set()
         """Calendars that jobs named and that are not there."""
         self._windows: dict[str, list[Window]] = {}
+        self._stops: dict[str, list[Stop]] = {}
         self._windows_known: _KnownInterval | None = None
         self._kept: dict[object, ScheduleRules] = {}
 
     async def load(self) -> None:
         """Read them all."""
         version, rows = await self._stored.all()
+        # Read after the version: a stop that comes between is read again with the next one.
+        stops: dict[str, list[Stop]] = defaultdict(list)
+        for stop in await self._stored_stops.find(StopQuery(namespace=None, over_seconds=KNOWN_SECONDS)):
+            stops[stop.namespace].append(stop)
         self._calendars.clear()
         self._unreadable.clear()
         self._gone.clear()
@@ -110,6 +128,7 @@ class Rulebook:
             except Exception as wrong:  # noqa: BLE001  # one rule that is broken, however, must not stop all schedules
                 self._cannot_read(row, wrong)
         self._windows = dict(windows)
+        self._stops = dict(stops)
         self.version = version
 
     def forget(self) -> None:
@@ -117,8 +136,8 @@ class Rulebook:
         self.version = None
 
     def near(self, now: float, seconds: float) -> bool:
-        """Check whether a maintenance window of any namespace is open, or opens within `seconds`. Called at every look
-        for timers, with up to thousands of windows: the answer is kept until a window begins or ends."""
+        """Check whether a maintenance window or a stop of any namespace is going on, or begins within `seconds`. Called
+        at every look for timers, with up to thousands of windows: the answer is kept until one begins or ends."""
         known = self._windows_known
         if known is None or not known.begin <= now < known.end:
             known = self._windows_known = self._look_at_windows(now)
@@ -126,6 +145,11 @@ class Rulebook:
 
     def _look_at_windows(self, now: float) -> _KnownInterval:
         earliest = math.inf
+        for stop in chain.from_iterable(self._stops.values()):
+            if stop.is_on(now):
+                return _KnownInterval(now, stop.until, going_on=True)
+            if stop.begin > now:
+                earliest = min(earliest, stop.begin)
         for window in chain.from_iterable(self._windows.values()):
             cover = next_cover(window.when, now)
             if cover is not None and cover.begin <= now:
@@ -135,24 +159,25 @@ class Rulebook:
         return _KnownInterval(now, earliest, going_on=False)
 
     def has_windows(self) -> bool:
-        """True if there is a maintenance window."""
-        return bool(self._windows)
+        """True if there is a maintenance window or a stop."""
+        return bool(self._windows or self._stops)
 
-    def rules(
-        self, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
-    ) -> ScheduleRules | None:
+    def rules(self, job: RuledJob, uses: Sequence[CalendarUse]) -> ScheduleRules | None:
         """The rules that may close the times of a job; None: no rule. Raises `Bug` if it names a calendar that cannot
         be read, or that is gone."""
-        windows = self._windows.get(namespace)
-        if not uses and windows is None:
+        job_id, namespace, queue, labels = job
+        windows, stops = self._windows.get(namespace), self._stops.get(namespace)
+        if not uses and windows is None and stops is None:
             return None
-        concerned = tuple(window for window in windows or () if window.concerns(labels or {}))
-        if not uses and not concerned:
+        concerned = tuple(window for window in windows or () if window.concerns(labels))
+        stopped = tuple(stop for stop in stops or () if stop.concerns(job_id, labels, queue))
+        if not uses and not concerned and not stopped:
             return None
-        key = (namespace, tuple(uses), tuple(window.name for window in concerned))
+        names = tuple(window.name for window in concerned)
+        key = (namespace, tuple(uses), names, tuple(stop.stop_id for stop in stopped))
         found = self._kept.get(key)
         if found is None:
-            found = ScheduleRules(tuple(self._rule(namespace, use) for use in uses), concerned)
+            found = ScheduleRules(tuple(self._rule(namespace, use) for use in uses), concerned, stopped)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             self._kept[key] = found

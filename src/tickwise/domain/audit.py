@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from json.encoder import encode_basestring_ascii
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from tickwise.domain.model import Principal
@@ -58,8 +58,13 @@ class AuditAction(StrEnum):
     CALENDAR_DELETED = "calendar.deleted"
     WINDOW_PUT = "window.put"
     WINDOW_DELETED = "window.deleted"
+    ERROR_RESOLVED = "error.resolved"
+    ERROR_IGNORED = "error.ignored"
+    ERROR_REOPENED = "error.reopened"
     QUEUE_HELD = "queue.held"
     QUEUE_RESUMED = "queue.resumed"
+    STOP_MADE = "stop.made"
+    STOP_LIFTED = "stop.lifted"
     KEY_MADE = "key.made"
     KEY_USED_FIRST = "key.used_first"
     KEY_ROTATED = "key.rotated"
@@ -109,12 +114,14 @@ class Source(NamedTuple):
     @classmethod
     def of(cls, who: Principal) -> Source:
         """The source of what a principal asks for."""
-        address, request_id = who.origin
         if who.user_id is not None:
-            return cls(CallerKind.PERSON, who.user_id, who.name, address, request_id)
-        if who.key_id is not None:
-            return cls(CallerKind.KEY, who.key_id, who.name, address, request_id)
-        return cls(CallerKind.PROGRAM, None, who.name, address, request_id)
+            kind, caller_id = CallerKind.PERSON, who.user_id
+        elif who.key_id is not None:
+            kind, caller_id = CallerKind.KEY, who.key_id
+        else:
+            kind, caller_id = CallerKind.PROGRAM, None
+        # Every submit makes one: its own class takes four times as long.
+        return tuple.__new__(cls, (kind, caller_id, who.name, *who.origin))
 
 
 class AuditEntry(NamedTuple):
@@ -177,40 +184,73 @@ def seal_hash(previous: bytes, namespace: str, seq: int, entries: Sequence[int],
     return hashlib.sha256(b"tickwise audit 1\0" + previous + len(head).to_bytes(8, "big") + head + digests).digest()
 
 
-_CreatedJob = tuple[str, Source, UUID, str]
+class CreatedJob(Protocol):
+    """A job that was stored."""
+
+    @property
+    def job_id(self) -> UUID:
+        """Its id."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        ...
+
+    @property
+    def definition(self) -> str:
+        """Its definition as JSON text."""
+        ...
+
+    @property
+    def source(self) -> Source | None:
+        """The caller who made it; None: no entry is written."""
+        ...
 
 
-def jobs_created(jobs: Iterable[_CreatedJob]) -> list[AuditEntry]:
-    """The entries of new jobs, given as namespace, source, id and definition: one entry for all that one caller made
-    from one place. The definitions are in it as their digest; the request's id is, if all came with one request."""
-    groups: dict[tuple[object, ...], list[_CreatedJob]] = {}
+_Job = TypeVar("_Job", bound=CreatedJob)
+
+
+def jobs_created(jobs: Iterable[CreatedJob]) -> list[AuditEntry]:
+    """The entries of new jobs: one entry for all that one caller made from one place."""
+    return [job_created(each) for each in made_together(jobs)]
+
+
+def made_together(jobs: Iterable[_Job]) -> list[list[_Job]]:
+    """The jobs of each caller and place, in the order in which these come. Those without a source are left out."""
+    groups: dict[tuple[object, ...], list[_Job]] = {}
     last: Source | None = None
-    place, group = "", list[_CreatedJob]()
+    place, group = "", list[_Job]()
     for job in jobs:
-        namespace, source = job[0], job[1]
+        namespace, source = job.namespace, job.source
+        if source is None:
+            continue
         # Most come from one caller: a look at the last one spares a key for each.
         if last is None or source[:4] != last[:4] or namespace != place:
             group = groups.setdefault((namespace, *source[:4]), [])
             last, place = source, namespace
         group.append(job)
-    return [_created(each) for each in groups.values()]
+    return list(groups.values())
 
 
-def _created(jobs: Sequence[_CreatedJob]) -> AuditEntry:
-    namespace, source, job_id, _ = jobs[0]
+def job_created(jobs: Sequence[CreatedJob]) -> AuditEntry:
+    """The entry of new jobs that were made together. The definitions are in it as their digest; the request's id is, if
+    all came with one request."""
+    source = jobs[0].source
+    assert source is not None  # `made_together` left out the others
     # JSON holds no NUL, so the texts cannot be divided in another way.
-    digest = hashlib.sha256("\0".join([job[3] for job in jobs]).encode())
+    digest = hashlib.sha256("\0".join([job.definition for job in jobs]).encode())
     request_id = source.request_id
-    if any(job[1].request_id != request_id for job in jobs):
+    if any(job.source is not None and job.source.request_id != request_id for job in jobs):
         source = source._replace(request_id="")
     single = len(jobs) == 1
     return AuditEntry(
-        namespace,
+        jobs[0].namespace,
         AuditAction.JOB_CREATED,
         source,
         "job",
-        target=str(job_id) if single else None,
-        targets=() if single else [job[2] for job in jobs],
+        target=str(jobs[0].job_id) if single else None,
+        targets=() if single else [job.job_id for job in jobs],
         detail=f'{{"count":{len(jobs)},"definitions_sha256":"{digest.hexdigest()}"}}',
     )
 

@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
+from tickwise.domain.calendar.rules import Closed, ClosedReason, Otherwise, ScheduleRules
 from tickwise.domain.schedule import (
     MisfireMode,
     Schedule,
@@ -70,6 +70,8 @@ class SkipReason(StrEnum):
     """A person asked to skip just this one."""
     QUOTA = "quota"
     """The namespace had used up its runs of the day."""
+    STOPPED = "stopped"
+    """A person stopped the job, its labels, its queue or its namespace for a time."""
     EXPIRED = "expired"
     """No executor could start it within the job's `start_deadline_seconds`."""
 
@@ -92,6 +94,7 @@ class Hold(StrEnum):
     PAUSED = "paused"
     CALENDAR = "calendar"
     MAINTENANCE = "maintenance"
+    """A maintenance window, or a stop: programs of the release before know no other value."""
 
 
 NEVER: Final = math.inf
@@ -244,7 +247,7 @@ class _Deciding:
         if closed is not None and closed.opens is not None:
             start = closed.opens
         if start > self.until:
-            hold = None if closed is None else Hold(closed.reason)
+            hold = None if closed is None else _hold_for(closed)
             return self._decision(TimerState(start, nominal, hold) if hold else TimerState(nominal))
         if self.schedule.misfire.mode is MisfireMode.SKIP and start < self._fresh:
             self._skip(nominal, SkipReason.MISFIRE, self._missed_by(start))
@@ -278,10 +281,10 @@ class _Deciding:
             return self._after(nominal)
         reason = SkipReason(closed.reason)
         if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
-            return TimerState(closed.opens, nominal, Hold(reason))
+            return TimerState(closed.opens, nominal, _hold_for(closed))
         wake = min(closed.until, nominal + OPENING_UNKNOWN_SECONDS)
         if count_between(self.schedule, nominal, wake) > MAX_SINGLY:
-            return TimerState(wake, nominal, Hold(reason))
+            return TimerState(wake, nominal, _hold_for(closed))
         self._skip(nominal, reason, closed.sentence)
         return self._after(nominal)
 
@@ -331,13 +334,13 @@ class _Deciding:
             return self._from(woken)
         still = self._closed(woken)
         if still is not None and still.opens is not None:
-            return TimerState(still.opens, since, Hold(still.reason))
+            return TimerState(still.opens, since, _hold_for(still))
         if still is not None:
             self._skip_range(since, woken, SkipReason(still.reason), still.sentence)
             return self._from(woken)
         if woken < self._fresh:
             return self._make_up(since)
-        self._run_deferred(since, woken, SkipReason(held.hold or Hold.CALENDAR))
+        self._run_deferred(since, woken, SkipReason(was.reason if was is not None else held.hold or Hold.CALENDAR))
         return self._from(woken)
 
     def _run_deferred(self, since: float, opens: float, reason: SkipReason) -> None:
@@ -406,7 +409,7 @@ class _Deciding:
             elif closed is not None and opens in openings:
                 seen.append(_Seen(at, SkipReason(closed.reason), MERGED))
             elif closed is not None and opens is not None and opens > self.now:
-                held, most, waiting = TimerState(opens, at, Hold(closed.reason)), most - 1, False
+                held, most, waiting = TimerState(opens, at, _hold_for(closed)), most - 1, False
                 openings.add(opens)
                 seen.clear()  # they are held with it, though only to be skipped
             elif len(chosen) >= most:
@@ -515,6 +518,11 @@ class _Deciding:
         for gap in clock_skips(self.schedule, self.timer.first_open, last):
             instant = float(gap.instant)
             self.skips.append(Skip(instant, instant, gap.count, SkipReason.DST, gap.sentence()))
+
+
+def _hold_for(closed: Closed) -> Hold:
+    """The hold of a timer whose occurrences a closure holds back."""
+    return Hold.CALENDAR if closed.reason is ClosedReason.CALENDAR else Hold.MAINTENANCE
 
 
 class _Seen(NamedTuple):

@@ -29,7 +29,7 @@ class Permission(StrEnum):
     JOBS_CREATE = "jobs:create"
     """Submit new jobs, and change or end none: for programs that only hand in work, such as a pipeline."""
     JOBS_OPERATE = "jobs:operate"
-    """Pause, resume, skip and snooze: what people do with a schedule that others wrote."""
+    """Pause, resume, skip, snooze and stop: what people do with a schedule that others wrote."""
     JOBS_READ = "jobs:read"
     JOBS_WRITE = "jobs:write"
     KEYS_ADMIN = "keys:admin"

@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwise.domain.lifecycle import FINAL, STATES
 from tickwise.observability.buffers import Buffers
-from tickwise.observability.histogram import BatchHistogram
+from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.ports.broker import BrokerState, Consumer
 from tickwise.ports.store import StoreStats
 
@@ -53,7 +53,7 @@ class Metrics:
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
         self._reasons: set[str] = set()
         self._by_answer: dict[tuple[str, int], Counter] = {}
-        self._by_route: dict[str, Histogram] = {}
+        self._by_route: dict[str, Series] = {}
         self._by_method: dict[str, Histogram] = {}
         self._buffers: list[Buffers] = []
         self._slots_of: list[Buffers] = []
@@ -136,7 +136,7 @@ class Metrics:
             registry=registry,
         )
         self._requests = Counter("tickwise_http_requests", "Requests answered.", ["route", "status"], registry=registry)
-        self._request_seconds = Histogram(
+        self._request_seconds = BatchHistogram(
             "tickwise_http_request_seconds",
             "Durations of requests, by route.",
             ["route"],

@@ -527,6 +527,28 @@ class Client:
         answer: list[Json] = self.request("GET", "/executors").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ errors
+
+    def error_get(self, error_id: str) -> Json:
+        """One group of errors, with its `jobs` by their `failures` and its `hours`."""
+        answer: Json = self.request("GET", f"/errors/{_safe(error_id)}").body
+        return answer
+
+    def error_resolve(self, error_id: str, body: Json | None = None) -> Json:
+        """Resolve a group; it is open again when it fails again."""
+        answer: Json = self.request("POST", f"/errors/{_safe(error_id)}/resolve", body=body or {}).body
+        return answer
+
+    def error_ignore(self, error_id: str, body: Json) -> Json:
+        """Ignore a group `until` a time, or for a number of `failures`."""
+        answer: Json = self.request("POST", f"/errors/{_safe(error_id)}/ignore", body=body).body
+        return answer
+
+    def error_reopen(self, error_id: str) -> Json:
+        """Take back what was decided about a group."""
+        answer: Json = self.request("POST", f"/errors/{_safe(error_id)}/reopen").body
+        return answer
+
     # ------------------------------------------------------------------------------------------ queues
 
     def queues_list(self) -> list[Json]:
@@ -552,6 +574,34 @@ class Client:
     def queue_resume(self, queue: str) -> Json:
         """Let it go on."""
         answer: Json = self.request("POST", f"/queues/{_safe(queue)}/resume").body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ stops
+
+    def stops_list(self, *, standing: bool = True, limit: int = 50) -> list[Json]:
+        """Stops of the namespace, the newest first: those in force or to come, or those that are over too."""
+        query = {"standing": "true" if standing else "false", "limit": limit}
+        answer: list[Json] = self.request("GET", "/stops", query=query).body
+        return answer
+
+    def stop_get(self, stop_id: str) -> Json:
+        """One stop."""
+        answer: Json = self.request("GET", f"/stops/{_safe(stop_id)}").body
+        return answer
+
+    def stop_preview(self, body: Json) -> Json:
+        """Find what a stop would hold back: its `jobs`, `fires`, `waiting` and `running` runs. Nothing is changed."""
+        answer: Json = self.request("POST", "/stops:preview", body=body).body
+        return answer
+
+    def stop_add(self, body: Json) -> Json:
+        """Stop `all`, `labels`, a `queue` or a `job_id` for a `reason`, for an hour unless `until` says otherwise."""
+        answer: Json = self.request("POST", "/stops", body=body).body
+        return answer
+
+    def stop_lift(self, stop_id: str) -> Json:
+        """End a stop now."""
+        answer: Json = self.request("POST", f"/stops/{_safe(stop_id)}/lift").body
         return answer
 
     # ------------------------------------------------------------------------------------------ logs

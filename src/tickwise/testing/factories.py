@@ -11,6 +11,7 @@ from uuid import UUID
 from tickwise.domain.decision import NEVER, Hold, SkipReason, TimerState
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE, Claimed, Lane, Outcome, Trigger, run_id, time_id
+from tickwise.domain.stops import Stop, StopScope
 from tickwise.ports.store import (
     Fire,
     JobAction,
@@ -34,6 +35,7 @@ from tickwise.ports.store import (
 EMPTY_DIGEST = b"\0" * 32
 _NUMBERS = count(1_000_001)
 NOTHING_MORE = Replan(recurring=True, timer=None)
+EVERYTHING_STOPPED = StopScope()
 
 
 class Factory:
@@ -172,6 +174,12 @@ class Factory:
         """A queue stands still, from now on and until somebody resumes it."""
         given: dict[str, Any] = {"namespace": self.namespace, "begin": None, "until": None}
         return QueueHold(**{**given, "queue": queue, "reason": "the database moves", "by": "ada", **fields})
+
+    def stop(self, scope: StopScope = EVERYTHING_STOPPED, **fields: Any) -> Stop:
+        """A stop of an hour from now on."""
+        given: dict[str, Any] = {"namespace": self.namespace, "begin": self.now, "until": self.now + 3600.0}
+        named = {"stop_id": self.identifier(), "scope": scope, "reason": "the database moves", "by": "ada"}
+        return Stop(**{**given, **named, **fields})
 
     def task(self, **fields: Any) -> StoredTask:
         """A stored task; version and creation are the store's to give."""

@@ -9,8 +9,10 @@ written over by carriage returns, as a progress bar is, shows what it showed las
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -27,11 +29,16 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e
 """Control characters, and those that reverse the direction of text: a line must read as it is."""
 
 
+_LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
 class Piece(NamedTuple):
     """Text in one style."""
 
     classes: str
     text: str
+    hit: bool = False
+    """It is what a search looks for."""
 
 
 class OutputLine(NamedTuple):
@@ -76,6 +83,30 @@ def lines_on(content: bytes, offset: int, style: Style) -> tuple[list[OutputLine
         found.append(OutputLine(offset, pieces))
         offset += len(raw) + 1
     return found, style
+
+
+def marked(lines: Sequence[OutputLine], wanted: str) -> list[OutputLine]:
+    """The lines, with what a search looks for in pieces of their own. The case of letters of ASCII does not count."""
+    needle = wanted.translate(_LOWER)
+    return [OutputLine(line.offset, _marked(line.pieces, needle)) for line in lines] if needle else list(lines)
+
+
+def _marked(pieces: Sequence[Piece], needle: str) -> Sequence[Piece]:
+    text = "".join(piece.text for piece in pieces).translate(_LOWER)
+    borders, at = [], text.find(needle)
+    while at >= 0:
+        borders += [at, at + len(needle)]
+        at = text.find(needle, at + len(needle))
+    if not borders:
+        return pieces
+    found, begin = [], 0
+    for piece in pieces:
+        cuts = [border - begin for border in borders if begin < border < begin + len(piece.text)]
+        for first, last in pairwise([0, *cuts, len(piece.text)]):
+            hit = bisect_right(borders, begin + first) % 2 == 1
+            found.append(Piece(piece.classes, piece.text[first:last], hit))
+        begin += len(piece.text)
+    return found
 
 
 def plain(text: str | None) -> str:

@@ -27,6 +27,7 @@ from tickwise.control.control import Control
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Bug, Forbidden, Malformed, NotFound, TickwiseError, TooLarge, Unavailable
 from tickwise.domain.model import Origin, Principal
+from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
 from tickwise.web.assets import PREFIX, Assets, takes_gzip
 from tickwise.web.cookies import Cookies
@@ -45,6 +46,9 @@ FORM_FIELDS_MAX: Final = 200
 NAMESPACE_CHARACTERS_MAX: Final = 200
 SPACES_MAX: Final = 100
 """Namespaces in the switch; all others are reached by their address."""
+
+STOPS_MAX: Final = 101
+"""All stops of a namespace that can stand, and one."""
 
 Scope = MutableMapping[str, Any]
 
@@ -173,6 +177,7 @@ class Pages:
         await self._config.paces.admit(visit.principal)
         if visit.is_document:
             visit.spaces = await self._spaces(visit)
+            visit.stops = await self._stops(visit)
         for method in page.control:
             access = access_of(method)
             if access is None:
@@ -206,6 +211,17 @@ class Pages:
         if INSTALLATION in caller.namespaces and visit.may(type(service).page):
             names |= {row.name for row in await service.page(visit.who, None, SPACES_MAX)}
         return sorted(names)[:SPACES_MAX]
+
+    async def _stops(self, visit: Visit) -> Sequence[Stop]:
+        """The stops that are in force in the namespace, the newest first. A page without them is better than none."""
+        service = self._control.stops
+        if not visit.may(type(service).page):
+            return ()
+        try:
+            found = await service.page(visit.who, standing=True, before=None, limit=STOPS_MAX)
+        except (Forbidden, Unavailable):
+            return ()
+        return [stop for stop in found if stop.is_on(visit.now)]
 
     def _failed(self, visit: Visit, error: Exception) -> Response:
         failure = failure_of(error)

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import AttemptRow, RunRow, Tally
+from tickwise.ports.store import RunRow, Tally
 
 HOUR: Final = 3_600.0
 DRAWN: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
 """From the bottom of a bar to its top."""
 WIDTH: Final = 1_000.0
-BAR_LEAST: Final = 2.0
 
 
 class Slice(NamedTuple):
@@ -50,60 +49,6 @@ def hours(tallies: Sequence[Tally], until: float, count: int = 24, height: float
                 slices.append(Slice(state, round(top, 2), round(size, 2)))
         bars.append(Bar(hour, counts, slices))
     return bars
-
-
-class Span(NamedTuple):
-    """A bar of a waterfall, in thousandths of its width."""
-
-    name: str
-    kind: str
-    """`wait`, `held`, `run`."""
-    begin: float
-    end: float
-    x: float
-    width: float
-    attempt: int | None
-    state: RunState | None
-
-
-def waterfall(run: RunRow, attempts: Sequence[AttemptRow], now: float) -> list[Span]:
-    """The stages of a run on one axis: what it waited for, and each attempt from its dispatch to its end."""
-    stages: list[tuple[str, str, float, float, int | None, RunState | None]] = []
-    ready = max(run.due_at, run.queued_at)
-    at = ready
-    for attempt in attempts:
-        taken = attempt.dispatched_at or attempt.started_at
-        if taken is None:
-            continue
-        first = attempt.started_at or attempt.ended_at or now
-        begin = max(at, min(taken, first))
-        if begin > at:
-            name = "waited for an executor" if attempt.attempt == 1 else "waited for its next attempt"
-            stages.append((name, "wait", at, begin, None, None))
-        if first > begin:
-            stages.append(("held by its executor", "held", begin, first, attempt.attempt, None))
-        at = first
-        if attempt.started_at is not None:
-            end = attempt.ended_at or now
-            stages.append(
-                (f"attempt {attempt.attempt}", "run", attempt.started_at, end, attempt.attempt, attempt.state)
-            )
-            at = end
-    if run.ended_at is None and not any(attempt.ended_at is None for attempt in attempts) and now > at:
-        stages.append(("waits", "wait", at, now, None, None))
-    if not stages:
-        return []
-    begin, end = min(each[2] for each in stages), max(each[3] for each in stages)
-    whole = max(end - begin, 1e-6)
-    return [
-        Span(name, kind, first, last, *_placed(first - begin, last - first, whole), attempt, state)
-        for name, kind, first, last, attempt, state in stages
-    ]
-
-
-def _placed(offset: float, length: float, whole: float) -> tuple[float, float]:
-    width = max(WIDTH * length / whole, BAR_LEAST)
-    return round(min(WIDTH * offset / whole, WIDTH - width), 2), round(width, 2)
 
 
 class Dot(NamedTuple):

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tickwise.control.audit.service import AuditService
+from tickwise.control.bulk.operations import OperationService
 from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
+from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.users import UserService
+from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
+from tickwise.control.schedules.calendars import CalendarService
+from tickwise.control.stops import StopService
 
 
 class Door(NamedTuple):
@@ -24,16 +29,25 @@ class Door(NamedTuple):
     """The keys that lead there."""
     control: Callable[..., Any] | None
     """The method of control whose permission it takes; None: any visitor may."""
+    for_installation: bool = False
+    """The permission must hold in each namespace."""
 
 
 DOORS: Final = (
     Door("Overview", "/", "g o", None),
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
+    Door("Timeline", "/timeline", "g t", RunService.search),
+    Door("Operations", "/bulk", "g b", OperationService.page),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
+    Door("Errors", "/errors", "g f", ErrorGroupService.search),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
+    Door("Calendars", "/calendars", "g c", CalendarService.covering),
+    Door("Stops", "/stops", "g s", StopService.page),
     Door("Audit", "/audit", "g a", AuditService.search),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),
+    Door("Namespaces", "/namespaces", "g n", NamespaceService.page),
+    Door("Settings", "/settings", "g i", ClusterService.settings, for_installation=True),
 )

@@ -10,16 +10,19 @@ import gzip
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
 from starlette.responses import Response
 
 from tickwise.web import texts
 from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
+from tickwise.web.display import Times
 from tickwise.web.headers import PRIVATE
 
 COMPRESSED_BYTES_MIN: Final = 1_024
-PARTS: Final = frozenset({"live", "results"})
+PARTS: Final = frozenset({"live", "results", "preview"})
 """The blocks that may be asked for alone."""
 
 
@@ -38,11 +41,12 @@ class Templates:
         )
         environment.globals["asset"] = assets.url
         environment.filters.update(
-            absolute=texts.absolute,
-            ago=texts.time_tag,
+            absolute=_absolute,
+            ago=_ago,
             breakable=texts.breakable,
-            clock=texts.clock_tag,
+            clock=_clock,
             duration=texts.duration,
+            iso=texts.iso,
             plain=plain,
             number=texts.number,
             shell=texts.shell_quoted,
@@ -67,6 +71,24 @@ class Templates:
     ) -> Response:
         """A page as it is answered."""
         return Response(self.render(template, values, part), status, dict(PRIVATE), media_type="text/html")
+
+
+@pass_context
+def _absolute(context: Context, instant: float) -> str:
+    return texts.absolute(instant, context["zone"])
+
+
+@pass_context
+def _ago(context: Context, instant: float | None, now: float) -> Markup:
+    """A time beside now, unless the visitor wants all times absolute."""
+    if context["display"].times is Times.ABSOLUTE:
+        return texts.clock_tag(instant, context["zone"])
+    return texts.time_tag(instant, now, context["zone"])
+
+
+@pass_context
+def _clock(context: Context, instant: float | None) -> Markup:
+    return texts.clock_tag(instant, context["zone"])
 
 
 def compressed(response: Response) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from markupsafe import Markup
@@ -28,10 +28,16 @@ def utc(instant: float) -> datetime:
     return datetime.fromtimestamp(instant, UTC)
 
 
-def absolute(instant: float) -> str:
-    """A time for people, in UTC: `2026-11-26 04:30:12 UTC`."""
+def absolute(instant: float, zone: tzinfo = UTC) -> str:
+    """A time for people, with its zone: `2026-11-26 04:30:12 UTC`, `2026-11-26 05:30:12 CET`."""
     # A page of jobs shows 500 of them: strftime takes three times as long.
-    return f"{utc(instant).isoformat(' ')[:19]} UTC"
+    at = datetime.fromtimestamp(instant, zone)
+    return f"{at.isoformat(' ')[:19]} {at.tzname()}"
+
+
+def iso(instant: float) -> str:
+    """A time for programs, to the microsecond: `2026-11-26T04:30:12.000000Z`."""
+    return f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def duration(seconds: float | None) -> str:
@@ -71,21 +77,20 @@ def coarse(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def time_tag(instant: float | None, now: float) -> Markup:
+def time_tag(instant: float | None, now: float, zone: tzinfo = UTC) -> Markup:
     """A `<time>` with the relative time to read, and the absolute one to see on it. A script keeps it fresh."""
     if instant is None:
         return Markup("–")
-    exact = f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}"
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
-        exact, absolute(instant), relative(instant, now)
+        iso(instant), absolute(instant, zone), relative(instant, now)
     )
 
 
-def clock_tag(instant: float | None) -> Markup:
+def clock_tag(instant: float | None, zone: tzinfo = UTC) -> Markup:
     """A `<time>` with the absolute time to read."""
     if instant is None:
         return Markup("–")
-    return Markup('<time datetime="{}">{}</time>').format(f"{utc(instant):%Y-%m-%dT%H:%M:%S.%fZ}", absolute(instant))
+    return Markup('<time datetime="{}">{}</time>').format(iso(instant), absolute(instant, zone))
 
 
 def number(value: float) -> str:

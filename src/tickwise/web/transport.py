@@ -63,3 +63,15 @@ def is_local_name(host: str) -> bool:
     """Check whether a `Host` header names the machine itself."""
     name = urlsplit(f"//{host}").hostname or ""
     return name == "localhost" or is_loopback(name)
+
+
+def own_address(address: str) -> str:
+    """An address of ours; of another server, or one that cannot be read, the first page."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "/"
+    own = not parts.scheme and not parts.netloc and address.startswith("/")
+    # Browsers read a backslash as a slash, and leave control characters out: both could begin another server's name.
+    safe = address.isprintable() and "\\" not in address and not address.startswith("//")
+    return address if own and safe else "/"

@@ -11,23 +11,28 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tickwise.control.access import access_of
+from tickwise.control.access import access_of, holds_everywhere
 from tickwise.control.control import Control
 from tickwise.control.live.service import LiveService
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.model import Origin, Principal
+from tickwise.domain.stops import Stop
 from tickwise.web.cookies import Cookies
-from tickwise.web.navigation import DOORS
+from tickwise.web.copies import LISTINGS, Copier, Copy
+from tickwise.web.display import Display, display_of
+from tickwise.web.navigation import DOORS, Door
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates
 from tickwise.web.transport import Transport
 
 PART: Final = "tickwise-part"
-"""The header that asks for one block of a page: `live`, `results`."""
+"""The header that asks for one block of a page: `live`, `results`, `preview`."""
 EVENTS_PATH: Final = "/live"
 NAMESPACE: Final = "namespace"
 """The parameter that names the namespace, if it is not the caller's own."""
+NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "col"})
+"""Parameters of a list that its page alone has, or that a command has in another place."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,8 +54,12 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=dict)
     is_stream: bool = False
     """A page asks for it by itself, and for as long as it is open."""
+    job_zone: str | None = None
+    """The zone of the job that the page is about."""
     spaces: Sequence[str] = ()
     """The names of the namespaces that the visitor can switch to."""
+    stops: Sequence[Stop] = ()
+    """The stops in force in the namespace: each page says so."""
 
     @property
     def who(self) -> Principal:
@@ -79,6 +88,11 @@ class Visit:
         """The store's time, near enough for people."""
         return self.control.context.time.at_best()
 
+    @property
+    def display(self) -> Display:
+        """The choices of the visitor for zone, times and colours."""
+        return display_of(self.request.cookies)
+
     def may(self, method: Callable[..., Any]) -> bool:
         """Check whether the visitor has a permission that this method of control asks for: what they may not do is not
         offered. Control checks again."""
@@ -88,6 +102,15 @@ class Visit:
         who = self.principal
         held = any(who.may(permission) for permission in access.permissions)
         return not access.permissions or held or (access.by_labels and bool(who.selector(access.permissions)))
+
+    def _leads(self, door: Door) -> bool:
+        """Check whether the visitor may go there."""
+        if door.control is None:
+            return True
+        access = access_of(door.control)
+        if door.for_installation and access is not None and self.principal is not None:
+            return any(holds_everywhere(self.principal, permission) for permission in access.permissions)
+        return self.may(door.control)
 
     def uuid(self, name: str, what: str) -> UUID:
         """An id from the path. One that is malformed names nothing."""
@@ -113,16 +136,44 @@ class Visit:
         may not have it."""
         return self.url(EVENTS_PATH, **query) if self.may(LiveService.events) else ""
 
+    @property
+    def address(self) -> str:
+        """The address of this page: where a form that changes no page leads back to."""
+        url = self.request.url
+        return url.path + (f"?{url.query}" if url.query else "")
+
+    def copies(self) -> Sequence[Copy]:
+        """The list or the thing of this page as commands."""
+        if self.principal is None:
+            return ()
+        copier = Copier(str(self.request.base_url), self.principal.namespace)
+        path = self.request.url.path
+        kind, _, name = path.strip("/").partition("/")
+        if path in LISTINGS:
+            query = [(key, value) for key, value in self.request.query_params.multi_items() if key not in NO_FILTERS]
+            listing = copier.listing(path, query)
+            return () if listing is None else (listing,)
+        found = name.partition("/")[0]
+        if kind in ("jobs", "runs") and {"job_id", "run_id"} & self.request.path_params.keys():
+            return copier.of_job(found) if kind == "jobs" else copier.of_run(found)
+        return ()
+
     def page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         """The page, or the block of it that is asked for."""
         path = self.request.url.path
-        doors = [door for door in DOORS if door.control is None or self.may(door.control)]
+        doors = [door for door in DOORS if self._leads(door)]
+        display = self.display
         own = {
             "visit": self,
+            "display": display,
+            "theme": display.forced_theme,
+            "zone": display.zone_for(self.job_zone),
+            "address": self.address,
             "now": self.now,
             "doors": doors if self.principal is not None else [],
             "here": next((door.path for door in DOORS if door.path == f"/{path.split('/')[1]}"), ""),
             "spaces": self.spaces,
             "listings": [door.path for door in doors],
+            "copies": self.copies(),
         }
         return self.templates.response(template, {**own, **values}, self.part, status)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,10 +25,12 @@ from tickwise.adapters.runner.plugins import load_plugins
 from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.config import Settings
+from tickwise.config import SETTINGS, Settings
+from tickwise.config.values import unit_of
 from tickwise.control.buffered.application import RequestApplier
 from tickwise.control.bulk.authorized import AuthorizedPages
 from tickwise.control.bulk.removal import NamespaceRemoval
+from tickwise.control.cluster import SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
@@ -302,7 +304,23 @@ def _control(runtime: Runtime) -> Control:
         browser_limits=BrowserLimits(
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
+        settings=settings_in_force(settings),
     )
+
+
+def settings_in_force(settings: Settings) -> Sequence[SettingInForce]:
+    """The settings of this process, as `tickwise config` shows them."""
+    return [
+        SettingInForce(
+            name=each.name,
+            value=each.value,
+            origin=each.origin,
+            unit=unit_of(each.name),
+            meaning=each.meaning,
+            secret=SETTINGS[each.name].facts.secret,
+        )
+        for each in settings.describe()
+    ]
 
 
 @contextlib.asynccontextmanager

@@ -18,6 +18,7 @@ from tickwise.domain.audit import AuditAction, CallerKind
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.audit import AuditQuery, AuditRow
+from tickwise.roles.scheduler.error_folding import ErrorFolding
 
 CHANGING: Final = sorted(each.name for each in RESOURCES if each.method != "GET" and not each.previews)
 
@@ -87,9 +88,19 @@ async def _operation(here: Scene) -> dict[str, str]:
     return {"operation_id": (await here.ask("POST", "/jobs:pause", 202, ALL))["operation_id"]}
 
 
+async def _error(here: Scene) -> dict[str, str]:
+    await _ended(here)
+    await ErrorFolding(here.store.error_groups).step()
+    return {"error_id": (await here.ask("GET", "/errors"))[0]["error_id"]}
+
+
 async def _held(here: Scene) -> dict[str, str]:
     await here.ask("POST", "/queues/slow/hold", 200, {})
     return {"queue": "slow"}
+
+
+async def _stop(here: Scene) -> dict[str, str]:
+    return {"stop_id": (await here.ask("POST", "/stops", 201, STOP))["stop"]["stop_id"]}
 
 
 async def _queue(_here: Scene) -> dict[str, str]:
@@ -147,6 +158,7 @@ ALL: Final = {"filter": {"all": True}}
 JOB: Final = {"name": "a", "task": {"kind": "shell", "command": "date"}, "cron": "0 * * * *"}
 CALENDAR: Final = {"dates": ["2027-12-25"]}
 WINDOW: Final = {"when": {"dates": ["2027-12-25"]}}
+STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
 USER: Final = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "default"}]}
@@ -185,9 +197,14 @@ CHANGES: Final[dict[str, Change]] = {
     "redriveDeadLetters": Change(REQUESTED, ALL),
     "discardDeadLetters": Change(REQUESTED, ALL),
     "cancelOperation": Change(AuditAction.OPERATION_CANCELLED, None, _operation),
+    "resolveError": Change(AuditAction.ERROR_RESOLVED, {}, _error),
+    "ignoreError": Change(AuditAction.ERROR_IGNORED, {"failures": 3}, _error),
+    "reopenError": Change(AuditAction.ERROR_REOPENED, None, _error),
     "holdQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "drainQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),
+    "createStop": Change(AuditAction.STOP_MADE, STOP),
+    "liftStop": Change(AuditAction.STOP_LIFTED, None, _stop),
     "storeTask": Change(AuditAction.TASK_STORED, {"name": "t", "task": JOB["task"]}),
     "uploadScript": Change(AuditAction.TASK_STORED, b"print('hello')\n", _named, script=True),
     "createKey": Change(AuditAction.KEY_MADE, KEY),

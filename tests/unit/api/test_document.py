@@ -225,7 +225,8 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "LettersDiscardBody": ("POST", "/dead-letters:discard"), "QueueHoldBody": ("POST", "/queues/default/hold"),
         "QueueDrainBody": ("POST", "/queues/default/drain"), "NamespaceBody": ("POST", "/namespaces"),
         "NamespaceChangeBody": ("PATCH", "/namespaces/team-a"), "UserBody": ("POST", "/users"),
-        "RevokeBody": ("POST", "/auth/revoke"), "QuotasBody": ("PUT", "/namespaces/team-a/quotas"),
+        "StopBody": ("POST", "/stops"), "RevokeBody": ("POST", "/auth/revoke"),
+        "QuotasBody": ("PUT", "/namespaces/team-a/quotas"),
     }  # fmt: skip
     for name, (method, path) in routes.items():
         answer = await here.client.request(method, API + path, json=BODIES[name])

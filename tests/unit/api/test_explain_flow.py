@@ -71,6 +71,8 @@ async def test_it_waits_for_a_slot_and_who_has_it_is_told(here: Scene) -> None:
         *(found["data"][name] for name in ("limit_key", "limit", "taken_by")),
     )
     assert "'first'" in found["sentence"]
+    [unmet] = [each for each in found["conditions"] if not each["met"]]
+    assert ("concurrency", [str(claims[0].run_id)]) == (unmet["condition"], unmet["data"]["run_ids"])
     run = await here.ask("GET", f"/runs/{second.run_id}")
     assert (True, True, "key:printer") == (run["waiting"], run["waits_for_slot"], run["limit_key"])
     assert ["it waits until a slot of its concurrency limit is free (key:printer)"] == run["warnings"]

@@ -631,3 +631,31 @@ async def test_operations_of_dead_letters_go_by_the_scopes_of_runs(here: Scene) 
     for scope, number in (("runs:read", 1), ("jobs:read", 0)):
         headers = {"Authorization": f"Bearer {await here.world.key(scope, scope)}"}
         assert number == len((await here.world.client.get(f"{API}/operations", headers=headers)).json())
+
+
+# ------------------------------------------------------------------------------------------ chosen one by one
+
+
+async def test_jobs_that_are_named_one_by_one_are_meant_and_no_others(here: Scene) -> None:
+    """By their ids, of a bounded number; or by a key."""
+    jobs = [await here.create(every="1h", key=f"k{number}") for number in range(5)]
+    chosen = {"job_ids": [jobs[0], jobs[3]]}
+    tried = await here.ask("POST", "/jobs:pause", 200, {"filter": chosen, "dry_run": True})
+    assert (2, {jobs[0], jobs[3]}) == (tried["matches"], {row["job_id"] for row in tried["sample"]})
+    done = await carried_out(here, await asked(here, "/jobs:pause", filter=chosen), size=1)
+    assert ("done", 2, 0) == (done["status"], done["done"], done["refused"])
+    done = await carried_out(here, await asked(here, "/jobs:pause", filter={"key": "k1"}))
+    assert 1 == done["done"]
+    paused = await here.ask("GET", "/jobs?status=PAUSED")
+    assert {jobs[0], jobs[1], jobs[3]} == {row["job_id"] for row in paused}
+    many = {"job_ids": [jobs[0]] * 1_001}
+    assert "/filter/job_ids" == (await here.ask("POST", "/jobs:pause", 422, {"filter": many}))["pointer"]
+
+
+async def test_runs_that_are_named_one_by_one_are_meant_and_no_others(here: Scene) -> None:
+    """By their ids."""
+    runs = await waiting(here, 4)
+    done = await carried_out(here, await asked(here, "/runs:cancel", filter={"run_ids": [runs[1], runs[2]]}), size=1)
+    assert ("done", 2) == (done["status"], done["done"])
+    left = await here.ask("GET", "/runs?status=QUEUED")
+    assert {runs[0], runs[3]} == {run["run_id"] for run in left}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -9,12 +10,14 @@ import httpx2
 import pytest
 
 from tests.support.app import API, World, world
+from tests.support.pages import pages
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.ports.store import JobQuery, JobRow, Page, Searches
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
+from tickwise.web.views import PAGES
 
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")} - {"count"}
 """Operations count what they are about to change, so that is the store's to say."""
@@ -43,14 +46,20 @@ async def _ask(here: World, method: str, path: str, body: Any = None) -> httpx2.
 
 
 async def test_nothing_but_searches_ever_reaches_the_replica() -> None:
-    """Every route of the API is asked, with an empty body and with a job in it: the replica hears of the methods that
-    it may stand in for, and of no others; each of them was asked."""
+    """Every route of the API is asked, with an empty body and with a job in it, and every page: the replica hears of
+    the methods that it may stand in for, and of no others; each of them was asked."""
     replica = Recording()
-    async with world(searches=replica) as here:
+    async with pages(searches=replica) as rig:
+        here = rig.here
         await here.client.post(f"{API}/jobs", json={**JOB, "job_id": SOME_ID})
         for endpoint in RESOURCES:
             for body in ({}, JOB):
                 await _ask(here, endpoint.method, endpoint.path, body)
+        assert (await here.client.put(f"{API}/calendars/{SOME_ID}", json={"dates": ["2026-12-25"]})).is_success
+        browser = await rig.signed_in("reads pages", ("admin", "*"))
+        for page in PAGES:
+            if page.method == "GET":
+                await browser.get(re.sub(r"\{[^}]*\}", SOME_ID, page.path))
     assert SEARCHES == set(replica.asked)
 
 

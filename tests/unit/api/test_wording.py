@@ -9,8 +9,8 @@ import pytest
 from msgspec import Meta
 
 from tickwise.api.reading import decode
-from tickwise.api.wording import PATTERNS
 from tickwise.control.bodies import QUEUE_PATTERN, JobBody, Labels, Time
+from tickwise.control.wording import PATTERNS
 from tickwise.domain.errors import Invalid
 
 

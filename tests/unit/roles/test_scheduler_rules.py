@@ -174,7 +174,7 @@ async def test_whether_a_window_is_near_is_known_at_every_moment(rig: Rig, monke
         when = stored(span)
         text = encode_window(Window(f"window {number}", when.calendar), when)
         await rig.store.rules.put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name=str(number), body=text))
-    book = Rulebook(rig.store.rules)
+    book = Rulebook(rig.store.rules, rig.store.stops)
     await book.load()
     looks = 0
     real = next_cover

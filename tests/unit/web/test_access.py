@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,7 +19,9 @@ from tickwise.web.page import WebPage
 from tickwise.web.views import PAGES
 
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
-OPEN = {"login", "sign_in", "open_link", "sign_out"}
+OPEN = {"login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen"}
+FOR_INSTALLATION = {"settings", "namespace_quotas"}
+"""A permission in one namespace is not enough."""
 FOR_ALL = {"overview"}
 """Any visitor may see them: what they hold is left out."""
 
@@ -32,8 +35,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 async def _ask(browser: Browser, page: WebPage, namespace: str = "") -> int:
     path = page.path
-    for name in ("job_id", "run_id", "queue"):
-        path = path.replace("{" + name + "}", SOME_ID)
+    path = re.sub(r"\{[^}]*\}", SOME_ID, path)
     path += f"?namespace={namespace}" if namespace else ""
     method = "HEAD" if page.is_stream else page.method  # a stream would not end
     answer = await (browser.post(path) if method == "POST" else browser.ask(method, path))
@@ -58,7 +60,9 @@ async def test_each_page_is_for_the_roles_whose_permissions_it_takes(rig: Rig) -
         browser = await rig.signed_in(f"one-{role}", (role, "team-a"))
         for page in _guarded():
             needed = [permissions_of(method) for method in page.control]
-            may = all(EVERYTHING in ROLES[role] or not ROLES[role].isdisjoint(each) for each in needed)
+            may = page.name not in FOR_INSTALLATION and all(
+                EVERYTHING in ROLES[role] or not ROLES[role].isdisjoint(each) for each in needed
+            )
             status = await _ask(browser, page, "team-a")
             assert (status == 403) == (not may), (role, page.name, status)
             assert status < 500, (role, page.name)

@@ -48,8 +48,10 @@ async def rig() -> AsyncIterator[Rig]:
 OURS = {
     "html", "head", "meta", "title", "link", "script", "body", "a", "header", "form", "input", "kbd", "div", "details",
     "summary", "span", "p", "button", "nav", "main", "h1", "h2", "h3", "section", "table", "thead", "tbody", "tr",
-    "th", "td", "time", "svg", "rect", "circle", "path", "g", "ul", "ol", "li", "dl", "dt", "dd", "pre", "code",
+    "th", "td", "time", "svg", "rect", "circle", "path", "g", "line", "polygon", "ul", "ol", "li", "dl", "dt",
+    "dd", "pre", "code",
     "label", "select", "option", "textarea", "dialog", "strong", "wbr", "br", "figure", "figcaption",
+    "fieldset", "legend", "datalist", "ins", "del", "mark",
 }  # fmt: skip
 """The elements that our templates have. The corpus has others: `img`."""
 
@@ -112,7 +114,13 @@ async def test_no_text_from_outside_becomes_markup(rig: Rig, text: str) -> None:
     browser = await rig.signed_in(f"reader {HOSTILE.index(text)}", ("admin", "default"))
     paused = await browser.post(f"/jobs/{job}/pause", {"reason": shown})
     assert 303 == paused.status_code
-    paths = [f"/jobs/{job}", *(door.path for door in DOORS)]
+    paths = [f"/jobs/{job}", f"/jobs/{job}/edit", f"/jobs/new?copy={job}", *(door.path for door in DOORS)]
+    paths += [
+        "/bulk/jobs/pause?of=all",
+        f"/bulk/jobs/pause?of=rows&job_id={job}",
+        f"/bulk/runs/retry?of=all&job_id={job}",
+    ]
+    paths += [f"/bulk/jobs/cancel?of=all&{query}={quote(text, safe='')}" for query in ("name", "label", "owner")]
     queries = ("name", "owner", "label", "status", "cursor", "namespace", "schedule_type")
     paths += [f"/jobs?{query}={quote(text, safe='')}" for query in queries]
     for path in [*paths, f"/nothing/{quote(text, safe='')}", f"/login?next={quote(text, safe='')}"]:
@@ -238,7 +246,9 @@ async def test_an_error_of_ours_tells_nothing_of_itself(rig: Rig, monkeypatch: p
 
 async def test_a_form_that_is_refused_comes_back_with_what_was_typed(rig: Rig) -> None:
     """And with the fault at its field."""
-    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "form", "every": "1h"})).json()["job_id"]
+    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "form", "every": "1h", "task": SHELL})).json()[
+        "job_id"
+    ]
     browser = await rig.signed_in("typing", ("operator", "default"))
     answer = await browser.post(f"/jobs/{job}/run-now", {"payload": '{"a": 1,}'})
     page = Markup(answer.text)
@@ -252,7 +262,9 @@ async def test_a_form_that_is_refused_comes_back_with_what_was_typed(rig: Rig) -
 
 async def test_the_second_of_two_people_sees_what_changed(rig: Rig) -> None:
     """A form that was opened before another person's change does not undo it."""
-    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "two", "every": "1h"})).json()["job_id"]
+    job = (await rig.here.client.post(f"{API}/jobs", json={"name": "two", "every": "1h", "task": SHELL})).json()[
+        "job_id"
+    ]
     browser = await rig.signed_in("second", ("operator", "default"))
     fields = Markup((await browser.get(f"/jobs/{job}")).text).named("input")
     version = next(each["value"] for each in fields if each.get("name") == "version")

@@ -10,7 +10,7 @@ from tests.support.pages import Markup
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Tally
 from tickwise.web import charts, texts
-from tickwise.web.ansi import lines_of, plain
+from tickwise.web.ansi import lines_of, marked, plain
 
 HOUR = 3_600.0
 
@@ -74,13 +74,13 @@ def test_a_text_that_is_shown_is_the_text(text: str) -> None:
 def test_colours_of_output_become_classes(output: str, pieces: list[tuple[str, str]]) -> None:
     """All else that a terminal would obey is left out."""
     (line,) = lines_of(output.encode(), 0)
-    assert pieces == [tuple(piece) for piece in line.pieces]
+    assert pieces == [(piece.classes, piece.text) for piece in line.pieces]
 
 
 def test_a_colour_goes_on_over_lines_and_a_line_has_its_offset() -> None:
     """The bytes are counted, not the characters."""
     lines = lines_of("\x1b[32mä\nb\x1b[0m\r\n\nc".encode(), 100)
-    assert [(line.offset, [tuple(piece) for piece in line.pieces]) for line in lines] == [
+    assert [(line.offset, [(piece.classes, piece.text) for piece in line.pieces]) for line in lines] == [
         (100, [("a-green", "ä")]), (108, [("a-green", "b")]), (115, []), (116, [("", "c")]),
     ]  # fmt: skip
 
@@ -110,3 +110,14 @@ def test_hours_without_runs_are_hours_too() -> None:
     top = min(each.y for each in bars[-1].slices)
     assert -2.0 <= top <= 0.1
     assert 1.0 == bars[-1].slices[-1].height
+
+
+@given(st.text("ab\x1b[1mK\u0130A", max_size=60), st.text("abkK\u0130", min_size=1, max_size=3))
+def test_what_is_looked_for_is_marked_and_the_text_stays(text: str, wanted: str) -> None:
+    """Over borders of colours too; a mark holds what was looked for, whole, when its pieces are joined."""
+    lines = lines_of(text.encode(), 0)
+    for before, after in zip(lines, marked(lines, wanted), strict=True):
+        shown = "".join(piece.text for piece in before.pieces)
+        assert shown == "".join(piece.text for piece in after.pieces)
+        hits = "".join(piece.text for piece in after.pieces if piece.hit).lower()
+        assert hits == wanted.lower() * (shown.lower().count(wanted.lower()))

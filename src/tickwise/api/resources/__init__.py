@@ -6,6 +6,7 @@ from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
+from tickwise.api.resources.errors import ERRORS
 from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.job_moves import JOB_MOVES
@@ -19,6 +20,7 @@ from tickwise.api.resources.queues import QUEUES
 from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.schedules import SCHEDULES
+from tickwise.api.resources.stops import STOPS
 from tickwise.api.resources.tasks import TASKS
 from tickwise.api.resources.users import USERS
 
@@ -32,7 +34,9 @@ RESOURCES: tuple[Endpoint, ...] = (
     *EVENTS,
     *LETTERS,
     *OPERATIONS,
+    *ERRORS,
     *QUEUES,
+    *STOPS,
     *ROLES,
     *EXPLAIN,
     *TASKS,

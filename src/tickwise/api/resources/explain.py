@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer, given_instant
 from tickwise.api.wire import API, Instant, time_of
-from tickwise.control.explain.explanations import Because, Explanation
+from tickwise.control.explain.explanations import Because, ConditionName, Explanation
 from tickwise.control.explain.service import ExplainService
 
 
@@ -36,6 +36,21 @@ class CauseView(msgspec.Struct, kw_only=True):
     """The facts of the sentence, for programs."""
 
 
+class ConditionView(msgspec.Struct, kw_only=True):
+    """A condition for the start."""
+
+    condition: ConditionName
+    """Stable. New ones may come."""
+    met: bool
+    evidence: str
+    """The figures, names and ids that were seen."""
+    looked_at: Instant
+    change: str | None
+    """The event that would make it met; null: it is met."""
+    data: dict[str, Any]
+    """The ids and figures of the evidence, for programs."""
+
+
 class ExplanationView(msgspec.Struct, kw_only=True):
     """An explanation."""
 
@@ -50,6 +65,8 @@ class ExplanationView(msgspec.Struct, kw_only=True):
     data: dict[str, Any]
     """The facts of the sentence, for programs; which members there are follows from the code."""
     causes: list[CauseView]
+    conditions: list[ConditionView]
+    """Of a run that waits, and of a job at present: each condition for the start, met or not. Else empty."""
 
 
 async def job_explain(call: Call) -> Reply:
@@ -75,6 +92,17 @@ def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:
         nominal_time=None if run is None else time_of(run.nominal_at),
         data=found.data,
         causes=[CauseView(code=cause.code, sentence=cause.sentence, data=cause.data) for cause in found.causes],
+        conditions=[
+            ConditionView(
+                condition=each.name,
+                met=each.met,
+                evidence=each.evidence,
+                looked_at=time_of(each.looked_at),
+                change=each.change,
+                data=each.data,
+            )
+            for each in found.conditions
+        ],
     )
 
 

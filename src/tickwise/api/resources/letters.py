@@ -43,6 +43,7 @@ class LettersQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     job_id: UUID | UnsetType = UNSET
     task_kind: Text | UnsetType = UNSET
     reason: Text | UnsetType = UNSET
+    error_id: Annotated[UUID, Meta(description="Of the runs of this group of errors.")] | UnsetType = UNSET
     ended_after: Time | UnsetType = UNSET
     ended_before: Time | UnsetType = UNSET
     limit: Limit = 50
@@ -126,6 +127,7 @@ async def letters_list(call: Call) -> Reply:
         job_id=said.job_id,
         task_kind=said.task_kind,
         reason=said.reason,
+        error_id=said.error_id,
         ended_after=said.ended_after,
         ended_before=said.ended_before,
     )

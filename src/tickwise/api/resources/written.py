@@ -16,6 +16,7 @@ import msgspec
 
 from tickwise.api.conditions import Conditions
 from tickwise.domain.callers import Asker
+from tickwise.domain.error_groups import ErrorStatus
 from tickwise.domain.errors import Forbidden
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
@@ -39,6 +40,13 @@ class LetterSettledView(msgspec.Struct, kw_only=True):
 
     run_id: UUID
     status: LetterStatus
+
+
+class ErrorDecidedView(msgspec.Struct, kw_only=True):
+    """A group of errors after a decision, for a caller without `runs:read`."""
+
+    error_id: UUID
+    status: ErrorStatus
 
 
 def reads_jobs(who: Principal) -> bool:

@@ -189,6 +189,27 @@ def show_explanation(session: Session, found: dict[str, Any]) -> None:
     session.say(output.safe(found["sentence"]))
     for cause in found["causes"]:
         session.say(f"  - {output.safe(cause['sentence'])}")
+    if found["data"].get("asked_by"):
+        session.say(f"  - asked for by {output.safe(found['data']['asked_by'])}")
+    if found["data"].get("schedule"):
+        session.say(f"  - by its schedule: {output.safe(found['data']['schedule'])}")
+    conditions = found["conditions"]
+    if conditions:
+        session.say(f"Conditions, looked at {session.time(conditions[0]['looked_at'])}:")
+        rows = [
+            (
+                "yes" if each["met"] else "NO",
+                each["condition"].replace("_", " "),
+                each["evidence"],
+                each["change"] or "",
+            )
+            for each in conditions
+        ]
+        output.table(session, ("MET", "CONDITION", "EVIDENCE", "WHAT WOULD CHANGE IT"), rows, empty="")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 @runs.command()

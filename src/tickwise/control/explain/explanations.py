@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from tickwise.control.times import written
 from tickwise.documents.definition import Definition
 from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import Schedule
+from tickwise.domain.stops import Stop
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, LetterRow, QueueRow, RunRow
 
 ON_TIME_SECONDS: Final = 1.0
@@ -54,6 +56,8 @@ class Because(StrEnum):
     """An attempt was lost with its executor, and another one followed."""
     EXECUTOR_LEFT = "executor_left"
     """An attempt was ended by the stop of its executor, and another one followed."""
+    LATE_STOPPED = "late_stopped"
+    """A stop of its job, its labels, its queue or its namespace held it back."""
     LATE_CIRCUIT = "late_circuit"
     """The host that its task calls kept failing, and was left alone for a while."""
     FAILED = "failed"
@@ -113,6 +117,8 @@ class Because(StrEnum):
     """As many runs of its namespace go on as the namespace's quota of runs at once allows."""
     WAITING_RATE = "waiting_rate"
     """It has its turn under a rate limit, which is yet to come."""
+    WAITING_STOPPED = "waiting_stopped"
+    """A person stopped its job, its labels, its queue or its namespace for a time."""
     WAITING_QUEUE_HELD = "waiting_queue_held"
     WAITING_PAUSED = "waiting_paused"
     """A person gave it another time, and its job was paused since."""
@@ -130,6 +136,7 @@ class Because(StrEnum):
     SKIPPED_PAUSED = "skipped_paused"
     SKIPPED_CALENDAR = "skipped_calendar"
     SKIPPED_MAINTENANCE = "skipped_maintenance"
+    SKIPPED_STOPPED = "skipped_stopped"
     SKIPPED_DST = "skipped_dst"
     SKIPPED_FUSE = "skipped_fuse"
     SKIPPED_REQUESTED = "skipped_requested"
@@ -145,6 +152,7 @@ class Because(StrEnum):
     """It made too many runs in a minute, and was parked."""
     HELD_CALENDAR = "held_calendar"
     HELD_MAINTENANCE = "held_maintenance"
+    HELD_STOPPED = "held_stopped"
     JOB_CANCELLED = "job_cancelled"
     OVER_END_AT = "over_end_at"
     OVER_MAX_RUNS = "over_max_runs"
@@ -176,6 +184,42 @@ class Cause(NamedTuple):
     data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
 
 
+class ConditionName(StrEnum):
+    """The conditions. Programs of users read them: never renamed."""
+
+    DUE = "due"
+    STATUS = "status"
+    SCHEDULE = "schedule"
+    SCHEDULER = "scheduler"
+    STOP = "stop"
+    PAUSE = "pause"
+    CALENDAR = "calendar"
+    QUEUE = "queue"
+    EARLIER_RUNS = "earlier_runs"
+    CONCURRENCY = "concurrency"
+    QUOTA = "quota"
+    RATE = "rate"
+    READY = "ready"
+    CIRCUIT = "circuit"
+    PREDECESSOR = "predecessor"
+    EXECUTOR = "executor"
+    SLOTS = "slots"
+
+
+class Condition(NamedTuple):
+    """One condition."""
+
+    name: ConditionName
+    met: bool
+    evidence: str
+    """The figures, names and ids that were seen."""
+    looked_at: float
+    """The time of the look, Unix seconds by the store's clock."""
+    change: str | None = None
+    """The event that would make it met; None: it is met."""
+    data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The answer."""
@@ -187,6 +231,8 @@ class Explanation:
     causes: tuple[Cause, ...] = ()
     """Other facts that contributed."""
     run: RunRow | None = None
+    conditions: tuple[Condition, ...] = ()
+    """Of a run that waits, and of a job at present: each condition of the start, met or not."""
 
 
 class Followed(NamedTuple):
@@ -238,6 +284,8 @@ class RunFacts:
     """The run that started it, with the name of its job."""
     letter: LetterRow | None = None
     followed: Sequence[Followed] = ()
+    asked_by: str | None = None
+    """Of a run that was asked for: the person or key that did."""
 
     def said(self, instant: float) -> str:
         """An instant on the clock of the job."""
@@ -255,11 +303,38 @@ class RunFacts:
         }
         return f"{words.get(Trigger(self.run.trigger), 'the run of')} {self.said(self.run.nominal_at)}"
 
+    def stop_at(self, instant: float) -> Stop | None:
+        """The stop that holds back the job of the run at an instant: of several, the one that ends last."""
+        return None if self.rules is None else last_stop(self.rules.stops, instant)
+
     @property
     def began(self) -> float | None:
         """The time at which its task first began."""
         starts = [self.run.started_at, *(each.started_at for each in self.attempts)]
         return min((start for start in starts if start is not None), default=None)
+
+
+def last_stop(stops: Sequence[Stop], instant: float) -> Stop | None:
+    """Of the stops in force at an instant, the one that ends last."""
+    return max((stop for stop in stops if stop.is_on(instant)), key=lambda stop: stop.until, default=None)
+
+
+def stop_words(stop: Stop, said: Callable[[float], str]) -> str:
+    """The stop in a sentence: `the jobs with the label customer=x were stopped by ada, until …: a release`."""
+    verb = "was" if stop.scope.is_one else "were"
+    until = "until it is lifted" if stop.open_ended and stop.lifted_by is None else f"until {said(stop.until)}"
+    return f"{stop.scope.words()} {verb} stopped by {stop.by}, {until}: {stop.reason}"
+
+
+def stop_data(stop: Stop) -> dict[str, Any]:
+    """The facts of a stop."""
+    return {
+        "stop_id": str(stop.stop_id),
+        "scope": stop.scope.words(),
+        "stopped_by": stop.by,
+        "stopped_until": None if stop.open_ended and stop.lifted_by is None else written(stop.until),
+        "reason": stop.reason,
+    }
 
 
 def sentence(text: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickwise.control.context import ControlContext
+from tickwise.control.explain.conditions import job_conditions
 from tickwise.control.explain.explanations import (
     Because,
     Cause,
@@ -32,7 +33,7 @@ from tickwise.control.explain.job_reasons import (
 )
 from tickwise.control.explain.run_explanations import RUNS_LOOKED_AT, UNFINISHED, RunExplanations
 from tickwise.control.explain.standing import EXACT_SECONDS, Standing
-from tickwise.control.rules import rules_for
+from tickwise.control.rules import ruled, rules_for
 from tickwise.control.schedules.occurrences import (
     OF_SCHEDULE,
     TOLD_UNTIL,
@@ -66,7 +67,8 @@ class JobExplanations:
         """Explain what a job does, did or will do at a time; None: now. Raises `Invalid` for a time too far ahead."""
         standing = await self.standing(row)
         if at is None:
-            return await self._at_present(standing)
+            found = await self._at_present(standing)
+            return found if found.conditions else replace(found, conditions=job_conditions(standing))
         if standing.schedule.type is ScheduleType.ON_DEMAND:
             return await self._demanded(standing, at)
         if at > TOLD_UNTIL:
@@ -90,7 +92,7 @@ class JobExplanations:
             row=row,
             plan=plan,
             schedule=plan.schedule(row.job_id),
-            rules=await rules_for(self._context, row.namespace, plan.calendars, row.labels),
+            rules=await rules_for(self._context, ruled(row), plan.calendars),
             # Read, not carried on: a run that was made a moment ago must not seem to be due later.
             now=await self._context.store.now(),
             zone=zone_named(plan.timezone),

@@ -12,8 +12,10 @@ from typing import Any, Final
 from tickwise.control.explain.explanations import (
     Because,
     Explanation,
+    last_stop,
     lasting,
     sentence,
+    stop_data,
 )
 from tickwise.control.explain.standing import EXACT_SECONDS, Standing
 from tickwise.control.jobs.replans import pause_words
@@ -23,7 +25,7 @@ from tickwise.control.schedules.occurrences import (
 from tickwise.control.schedules.previews import OccurrenceFate
 from tickwise.control.times import written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.decision import Hold
+from tickwise.domain.decision import Hold, SkipReason
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.pauses import FUSE
 
@@ -45,9 +47,14 @@ def paused(standing: Standing) -> Explanation:
 
 
 def held_back(standing: Standing, each: Occurrence, until: float) -> Explanation:
+    stop = None if standing.rules is None else last_stop(standing.rules.stops, standing.now)
     code = Because.HELD_MAINTENANCE if each.reason == Hold.MAINTENANCE.value else Because.HELD_CALENDAR
+    if each.reason == SkipReason.STOPPED.value and stop is not None:
+        code = Because.HELD_STOPPED
     several = "" if each.occurrences == 1 else f" and {each.occurrences - 1} after it"
-    words = f"the occurrence of {standing.said(each.nominal)}{several} is held back until {standing.said(until)}"
+    lifted = code is Because.HELD_STOPPED and stop is not None and stop.open_ended
+    end = "the stop is lifted" if lifted else standing.said(until)
+    words = f"the occurrence of {standing.said(each.nominal)}{several} is held back until {end}"
     if each.outcome is OccurrenceFate.SKIP:
         words += ", and will not run then"
     elif several:
@@ -56,8 +63,9 @@ def held_back(standing: Standing, each: Occurrence, until: float) -> Explanation
     data = {
         "nominal_time": written(each.nominal),
         "occurrences": each.occurrences,
-        "held_until": written(until),
+        "held_until": None if lifted else written(until),
         "outcome": each.outcome.value,
+        **(stop_data(stop) if stop is not None and code is Because.HELD_STOPPED else {}),
     }
     return Explanation(code=code, sentence=sentence(words), data=data)
 

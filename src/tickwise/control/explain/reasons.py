@@ -19,6 +19,8 @@ from tickwise.control.explain.explanations import (
     RunFacts,
     lasting,
     sentence,
+    stop_data,
+    stop_words,
 )
 from tickwise.control.explain.waits import (
     POISON,
@@ -46,6 +48,7 @@ _SKIPPED: Final[dict[str, Because]] = {
     SkipReason.PAUSED: Because.SKIPPED_PAUSED,
     SkipReason.CALENDAR: Because.SKIPPED_CALENDAR,
     SkipReason.MAINTENANCE: Because.SKIPPED_MAINTENANCE,
+    SkipReason.STOPPED: Because.SKIPPED_STOPPED,
     SkipReason.DST: Because.SKIPPED_DST,
     SkipReason.FUSE: Because.SKIPPED_FUSE,
     SkipReason.REQUESTED: Because.SKIPPED_REQUESTED,
@@ -142,6 +145,9 @@ def _late(facts: RunFacts, began: float) -> Cause:
     away = _absence(facts.incidents, "store_away", due, began)
     if away is not None:
         return _away(facts, away, Because.LATE_STORE_AWAY)
+    stop = facts.stop_at(due)
+    if stop is not None and min(stop.until, began) - due > ON_TIME_SECONDS:
+        return Cause(Because.LATE_STOPPED, stop_words(stop, facts.said), stop_data(stop))
     if facts.circuits:
         return _left_alone(facts)
     absent = _without_executor(facts, began)
@@ -415,14 +421,16 @@ def _closed(facts: RunFacts, instant: float) -> Closed | None:
 
 def _asked(facts: RunFacts) -> list[Cause]:
     run = facts.run
+    by, data = facts.asked_by, {"asked_by": facts.asked_by}
     if run.trigger == Trigger.RUN_NOW:
-        return [Cause(Because.ASKED_FOR, "it has nothing to do with the schedule")]
+        who = "" if by is None else f"{by} asked for it; "
+        return [Cause(Because.ASKED_FOR, f"{who}it has nothing to do with the schedule", data)]
     if run.trigger == Trigger.RETRY:
         data = {"retry_of": None if run.origin is None else str(run.origin)}
         return [Cause(Because.RETRY_OF, f"a person asked for the run {run.origin} again", data)]
     if run.trigger == Trigger.BACKFILL:
-        data = {"backfill_id": None if run.origin is None else str(run.origin)}
-        return [Cause(Because.BACKFILL, "it was asked for by a backfill", data)]
+        data |= {"backfill_id": None if run.origin is None else str(run.origin)}
+        return [Cause(Because.BACKFILL, "it was asked for by a backfill" + (f" of {by}" if by else ""), data)]
     if run.trigger == Trigger.MISSED:
         return [Cause(Because.MADE_UP_FOR, "it fell into a pause and was made up for when the job was resumed")]
     return started_by(facts)
@@ -570,7 +578,7 @@ def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
         return said + noticed, {"absences": absences}
     if code is Because.SKIPPED_PAUSED:
         return said, _still_paused(facts)
-    if code in (Because.SKIPPED_CALENDAR, Because.SKIPPED_MAINTENANCE):
+    if code in (Because.SKIPPED_CALENDAR, Because.SKIPPED_MAINTENANCE, Because.SKIPPED_STOPPED):
         closed = _closed(facts, run.nominal_at)
         same = closed is not None and closed.reason.value == run.reason
         return said, {"closed_by": closed.name if same and closed is not None else None}

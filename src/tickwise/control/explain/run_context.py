@@ -10,15 +10,20 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.control.explain.explanations import Followed
 from tickwise.documents.definition import Definition, decode_definition
+from tickwise.domain.audit import AuditAction
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.domain.selectors import Selector, matches
+from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import NO_TEXT, JobRow, LetterResolution, LetterRow, RunQuery, RunRow
 
 RUNNING_LOOKED_AT: Final = 500
 MAX_HOLDERS: Final = 20
+ENTRIES_LOOKED_AT: Final = 20
+ASKED: Final = (Trigger.RUN_NOW, Trigger.BACKFILL)
+"""Triggers whose runs a person or a key asked for, with an entry of the audit log about the job."""
 """The most holders of slots that are listed, among as many unfinished runs."""
 
 
@@ -39,6 +44,8 @@ class RunContext:
             name = None if before is None else await self._job_name(namespace, before.job_id)
             if before is not None and name is not None:
                 found["origin"] = (before, name)
+        if run.trigger in ASKED:
+            found["asked_by"] = await self._asked_by(run)
         if run.state is RunState.FAILED:
             found["letter"] = await self._context.store.letters.get(
                 namespace, run.run_id, self._context.dead_letter_seconds
@@ -55,6 +62,20 @@ class RunContext:
         if run.state in (RunState.SUCCESS, RunState.FAILED):
             found["followed"] = await self._followed(run, job[1], found.get("letter"))
         return found
+
+    async def _asked_by(self, run: RunRow) -> str | None:
+        """The person or key that asked for a run, by the audit log: the entry is written with the run."""
+        query = AuditQuery(
+            namespace=run.namespace,
+            since=run.queued_at - 1.0,
+            until=run.queued_at + 1.0,
+            action=AuditAction.RUN_REQUESTED,
+            target=str(run.job_id),
+            limit=ENTRIES_LOOKED_AT,
+        )
+        rows = await self._context.store.audit.find(query)
+        named = [row for row in rows if str(run.run_id) in (row.detail or "")] or list(rows)
+        return named[0].source.name if len({row.source.name for row in named}) == 1 else None
 
     async def _holders(self, namespace: str, key: str) -> list[tuple[RunRow, str]]:
         """The runs that have the slots of a concurrency limit, or of the quota of runs at once."""

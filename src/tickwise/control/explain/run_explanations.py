@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.control.context import ControlContext
+from tickwise.control.explain.conditions import run_conditions
 from tickwise.control.explain.explanations import (
     ON_TIME_SECONDS,
     Explanation,
@@ -19,9 +20,10 @@ from tickwise.control.explain.reasons import judged
 from tickwise.control.explain.run_context import RunContext
 from tickwise.control.explain.standing import Standing
 from tickwise.documents.definition import Definition, decode_definition
+from tickwise.domain import schedule as schedules
 from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import joined, name_from
+from tickwise.domain.model import Trigger, joined, name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.selectors import Selector, matches
 from tickwise.domain.zones import zone_named
@@ -31,6 +33,7 @@ RUNS_LOOKED_AT: Final = 50
 MAX_FAVOURED_JOBS: Final = 10
 UNFINISHED: Final = (RunState.QUEUED, RunState.DISPATCHED, RunState.RUNNING, RunState.RETRYING)
 NOT_SKIPPED: Final = tuple(state for state in RunState if state is not RunState.SKIPPED)
+BY_SCHEDULE: Final = (Trigger.SCHEDULE, Trigger.MISSED, Trigger.BACKFILL)
 TAKEN: Final = (RunState.DISPATCHED, RunState.RUNNING, RunState.SUCCESS, RunState.FAILED)
 
 
@@ -56,26 +59,30 @@ class RunExplanations:
             return judged(replace(facts, incidents=incidents, **flow))
         waits = run.state in UNFINISHED and facts.began is None
         late = waits or until - run.due_at > ON_TIME_SECONDS
-        return judged(
-            RunFacts(
-                now=now,
-                run=run,
-                zone=standing.zone,
-                attempts=attempts,
-                job=standing.row,
-                plan=standing.plan if run.definition is None else decode_definition(run.definition),
-                schedule=standing.schedule,
-                rules=standing.rules,
-                function=_function(standing.row, standing.plan),
-                incidents=incidents,
-                circuits=_circuits(noticed, standing),
-                executors=await self._context.store.executors.all(between=(run.due_at, until)) if late else (),
-                active=await self._active(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
-                earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
-                favoured=await self._favoured(run, standing, until) if late else (),
-                **flow,
-            )
+        whole = RunFacts(
+            now=now,
+            run=run,
+            zone=standing.zone,
+            attempts=attempts,
+            job=standing.row,
+            plan=standing.plan if run.definition is None else decode_definition(run.definition),
+            schedule=standing.schedule,
+            rules=standing.rules,
+            function=_function(standing.row, standing.plan),
+            incidents=incidents,
+            circuits=_circuits(noticed, standing),
+            executors=await self._context.store.executors.all(between=(run.due_at, until)) if late else (),
+            active=await self._active(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
+            earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
+            favoured=await self._favoured(run, standing, until) if late else (),
+            **flow,
         )
+        found = replace(judged(whole), conditions=run_conditions(whole))
+        if run.trigger in BY_SCHEDULE:
+            found.data["schedule"] = schedules.explain(standing.schedule)
+        if whole.asked_by is not None:
+            found.data["asked_by"] = whole.asked_by
+        return found
 
     async def _active(self, now: float) -> list[ExecutorRow]:
         rows = await self._context.store.executors.all()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from tickwise.control.explain.explanations import Because, Cause, Followed, RunFacts
+from tickwise.control.explain.explanations import Because, Cause, Followed, RunFacts, stop_data, stop_words
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.jobs.replans import pause_words
 from tickwise.control.times import written
@@ -44,8 +44,11 @@ class Waits(NamedTuple):
 
 
 def waits(facts: RunFacts) -> Waits | None:
-    """A slot, its turn under a rate, or a queue that stands still; None: none of these."""
+    """A stop, a slot, its turn under a rate, or a queue that stands still; None: none of these."""
     run, now = facts.run, facts.now
+    stop = facts.stop_at(now)
+    if stop is not None:
+        return Waits(Because.WAITING_STOPPED, f"waits: {stop_words(stop, facts.said)}", stop_data(stop))
     if run.blocked and run.limit_key == QUOTA_KEY:
         return _for_quota(facts)
     if run.blocked and run.limit_key is not None:

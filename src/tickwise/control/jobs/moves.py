@@ -11,7 +11,7 @@ from tickwise.control.bodies import MissedMode, PauseBody, ResumeBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
 from tickwise.control.jobs.replans import pause, resume, silence
-from tickwise.control.rules import rules_for
+from tickwise.control.rules import ruled, rules_for
 from tickwise.control.texts import clean_text
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import decode_definition
@@ -64,7 +64,7 @@ class JobMoves:
         # reads does no harm.
         rules = None
         if body.missed is not MissedMode.SKIP and row.status is JobStatus.PAUSED:
-            rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
+            rules = await rules_for(self._context, ruled(row), plan.calendars)
         return await self._moved(
             who,
             job_id,

@@ -113,6 +113,19 @@ class JobService:
         return await self._context.searches.jobs(replace(query, within=who.within, bytes_most=PAGE_BYTES))
 
     @requires(Permission.JOBS_READ, by_labels=True)
+    async def of_calendar(self, who: Principal, calendar: str, limit: int) -> Page[JobRow]:
+        """Jobs that go by a calendar and are not cancelled, the newest first. A page is bounded in bytes."""
+        query = JobQuery(
+            namespace=who.namespace,
+            calendar=calendar,
+            statuses=[status for status in JobStatus if status is not JobStatus.CANCELLED],
+            within=who.within,
+            limit=limit,
+            bytes_most=PAGE_BYTES,
+        )
+        return await self._context.searches.jobs(query)
+
+    @requires(Permission.JOBS_READ, by_labels=True)
     async def names(self, who: Principal, jobs: Sequence[UUID]) -> Mapping[UUID, str]:
         """The names of these jobs; nothing of those that are gone, or not the caller's."""
         query = JobsOfQuery(namespace=who.namespace, jobs=jobs, within=who.within)

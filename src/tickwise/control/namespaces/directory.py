@@ -35,6 +35,12 @@ class NamespaceDirectory:
         """Requests a second, of those that have a quota of them."""
         self._refreshes: set[asyncio.Task[None]] = set()
 
+    def known(self, caller: Caller, name: str | None) -> Principal | None:
+        """`principal`, if its namespace has been looked up of late; None: it has not. Raises `Forbidden`."""
+        principal = caller.principal(name)
+        until = self._known.get(principal.namespace)
+        return principal if until is not None and until > self._monotonic() else None
+
     async def principal(self, caller: Caller, name: str | None) -> Principal:
         """The caller in the namespace of this name; None: in its own. Raises `Forbidden` if the caller has no
         permission there, `NotFound` if there is no such namespace, `StoreUnavailable`."""

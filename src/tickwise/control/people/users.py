@@ -19,7 +19,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.control.access import holds_everywhere, requires, requires_none
+from tickwise.control.access import check_namespace, holds_everywhere, requires, requires_none
 from tickwise.control.audit.denials import Denials
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
@@ -210,9 +210,15 @@ class UserService:
         return SeenUser(row)
 
     @requires(Permission.USERS_READ)
-    async def page(self, who: Principal, after: UUID | None, limit: int) -> Sequence[SeenUser]:
-        """People of the caller's namespace, or of the installation; the newest first."""
-        rows = await self._users.page(None if _is_everywhere(who) else who.namespace, after=after, limit=limit)
+    async def page(
+        self, who: Principal, after: UUID | None, limit: int, *, namespace: str | None = None
+    ) -> Sequence[SeenUser]:
+        """People of the caller's namespace, or of the installation; the newest first. With `namespace`, those with a
+        role in it. Raises `Forbidden` for one that the caller does not see."""
+        mine = None if _is_everywhere(who) else who.namespace
+        if mine is not None and namespace is not None:
+            check_namespace(who, namespace)
+        rows = await self._users.page(mine or namespace, after=after, limit=limit)
         known = await self._known_roles()
         return [_visible(who, row, known) for row in rows]
 

@@ -13,7 +13,7 @@ from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import function_of
 from tickwise.control.runs.cancels import cancel_run
-from tickwise.control.runs.logs import LogChunk, read_log
+from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
 from tickwise.control.runs.settlements import Settlements
 from tickwise.control.visible_runs import visible_runs
 from tickwise.control.wakeups import wake_for_runs
@@ -82,14 +82,22 @@ class RunService:
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
     @requires(Permission.RUNS_READ, by_labels=True)
-    async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Page[RunRow]:
-        """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of no definition.
+    async def search(
+        self,
+        who: Principal,
+        query: RunQuery,
+        *,
+        must_exist: bool = False,
+        texts: frozenset[RunText] = LISTED_TEXTS,
+    ) -> Page[RunRow]:
+        """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of no definition,
+        unless `texts` asks for it: a caller that may see a run may see its payload.
         With `must_exist`, raises `NotFound` if the job of the query is not there. A planned skip is found only if the
         query names states. Raises `Forbidden` for a query about another namespace."""
         check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
-        bounded = replace(query, within=who.within, bytes_most=PAGE_BYTES, texts=LISTED_TEXTS)
+        bounded = replace(query, within=who.within, bytes_most=PAGE_BYTES, texts=texts)
         return await visible_runs(self._context.searches, bounded, await self._context.time.now())
 
     @requires(Permission.RUNS_READ, by_labels=True)
@@ -143,11 +151,19 @@ class RunService:
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
         """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
         row = await self._context.run(who, run)
-        number = row.attempt if attempt is None else attempt
-        if attempt is not None and not 1 <= attempt <= row.attempt:
-            raise NotFound(f"the run has had {row.attempt} attempts so far, there is no attempt {attempt}")
+        number = _attempt_of(row, attempt)
         ended = row.state in FINAL or number < row.attempt
         return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def find_in_log(self, who: Principal, run: UUID, search: LogSearch, *, attempt: int | None) -> LogHit:
+        """The next line with a text in what an attempt wrote; of the newest one if none is named. It reads a part at a
+        time, and so much at most as the search says. Raises `NotFound`; `Invalid` for a text of several lines or of
+        none."""
+        if not search.text or "\n" in search.text:
+            raise Invalid("look for a text of one line", pointer="/find")
+        row = await self._context.run(who, run)
+        return await find_in_log(self._context.blobs, run, _attempt_of(row, attempt), search)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """The reason why a run without a holder waits."""
@@ -164,3 +180,10 @@ class RunService:
             active = await self._context.executors.rows()
             passing = unserved(job.lane, function, active, job.namespace) if active else NO_EXECUTOR
         return (passing,) if passing else ()
+
+
+def _attempt_of(row: RunRow, attempt: int | None) -> int:
+    """The attempt that is asked for, or the newest one. Raises `NotFound`."""
+    if attempt is not None and not 1 <= attempt <= row.attempt:
+        raise NotFound(f"the run has had {row.attempt} attempts so far, there is no attempt {attempt}")
+    return row.attempt if attempt is None else attempt

@@ -17,7 +17,7 @@ from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.replans import check_recurring
-from tickwise.control.rules import rules_for
+from tickwise.control.rules import ruled, rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.documents.definition import decode_definition, with_payload
 from tickwise.domain import schedule as schedules
@@ -71,7 +71,7 @@ class Backfills:
         schedule = plan.schedule(job_id)
         _check_range(schedule, start, end, body.limit, now)
         # Calendars say at which times the job is meant to run; a window closed something else, in its time.
-        rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
+        rules = await rules_for(self._context, ruled(row), plan.calendars)
         rules = None if rules is None else ScheduleRules(rules.calendars)
         chosen = await self._occurrences(schedule, start, end, body.limit or OCCURRENCES_MAX, rules)
         backfill = Backfill(time_id(int(now * 1000), self._context.clock.random_bytes(10)), *chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tickwise.control.access import requires
@@ -60,6 +61,9 @@ class CalendarService:
     @requires(Permission.CALENDARS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Page[CalendarEntry]:
         """By name, those after `after`. A page is bounded in bytes."""
+        return await self._entries(who, after, limit)
+
+    async def _entries(self, who: Principal, after: str | None, limit: int) -> Page[CalendarEntry]:
         rows = await self._rules.page(who, RuleKind.CALENDAR, after, limit)
         return await self._rules.in_thread(
             who, lambda: Page((CalendarEntry(row, decode_calendar(row.body)) for row in rows), cut=rows.cut)
@@ -70,6 +74,15 @@ class CalendarService:
         """The times that a stored calendar covers. Raises `NotFound`, `Invalid`."""
         stored = decode_calendar((await self._rules.get(who, RuleKind.CALENDAR, name)).body)
         return await self._rules.covers(who, stored.calendar, within, stored.warnings)
+
+    @requires(Permission.CALENDARS_READ)
+    async def covering(
+        self, who: Principal, within: Range, most: int, *, after: str | None = None
+    ) -> Sequence[tuple[CalendarEntry, Covers]]:
+        """The times that each of `most` calendars covers, by name, those after `after`. Raises `Invalid`, `Busy`."""
+        entries = await self._entries(who, after, most)
+        found = await self._rules.covering(who, {each.row.name: each.stored.calendar for each in entries}, within)
+        return [(each, found[each.row.name]) for each in entries]
 
     @requires(Permission.CALENDARS_READ)
     async def preview(self, who: Principal, body: CalendarBody, within: Range) -> Covers:

@@ -19,7 +19,7 @@ from tickwise.control.jobs.links import RACES_MAX
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
 from tickwise.control.jobs.planning import zone_data
 from tickwise.control.jobs.replans import check_recurring, skipped, was_paused
-from tickwise.control.rules import rules_for
+from tickwise.control.rules import ruled, rules_for
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant, instant_within, written
 from tickwise.control.wakeups import wake_all
@@ -156,7 +156,7 @@ class NextOccurrence:
 
     async def _check_open(self, found: _Next) -> None:
         """Refuse an occurrence that a calendar or window skips anyway: another one is meant."""
-        rules = await rules_for(self._context, found.row.namespace, found.plan.calendars, found.row.labels)
+        rules = await rules_for(self._context, ruled(found.row), found.plan.calendars)
         verdict = None if rules is None else rules.verdict(found.nominal)
         if isinstance(verdict, Closed) and verdict.otherwise is Otherwise.SKIP:
             raise Conflict(

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.replans import paused_note
-from tickwise.control.rules import rules_for
+from tickwise.control.rules import ruled, rules_for
 from tickwise.control.schedules.previews import OccurrenceFate
 from tickwise.control.times import written
 from tickwise.documents.definition import decode_definition
@@ -118,7 +118,7 @@ class TimeLines:
             raise Invalid(f"to must not come before from, {written(start)}; give a later time", pointer="/to")
         limit = min(section.limit, MAX_PAGE)
         plan = decode_definition(row.definition)
-        rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
+        rules = await rules_for(self._context, ruled(row), plan.calendars)
         outlook = Outlook(row, plan.schedule(job_id), rules, now)
         records = await self._records(row, start, end, section.after, limit + 1)
         found = {each.run_id: outlook.recorded(each) for each in records}

@@ -20,16 +20,17 @@ from tickwise.control.context import ControlContext
 from tickwise.control.jobs.planning import planned, upcoming
 from tickwise.control.jobs.replans import paused_note
 from tickwise.control.jobs.resolving import check_calendars
-from tickwise.control.rules import calendars_known, rules_for
+from tickwise.control.rules import calendars_known, ruled, rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.documents.definition import decode_definition
+from tickwise.documents.rulebook import RuledJob
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import NEVER, spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Principal, Trigger, name_before, name_from
+from tickwise.domain.model import Lane, Principal, Trigger, name_before, name_from
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import NO_TEXT, JobRow, RunQuery, RunRow
@@ -106,7 +107,7 @@ class Previews:
         row = await self._context.job(who, job_id)
         now = await self._context.time.now()
         plan = decode_definition(row.definition)
-        rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
+        rules = await rules_for(self._context, ruled(row), plan.calendars)
         fired = 0 if row.timer is None else row.timer.fired
         schedule = plan.schedule(job_id)
         recorded = await self._previewed_records(row, schedule, look, now)
@@ -138,7 +139,8 @@ class Previews:
         uses = timing.plan.calendars
         if uses:
             check_calendars(uses, await calendars_known(self._context, who.namespace, {use.name for use in uses}))
-        rules = await rules_for(self._context, who.namespace, uses, body.labels or {})
+        job = RuledJob(NO_JOB, who.namespace, Lane().queue, body.labels or {})
+        rules = await rules_for(self._context, job, uses)
         look = Look(
             start=body.start,
             count=body.count,

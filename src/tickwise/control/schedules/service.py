@@ -10,6 +10,7 @@ from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.schedules.backfills import Backfill, Backfills
 from tickwise.control.schedules.fires import Moved, NextOccurrence
 from tickwise.control.schedules.occurrences import Section, TimeLine, TimeLines
+from tickwise.control.schedules.plans import NamespacePlan, Plans, PlanWindow
 from tickwise.control.schedules.previews import Look, Preview, Previews
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -21,6 +22,7 @@ class ScheduleService:
 
     def __init__(self, context: ControlContext) -> None:
         self._previews = Previews(context)
+        self._plans = Plans(context)
         self._time_lines = TimeLines(context)
         self._next = NextOccurrence(context)
         self._backfills = Backfills(context)
@@ -34,6 +36,11 @@ class ScheduleService:
     async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
         """Preview the schedule of a job. Raises `NotFound`, `Invalid`."""
         return await self._previews.preview_job(who, job_id, look)
+
+    @requires(Permission.JOBS_READ, by_labels=True)
+    async def plan(self, who: Principal, window: PlanWindow) -> NamespacePlan:
+        """The starts to come of the namespace, bounded in number. Raises `Invalid`."""
+        return await self._plans.plan(who, window)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def occurrences(self, who: Principal, job_id: UUID, section: Section) -> TimeLine:

@@ -210,15 +210,34 @@ class StoredRules:
 
     async def covers(self, who: Principal, calendar: Calendar, within: Range, warnings: tuple[str, ...]) -> Covers:
         """The times of a range that a calendar covers. Raises `Invalid`, `Busy`."""
+        start, end = await self._range(within)
+        limit = min(within.limit, MAX_COVERS)
+        stretches = await self.in_thread(who, lambda: _stretches(calendar, start, end, limit + 1))
+        return Covers(start, end, tuple(stretches[:limit]), len(stretches) > limit, warnings)
+
+    async def _range(self, within: Range) -> tuple[float, float]:
+        """From when to when is looked. Raises `Invalid`."""
         start = await self._context.time.now() if within.start is None else within.start
         end = start + RANGE_SECONDS_USUAL if within.end is None else within.end
         if end <= start:
             raise Invalid(f"to must come after from, {written(start)}; give a later time", pointer="/to")
         if end - start > MAX_RANGE_SECONDS:
             raise Invalid("from and to lie more than ten years apart; ask for a shorter range", pointer="/to")
+        return start, end
+
+    async def covering(self, who: Principal, calendars: Mapping[str, Calendar], within: Range) -> Mapping[str, Covers]:
+        """The times of a range that several calendars cover, by their names. Raises `Invalid`, `Busy`."""
+        start, end = await self._range(within)
         limit = min(within.limit, MAX_COVERS)
-        stretches = await self.in_thread(who, lambda: _stretches(calendar, start, end, limit + 1))
-        return Covers(start, end, tuple(stretches[:limit]), len(stretches) > limit, warnings)
+
+        def work() -> Mapping[str, Covers]:
+            found = {name: _stretches(each, start, end, limit + 1) for name, each in calendars.items()}
+            return {
+                name: Covers(start, end, tuple(stretches[:limit]), len(stretches) > limit)
+                for name, stretches in found.items()
+            }
+
+        return await self.in_thread(who, work)
 
     async def in_thread(self, who: Principal, work: Callable[[], T]) -> T:
         """Work beside the event loop, a few pieces at a time, one for each namespace. Raises `Busy` if it takes too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -76,10 +77,22 @@ class WindowService:
     @requires(Permission.WINDOWS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Page[WindowEntry]:
         """By name, those after `after`. A page is bounded in bytes."""
+        return await self._entries(who, after, limit)
+
+    async def _entries(self, who: Principal, after: str | None, limit: int) -> Page[WindowEntry]:
         rows = await self._rules.page(who, RuleKind.WINDOW, after, limit)
         return await self._rules.in_thread(
             who, lambda: Page((WindowEntry(row, decode_window(row.name, row.body)) for row in rows), cut=rows.cut)
         )
+
+    @requires(Permission.WINDOWS_READ)
+    async def covering(
+        self, who: Principal, within: Range, most: int, *, after: str | None = None
+    ) -> Sequence[tuple[WindowEntry, Covers]]:
+        """The times at which each of `most` windows is open, by name, those after `after`. Raises `Invalid`, `Busy`."""
+        entries = await self._entries(who, after, most)
+        found = await self._rules.covering(who, {each.row.name: each.stored.window.when for each in entries}, within)
+        return [(each, found[each.row.name]) for each in entries]
 
     @requires(Permission.WINDOWS_READ)
     async def covers(self, who: Principal, name: str, within: Range) -> Covers:

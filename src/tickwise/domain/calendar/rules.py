@@ -1,9 +1,11 @@
-"""Times at which a schedule must not fire, or may only fire: calendars, maintenance windows, and the verdict on a fire.
+"""Times at which a schedule must not fire, or may only fire: calendars, maintenance windows, stops; and the verdict on
+a fire.
 
         Rules ──► verdict(nominal) ──► ALLOWED
           │                       └──► Closed(reason, name, skip or defer, opens, sentence)
           ├── calendars, each included or excluded by the job ─┐
-          └── maintenance windows that concern the job ────────┴──► Calendar: the union of its entries
+          ├── maintenance windows that concern the job ────────┴──► Calendar: the union of its entries
+          └── stops that concern the job (`domain/stops.py`)
 
 A calendar's entries are days, weekly hours, recurring windows (a cron line and a duration) and periods, all on the wall
 clock of one zone. The entries of iCalendar files and country holidays are days and periods by the time they are here.
@@ -28,6 +30,7 @@ from typing import Final
 from tickwise.domain.calendar import search as searches
 from tickwise.domain.calendar import sentences as said
 from tickwise.domain.calendar.entries import Dates, Entry, Period, Recurring, Weekly
+from tickwise.domain.stops import Meanwhile, Stop
 from tickwise.domain.zones import zone_named
 
 __all__ = [
@@ -87,6 +90,7 @@ class ClosedReason(StrEnum):
 
     CALENDAR = "calendar"
     MAINTENANCE = "maintenance"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ class Closed:
 
     reason: ClosedReason
     name: str
-    """Of the calendar, or of the maintenance window."""
+    """Of the calendar, of the maintenance window, or the id of the stop."""
     otherwise: Otherwise
     until: float
     """The earliest possible end of a closure here: up to then all of them close every occurrence. Infinity:
@@ -219,10 +223,11 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRules:
-    """All that may close a job's times: its calendars, and the maintenance windows that concern it."""
+    """All that may close a job's times: its calendars, and the maintenance windows and stops that concern it."""
 
     calendars: tuple[CalendarRule, ...] = ()
     windows: tuple[Window, ...] = ()
+    stops: tuple[Stop, ...] = ()
     _searched: list[tuple[float, float, float | None]] = field(
         default_factory=list, init=False, compare=False, repr=False
     )
@@ -232,9 +237,8 @@ class ScheduleRules:
     @property
     def looks(self) -> int:
         """The cost of asking all of them about one instant."""
-        return sum(each.when.compiled().looks for each in self.windows) + sum(
-            each.calendar.compiled().looks for each in self.calendars
-        )
+        looks = len(self.stops) + sum(each.when.compiled().looks for each in self.windows)
+        return looks + sum(each.calendar.compiled().looks for each in self.calendars)
 
     @property
     def is_complex(self) -> bool:
@@ -249,21 +253,25 @@ class ScheduleRules:
     def verdict(self, nominal: float) -> Allowed | Closed:
         """Decide whether an occurrence may run at its nominal time.
 
-        Where several close, a window is named before a calendar, and it is deferred only if all that close say so.
+        Where several close, a stop is named before a window, and a window before a calendar. It is deferred only if all
+        that close say so.
         """
         self._spent[0] += self.looks
+        stops = [(each, until) for each in self.stops if (until := each.closed_until(nominal)) is not None]
         windows = [(each, until) for each in self.windows if (until := each.closed_until(nominal)) is not None]
         rules = [(each, until) for each in self.calendars if (until := each.closed_until(nominal)) is not None]
-        closing: list[tuple[Window | CalendarRule, float]] = [*windows, *rules]
+        closing: list[tuple[Stop | Window | CalendarRule, float]] = [*stops, *windows, *rules]
         if not closing:
             return ALLOWED
-        defers = all(each.action is Otherwise.DEFER for each, _ in windows) and all(
-            each.otherwise is Otherwise.DEFER for each, _ in rules
+        defers = (
+            all(each.meanwhile is Meanwhile.HOLD for each, _ in stops)
+            and all(each.action is Otherwise.DEFER for each, _ in windows)
+            and all(each.otherwise is Otherwise.DEFER for each, _ in rules)
         )
         first = closing[0][0]
         return Closed(
-            reason=ClosedReason.MAINTENANCE if windows else ClosedReason.CALENDAR,
-            name=first.name,
+            reason=_REASONS[type(first)],
+            name=str(first.stop_id) if isinstance(first, Stop) else first.name,
             otherwise=Otherwise.DEFER if defers else Otherwise.SKIP,
             until=min(until for _, until in closing),
             opens=self.opens(nominal),
@@ -287,7 +295,7 @@ class ScheduleRules:
 
     def _search(self, instant: float) -> tuple[float | None, bool]:
         """The time from which all allow, if it was found; and whether it is known."""
-        closers: tuple[CalendarRule | Window, ...] = (*self.windows, *self.calendars)
+        closers: tuple[CalendarRule | Window | Stop, ...] = (*self.stops, *self.windows, *self.calendars)
         cursor, last, looks = instant, instant + SEARCH_SECONDS, max(1, self.looks)
         for _ in range(min(SEARCH_STEPS, 1 + SEARCH_LOOKS // looks)):
             self._spent[0] += looks
@@ -299,6 +307,13 @@ class ScheduleRules:
             if cursor > last:
                 return None, True
         return None, False
+
+
+_REASONS: Final = {
+    Stop: ClosedReason.STOPPED,
+    Window: ClosedReason.MAINTENANCE,
+    CalendarRule: ClosedReason.CALENDAR,
+}
 
 
 def _entry_words(calendar: Calendar, instant: float) -> str:

@@ -3,8 +3,9 @@
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
-    completions · queues · letters · operations
-                                            ended runs that start others, holds, dead letters, long requests
+    completions · queues · stops · letters · operations · error_groups
+                                            ended runs that start others, holds, dead letters, long requests,
+                                            failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
@@ -81,6 +82,20 @@ from tickwise.ports.store.definitions import (
     is_default_lane,
     no_lane,
 )
+from tickwise.ports.store.error_groups import (
+    ErrorGroupQuery,
+    ErrorGroupRow,
+    ErrorGroupStore,
+    ErrorHour,
+    ErrorJob,
+    ErrorPlace,
+    FailedJob,
+    FailureId,
+    GroupedFailure,
+    NewErrorDecision,
+    PendingFailure,
+    PendingFailures,
+)
 from tickwise.ports.store.flow import (
     Check,
     CheckStore,
@@ -106,6 +121,7 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
+from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
     MAX_TALLIES,
@@ -168,6 +184,7 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -175,6 +192,7 @@ __all__ = [
     "CHANGED_FIELDS",
     "EVERY_TEXT",
     "FEED_SECONDS",
+    "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "MAX_LANES",
@@ -200,15 +218,24 @@ __all__ = [
     "ComingQuery",
     "Completion",
     "CompletionStore",
+    "DueJob",
     "EndedOperation",
     "Epoch",
     "EpochCause",
     "EpochStore",
+    "ErrorGroupQuery",
+    "ErrorGroupRow",
+    "ErrorGroupStore",
+    "ErrorHour",
+    "ErrorJob",
+    "ErrorPlace",
     "Examined",
     "ExecutingStore",
     "ExecutorRow",
     "ExecutorStore",
     "Expired",
+    "FailedJob",
+    "FailureId",
     "FeedPage",
     "FeedStore",
     "Fire",
@@ -216,6 +243,7 @@ __all__ = [
     "FireRequest",
     "Fired",
     "Gate",
+    "GroupedFailure",
     "Handover",
     "HeldRunStore",
     "Incident",
@@ -237,6 +265,7 @@ __all__ = [
     "Maintained",
     "MarkStore",
     "MarkedChannel",
+    "NewErrorDecision",
     "NewExecutor",
     "NewJob",
     "NewOperation",
@@ -249,6 +278,10 @@ __all__ = [
     "OperationStore",
     "PackedIds",
     "Page",
+    "PendingFailure",
+    "PendingFailures",
+    "PlannedPage",
+    "PlannedQuery",
     "QueueHold",
     "QueueRow",
     "QueueStore",
@@ -274,6 +307,8 @@ __all__ = [
     "Searches",
     "Settled",
     "Settlement",
+    "StopQuery",
+    "StopStore",
     "Store",
     "StoreStats",
     "StoredTask",
@@ -288,6 +323,7 @@ __all__ = [
     "check_one_namespace",
     "check_room",
     "check_seen",
+    "check_stops",
     "earliest_mark",
     "is_default_lane",
     "is_done",
@@ -325,6 +361,8 @@ class Store(Protocol):
     @property
     def rules(self) -> RuleStore: ...
     @property
+    def stops(self) -> StopStore: ...
+    @property
     def timers(self) -> TimerStore: ...
     @property
     def runs(self) -> RunStore: ...
@@ -344,6 +382,8 @@ class Store(Protocol):
     def letters(self) -> LetterStore: ...
     @property
     def operations(self) -> OperationStore: ...
+    @property
+    def error_groups(self) -> ErrorGroupStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

@@ -375,12 +375,16 @@ class JobQuery:
     name: str | None = None
     """A part of the name, any case."""
     key: str | None = None
+    ids: Sequence[UUID] = ()
+    """Any of these jobs; all if empty."""
     labels: Mapping[str, str] = field(default_factory=dict)
     statuses: Sequence[JobStatus] = ()
     """Any of these; all if empty."""
     schedule_type: str | None = None
     task_kind: str | None = None
     owner: str | None = None
+    calendar: str | None = None
+    """The job goes by the calendar of this name."""
     next_run_after: float | None = None
     """From this instant on, and to before the next one; a job without a next run is in no window."""
     next_run_before: float | None = None

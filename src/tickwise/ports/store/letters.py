@@ -74,6 +74,8 @@ class LetterQuery:
     job_id: UUID | None = None
     task_kind: str | None = None
     reason: str | None = None
+    error_group: UUID | None = None
+    """Of the runs that were counted in this group (`error_groups`)."""
     ended_after: float | None = None
     """From this instant on, and to before the next one."""
     ended_before: float | None = None

@@ -109,6 +109,8 @@ class RunQuery:
 
     namespace: str
     job_id: UUID | None = None
+    ids: Sequence[UUID] = ()
+    """Any of these runs; all if empty."""
     states: Sequence[RunState] = ()
     due_after: float | None = None
     """From this instant on, and to before the next one."""

@@ -15,6 +15,7 @@ from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
+from tickwise.ports.store.planned import PlannedQuery
 from tickwise.ports.store.records import RunQuery, RunRow, Tally
 
 MAX_TIMERS_LOOKED: Final = 1_000
@@ -64,9 +65,10 @@ class ComingQuery:
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """Up to `limit` jobs. Of a `JobsOfQuery` those that are there, in any order; of a `ComingQuery` the earliest
-        first. Raises `Invalid` for a search that would take too long, and says what narrows it."""
+        first; of a `PlannedQuery` a `PlannedPage`. Raises `Invalid` for a search that would take too long, and says
+        what narrows it."""
         ...
 
     async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:

@@ -19,7 +19,7 @@ from uuid import UUID
 
 import structlog
 
-from tickwise.documents.rulebook import Rulebook
+from tickwise.documents.rulebook import Rulebook, RuledJob
 from tickwise.domain.decision import Hold, decide
 from tickwise.domain.errors import Bug, Invalid, Unavailable
 from tickwise.ports.clock import Clock
@@ -125,7 +125,8 @@ class FireLoop:
         book = self._rulebook
         if book.version is None:
             await book.load()
-        # While a window may concern them, one-time jobs need a decision too, and are not fired in one statement.
+        # While a window or a stop may concern them, one-time jobs need a decision too, and are not fired in one
+        # statement.
         once = False
         if book.has_windows():
             begin = await self._store.now() - AFTER_WINDOW_SECONDS
@@ -236,8 +237,10 @@ class FireLoop:
             return _undecided(timer, now)
         try:
             reading = read_plan(timer.definition, timer.job_id)
-            rules = self._rulebook.rules(timer.namespace, reading.plan.calendars, timer.labels)
-            # A one-time job has one occurrence, which costs little, and needs a decision only while a window is near.
+            job = RuledJob(timer.job_id, timer.namespace, timer.lane.queue, timer.labels or {})
+            rules = self._rulebook.rules(job, reading.plan.calendars)
+            # A one-time job has one occurrence, which costs little, and needs a decision only while a window or a stop
+            # is near.
             may_wait = rules is not None and reading.schedule.recurs
             if may_wait and self._share.must_wait(timer.job_id, timer.namespace, self._clock.monotonic()):
                 return None

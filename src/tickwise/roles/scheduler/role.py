@@ -4,6 +4,7 @@
     rezone        timers that were computed with other zone data are computed anew (`zone_update.py`)
     heal          executors whose lease is over are expired, and their runs go on (`lease_expiry.py`)
     follow        runs that start when another run ends are made (`sequences.py`)
+    group errors  failures are counted in groups of one cause (`error_folding.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
@@ -31,6 +32,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
+from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
@@ -92,7 +94,7 @@ class Scheduler(Service):
         super().__init__()
         self._signals = signals
         self._clock = clock
-        rulebook, batches = Rulebook(store.rules), asyncio.Lock()
+        rulebook, batches = Rulebook(store.rules, store.stops), asyncio.Lock()
         horizon, batch = settings.horizon_seconds, settings.batch
         presence = Presence(store, clock, who=settings.name, look_seconds=horizon / LOOKS_PER_HORIZON)
         self._fire_loop = FireLoop(
@@ -123,6 +125,7 @@ class Scheduler(Service):
         self._sequences = Sequences(
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
         )
+        self._error_folding = ErrorFolding(store.error_groups)
         self._operations = (
             Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         )
@@ -148,6 +151,7 @@ class Scheduler(Service):
             Loop("fire", self._fire_loop.step, clock, self._signals.listen(Topic.TIMERS)),
             Loop("heal", self._lease_expiry.step, clock),
             Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.COMPLETIONS)),
+            Loop("group errors", self._error_folding.step, clock),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -168,6 +172,8 @@ class Scheduler(Service):
             pass
         await self._lease_expiry.step()
         while await self._sequences.step() == 0:
+            pass
+        while await self._error_folding.step() == 0:
             pass
         while self._operations is not None and await self._operations.step() == 0:
             pass

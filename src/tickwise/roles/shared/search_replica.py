@@ -28,6 +28,7 @@ from tickwise.ports.store import (
     LetterRow,
     OperationRow,
     Page,
+    PlannedQuery,
     RunQuery,
     RunRow,
     Searches,
@@ -59,7 +60,7 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 

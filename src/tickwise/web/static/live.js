@@ -17,12 +17,20 @@
     notice.hidden = !text;
   };
 
+  // An output that goes on is followed while its end is in sight.
+  const BOTTOM = 40; // px from the end that count as the end
+  const followed = () => document.querySelector("pre[data-to-end]");
+  const atEnd = () => { const log = followed(); return log !== null && log.scrollHeight - log.scrollTop - log.clientHeight < BOTTOM; };
+  const toEnd = () => { const log = followed(); if (log) log.scrollTop = log.scrollHeight; };
+
   const part = async (address, name) => fetch(address, {
     headers: { "Tickwise-Part": name, "HX-Request": "true" }, credentials: "same-origin", redirect: "manual",
   });
 
   const put = async (target, text) => {
+    const follows = atEnd();
     await window.htmx.swap({ text, target, swap: "outerMorph", sourceElement: target });
+    if (follows) toEnd();
     times();
   };
 
@@ -124,7 +132,6 @@
   // ------------------------------------------------------------------ output
   // Lines come by a stream of their own, and stay while the rest of the page is renewed, until it has ended.
   const MOST_LINES = 5000;
-  const BOTTOM = 24; // px from the end that count as the end
 
   const output = (renew) => {
     let opened = null;
@@ -144,10 +151,10 @@
         address = "";
         return renew();
       }
-      const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < BOTTOM;
+      const follows = atEnd();
       log.insertAdjacentHTML("beforeend", lines);
       while (log.childElementCount > MOST_LINES) log.firstElementChild.remove();
-      if (atEnd) log.scrollTop = log.scrollHeight;
+      if (follows) toEnd();
       return undefined;
     };
     return () => {
@@ -177,8 +184,17 @@
         region.removeAttribute("data-live");
         return true;
       }
-      if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
-      if (!region.isConnected || window.getSelection()?.type === "Range") return true;
+      if (answer.status === 404) {
+        say("What this page shows is no longer kept, so the page is not renewed any more. You see it as it was last.");
+        region.removeAttribute("data-live");
+        return true;
+      }
+      if (!answer.ok) throw new Error(String(answer.status));
+      if ("reload" in region.dataset) {
+        location.reload(); // what was missing is there again: the whole page, not a part of it
+        return true;
+      }
+      if (!region.isConnected || window.getSelection()?.type === "Range" || region.querySelector("[data-pick]:checked, [data-hold-live]")) return true;
       const failed = answer.headers.get("content-type")?.startsWith("text/html") !== true;
       if (!failed) await put(region, await answer.text());
       say("");
@@ -218,19 +234,11 @@
     const text = `${Math.floor(away / size)} ${unit}`;
     return seconds > 0 ? `in ${text}` : `${text} ago`;
   };
-  let local = false;
-  try { local = localStorage.getItem("tickwise-zone") === "local"; } catch { /* as above */ }
-  const written = (moment) => local
-    ? moment.toLocaleString("sv-SE", { timeZoneName: "short" })
-    : `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
   const times = () => {
     const now = Date.now();
-    for (const time of document.querySelectorAll("time[datetime]")) {
-      const moment = new Date(time.dateTime);
-      const isRelative = "ago" in time.dataset;
-      const text = isRelative ? relative((moment - now) / 1000) : written(moment);
+    for (const time of document.querySelectorAll("time[data-ago]")) {
+      const text = relative((new Date(time.dateTime) - now) / 1000);
       if (time.textContent !== text) time.textContent = text;
-      if (isRelative && time.title !== written(moment)) time.title = written(moment);
     }
   };
 
@@ -243,23 +251,13 @@
         setTimeout(() => { copy.textContent = before; }, 1500);
       });
     }
-    if (event.target.closest("[data-zone-switch]")) {
-      local = !local;
-      try { localStorage.setItem("tickwise-zone", local ? "local" : "utc"); } catch { /* as above */ }
-      times();
-    }
-    if (event.target.closest("[data-theme-switch]")) {
-      const root = document.documentElement;
-      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-      root.dataset.theme = dark ? "light" : "dark";
-      try { localStorage.setItem("tickwise-theme", root.dataset.theme); } catch { /* as above */ }
-    }
     for (const menu of document.querySelectorAll("details[data-menu][open]")) {
       if (!menu.contains(event.target)) menu.open = false;
     }
   });
 
   times();
+  toEnd();
   setInterval(() => { if (!document.hidden) times(); }, 1000);
   if (window.htmx) {
     let lines = () => {};

@@ -5,24 +5,50 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.web.page import WebPage
+from tickwise.web.views.bulk import BULK
+from tickwise.web.views.calendars import CALENDARS
+from tickwise.web.views.errors import ERRORS
+from tickwise.web.views.habits import HABITS
 from tickwise.web.views.job_actions import JOB_ACTIONS
+from tickwise.web.views.job_forms import JOB_FORMS
 from tickwise.web.views.jobs import JOBS
+from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.live import LIVE
 from tickwise.web.views.machinery import MACHINERY
+from tickwise.web.views.namespaces import NAMESPACES
+from tickwise.web.views.operations import OPERATIONS
+from tickwise.web.views.output import OUTPUT
 from tickwise.web.views.overview import OVERVIEW
+from tickwise.web.views.people import PEOPLE
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
+from tickwise.web.views.settings import SETTINGS
 from tickwise.web.views.sign_in import SIGN_IN
+from tickwise.web.views.stops import STOPS
+from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
     *OVERVIEW,
+    *JOB_FORMS,  # before the pages of one job: `/jobs/new` is no id
     *JOBS,
     *JOB_ACTIONS,
     *RUNS,
+    *TIMELINE,
+    *BULK,
+    *OPERATIONS,
+    *OUTPUT,
     *LIVE,
     *LETTERS,
+    *ERRORS,
     *MACHINERY,
+    *CALENDARS,
+    *STOPS,
     *RECORDS,
+    *PEOPLE,
+    *KEYS,
+    *NAMESPACES,
+    *SETTINGS,
+    *HABITS,
 )

@@ -18,7 +18,7 @@ from tickwise.control.schedules.service import ScheduleService
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, VersionConflict
 from tickwise.ports.store import JobRow, Replay
-from tickwise.web import forms
+from tickwise.web import forms, once
 from tickwise.web.page import Handler, WebPage
 from tickwise.web.views.jobs import show_job
 from tickwise.web.visit import Visit
@@ -67,9 +67,9 @@ async def run_now(visit: Visit, job_id: UUID) -> Response:
     """Make a run beside the schedule; its page follows."""
     payload = forms.json_text(visit.form, "payload")
     body = RunNowBody() if payload is None else RunNowBody(payload=payload)
-    run_id = await visit.control.jobs.run_now(visit.who, job_id, body)
-    if isinstance(run_id, Replay):
-        return done(visit, job_id, "")
+    receipt_for = once.receipt_for(visit, f"/jobs/{job_id}/run-now", lambda run: run)
+    made = await visit.control.jobs.run_now(visit.who, job_id, body, receipt_for)
+    run_id = once.made_before(made) if isinstance(made, Replay) else made
     return RedirectResponse(visit.url(f"/runs/{run_id}"), SEE_OTHER)
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 from starlette.responses import Response
 
+from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.service import JobService
+from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
-from tickwise.domain.errors import Invalid, Refused
+from tickwise.domain.errors import Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.masking import masked
+from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import JobQuery, JobRow, RunQuery
-from tickwise.web import charts, forms
+from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
+from tickwise.web import charts, forms, once
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
 from tickwise.web.visit import Visit
@@ -44,7 +47,7 @@ def jobs_query(visit: Visit) -> JobQuery:
         namespace=visit.who.namespace,
         name=forms.text(said, "name", TEXT_MAX),
         key=forms.text(said, "key", TEXT_MAX),
-        labels=_labels(visit.request.query_params.getlist("label")),
+        labels=labels_of(visit.request.query_params.getlist("label")),
         statuses=statuses,
         schedule_type=None if kind is None else forms.choice(ScheduleType, kind, "schedule_type"),
         task_kind=forms.text(said, "task_kind", TEXT_MAX),
@@ -54,7 +57,8 @@ def jobs_query(visit: Visit) -> JobQuery:
     )
 
 
-def _labels(said: list[str]) -> Mapping[str, str]:
+def labels_of(said: list[str]) -> Mapping[str, str]:
+    """Labels of an address. Raises `Invalid`."""
     labels = {}
     for label in said:
         name, sign, value = label.strip().partition("=")
@@ -81,6 +85,7 @@ async def jobs_page(visit: Visit) -> Response:
         "lines": await with_strips(visit, shown),
         "filters": filters,
         "asked": visit.query,
+        "pick": _verbs(visit),
         "statuses": [each.value for each in JobStatus],
         "chosen": [status.value for status in query.statuses],
         "schedule_types": [each.value for each in ScheduleType],
@@ -88,6 +93,17 @@ async def jobs_page(visit: Visit) -> Response:
         "first": visit.url("/jobs", **filters) if query.before else None,
     }
     return visit.page("jobs.html", values)
+
+
+def _verbs(visit: Visit) -> list[str]:
+    """The bulk actions that the visitor may ask for."""
+    bulk = OperationService
+    offered: dict[str, Callable[..., Any]] = {
+        "pause": bulk.pause_jobs,
+        "resume": bulk.resume_jobs,
+        "cancel": bulk.cancel_jobs,
+    }
+    return [verb for verb, method in offered.items() if visit.may(method)]
 
 
 async def job_page(visit: Visit) -> Response:
@@ -108,6 +124,8 @@ async def show_job(
         _runs(visit, job_id),
     )
     line = job_line(row, runs or ())
+    last = await _last_asked(visit, runs or ())
+    visit.job_zone = line.definition.timezone
     task = dict(_task(line.definition.task))
     values = {
         "line": line,
@@ -116,6 +134,8 @@ async def show_job(
         "script": task.pop(SOURCE, None),
         "task": _pretty(task),
         "payload": _pretty(line.definition.payload),
+        "last_payload": None if last is None else _pretty(last),
+        "once": (typed or {}).get(once.FIELD) or once.new_name(visit),
         "warnings": warnings,
         "preview": preview,
         "explanation": explanation,
@@ -134,10 +154,12 @@ async def show_job(
 
 
 DONE: Final = {
-    "paused": "The job is paused.",
+    "created": "The job is stored.",
+    "changed": "The change is stored.",
+    "paused": "The job is paused. Resume takes it back.",
     "resumed": "The job goes on by its schedule.",
-    "skipped": "The next occurrence is skipped.",
-    "snoozed": "The next occurrence comes later.",
+    "skipped": "The next occurrence is skipped. Run now makes up for it.",
+    "snoozed": "The next occurrence comes later. Snooze it again to move it.",
     "cancelled": "The job is cancelled.",
 }
 """The sentence about a form that was carried out."""
@@ -163,6 +185,21 @@ async def _runs(visit: Visit, job_id: UUID) -> Any:
         return None
     query = RunQuery(namespace=visit.who.namespace, job_id=job_id, limit=CHARTED)
     return await visit.control.runs.search(visit.who, query)
+
+
+async def _last_asked(visit: Visit, runs: Sequence[RunRow]) -> msgspec.Raw | None:
+    """The payload of the last run that a person asked for, if it had its own and is among the latest runs: the next one
+    often differs a little."""
+    if not visit.may(type(visit.control.jobs).run_now):
+        return None
+    asked = next((run.run_id for run in runs if run.trigger == Trigger.RUN_NOW), None)
+    if asked is None:
+        return None
+    try:
+        payload = run_payload((await visit.control.runs.get(visit.who, asked)).row)
+    except NotFound:
+        return None
+    return None if payload is None or len(bytes(payload)) > PAYLOAD_BYTES_SHOWN else payload
 
 
 def _task(task: msgspec.Raw) -> Mapping[str, Any]:

@@ -14,12 +14,13 @@ from tickwise.ports.store import LetterResolution, LetterStatus
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
+from tickwise.web.views.rows import error_groups
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
-FILTERS: Final = ("status", "reason", "task_kind")
+FILTERS: Final = ("status", "reason", "task_kind", "error_id")
 WAITING: Final = [LetterStatus.OPEN, LetterStatus.HELD]
 
 
@@ -33,12 +34,15 @@ async def letters_page(visit: Visit) -> Response:
         body.reason = reason
     if task_kind := forms.text(said, "task_kind", TEXT_MAX):
         body.task_kind = task_kind
+    if error_id := forms.identifier(said.get("error_id"), "error_id"):
+        body.error_id = error_id
     before = forms.identifier(said.get("cursor"), "cursor")
     rows = await visit.control.letters.search(visit.who, body, before=before, limit=PAGE_SIZE + 1)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
     filters = filters_of(visit, FILTERS)
     values = {
         "letters": shown,
+        "errors": await error_groups(visit, [letter.run.run_id for letter in shown]),
         "asked": said,
         "filters": filters,
         "statuses": [each.value for each in LetterStatus],

@@ -27,7 +27,7 @@ from tickwise.domain.model import Principal
 from tickwise.web import forms
 from tickwise.web.ansi import PLAIN_STYLE, lines_on
 from tickwise.web.page import WebPage
-from tickwise.web.views.runs import ATTEMPTS_MAX, LOG_BYTES, OFFSET_MAX
+from tickwise.web.views.output import ATTEMPTS_MAX, LOG_BYTES, OFFSET_MAX
 from tickwise.web.visit import EVENTS_PATH, Visit
 
 EVENT_STREAM: Final = "text/event-stream"

@@ -1,4 +1,4 @@
-"""The audit log, people, and keys: who may do what, and who did what."""
+"""The audit log: who did what."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from starlette.responses import Response
 
 from tickwise.control.access import holds_everywhere
 from tickwise.control.audit.service import AuditService
-from tickwise.control.keys.service import KeyService
-from tickwise.control.people.users import UserService
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid
 from tickwise.domain.permissions import Permission
@@ -54,32 +52,6 @@ async def audit_page(visit: Visit) -> Response:
     return visit.page("audit.html", values)
 
 
-async def users_page(visit: Visit) -> Response:
-    """A page of people."""
-    after = forms.identifier(visit.query.get("cursor"), "cursor")
-    rows = await visit.control.users.page(visit.who, after, PAGE_SIZE + 1)
-    shown = [each.row for each in rows[:PAGE_SIZE]]
-    values = {
-        "users": shown,
-        "next": visit.url("/users", cursor=shown[-1].user_id) if len(rows) > PAGE_SIZE else None,
-        "first": visit.url("/users") if after else None,
-    }
-    return visit.page("users.html", values)
-
-
-async def keys_page(visit: Visit) -> Response:
-    """A page of keys."""
-    before = forms.identifier(visit.query.get("cursor"), "cursor")
-    rows = await visit.control.keys.page(visit.who, before, PAGE_SIZE + 1)
-    shown = rows[:PAGE_SIZE]
-    values = {
-        "keys": shown,
-        "next": visit.url("/keys", cursor=shown[-1].key_id) if len(rows) > PAGE_SIZE else None,
-        "first": visit.url("/keys") if before else None,
-    }
-    return visit.page("keys.html", values)
-
-
 def _place(cursor: str | None) -> AuditPlace | None:
     if not cursor:
         return None
@@ -97,6 +69,4 @@ def _facts(text: str | None) -> str:
 
 RECORDS: Final = (
     WebPage(method="GET", path="/audit", name="audit", handler=audit_page, control=(AuditService.search,)),
-    WebPage(method="GET", path="/users", name="users", handler=users_page, control=(UserService.page,)),
-    WebPage(method="GET", path="/keys", name="keys", handler=keys_page, control=(KeyService.page,)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +11,7 @@ from uuid import UUID
 from tickwise.control.jobs.next_run import next_run_of
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
-from tickwise.domain.errors import Invalid
+from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
@@ -18,6 +19,8 @@ from tickwise.web.visit import Visit
 
 STRIP: Final = 20
 """The runs of a job whose outcomes a list shows."""
+AT_ONCE: Final = 8
+"""Queries of one page that are under way together: others use the same connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,31 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     return [job_line(row, found.get(row.job_id, ())) for row in rows]
 
 
+async def error_groups(visit: Visit, run_ids: Sequence[UUID]) -> Mapping[UUID, UUID]:
+    """The groups of errors of runs that failed for good; none if the visitor may not see them."""
+    errors = visit.control.errors
+    return await errors.of_runs(visit.who, run_ids) if run_ids and visit.may(type(errors).of_runs) else {}
+
+
 async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> Mapping[UUID, str]:
     """The names of jobs; nothing of those that are gone, or that the visitor may not see."""
     jobs = visit.control.jobs
     return await jobs.names(visit.who, list(dict.fromkeys(job_ids))) if visit.may(type(jobs).names) else {}
+
+
+async def jobs_of(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, JobRow]:
+    """Jobs with their definitions, a look for each; nothing of those that are gone, or that the visitor may not see."""
+    jobs = visit.control.jobs
+    if not visit.may(type(jobs).get):
+        return {}
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(job_id: UUID) -> tuple[UUID, JobRow] | None:
+        async with gate:
+            try:
+                return job_id, await jobs.get(visit.who, job_id)
+            except NotFound:
+                return None
+
+    found = await asyncio.gather(*(one(job_id) for job_id in dict.fromkeys(job_ids)))
+    return dict(each for each in found if each is not None)

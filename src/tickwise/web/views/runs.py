@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
 
 import msgspec
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import RunRetryBody
+from tickwise.control.bulk.operations import OperationService
+from tickwise.control.explain.explanations import Because, Explanation
 from tickwise.control.runs.payloads import received_payload
-from tickwise.control.runs.service import RunDetails, RunService
+from tickwise.control.runs.service import LISTED_TEXTS, RunDetails, RunService
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Replay, RunQuery
-from tickwise.web import charts, forms
-from tickwise.web.ansi import OutputLine, lines_of
+from tickwise.ports.store import EVERY_TEXT, Replay, RunQuery
+from tickwise.web import forms, once
+from tickwise.web.columns import Column, Values, columns_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
-from tickwise.web.views.rows import job_names, lateness_of, took
+from tickwise.web.views.output import Output, output_of
+from tickwise.web.views.rows import error_groups, job_names, jobs_of, lateness_of, took
 from tickwise.web.visit import Visit
+from tickwise.web.waterfall import waterfall
 
 PAGE_SIZE: Final = 50
 TEXT_MAX: Final = 200
-LOG_BYTES: Final = 64 << 10
-"""Of output on a page: some thousand lines. A page costs the same, however long the output is."""
-DOWNLOAD_BYTES: Final = 1 << 20
-OFFSET_MAX: Final = 1 << 40
-ATTEMPTS_MAX: Final = 1_000_000
 SEE_OTHER: Final = 303
-FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id")
+FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id", "col")
 TRIGGERS: Final = {
     Trigger.SCHEDULE: "by schedule",
     Trigger.RUN_NOW: "asked for",
@@ -40,24 +41,17 @@ TRIGGERS: Final = {
     Trigger.BACKFILL: "backfill",
     Trigger.SEQUENCE: "started by another job",
 }
+PLACES: Final = frozenset({"at", "until", "find"})
+"""The parameters by which a page shows another part of the output than its end, or marks it: that part stays."""
+FROM_A_RUN: Final = frozenset({Trigger.RETRY, Trigger.SEQUENCE})
+"""The triggers whose `origin` is a run; of a backfill it is the backfill."""
 
 
-class Output(NamedTuple):
-    """A part of what an attempt wrote."""
-
-    attempt: int
-    lines: list[OutputLine]
-    begin: int
-    end: int
-    size: int
-    complete: bool
-
-
-async def runs_page(visit: Visit) -> Response:
-    """A page of runs."""
+def runs_asked(visit: Visit) -> RunQuery:
+    """The search of an address. Raises `Invalid`."""
     said = visit.query
     states = [forms.choice(RunState, each, "status") for each in visit.request.query_params.getlist("status") if each]
-    query = RunQuery(
+    return RunQuery(
         namespace=visit.who.namespace,
         job_id=forms.identifier(said.get("job_id"), "job_id"),
         states=states,
@@ -68,22 +62,43 @@ async def runs_page(visit: Visit) -> Response:
         before=forms.identifier(said.get("cursor"), "cursor"),
         limit=PAGE_SIZE + 1,
     )
-    rows = await visit.control.runs.search(visit.who, query)
+
+
+async def runs_page(visit: Visit) -> Response:
+    """A page of runs."""
+    query = runs_asked(visit)
+    columns = columns_of(visit.query.get("col", ""))
+    texts = EVERY_TEXT if columns else LISTED_TEXTS
+    rows = await visit.control.runs.search(visit.who, query, texts=texts)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    # Definitions are read for columns alone: 50 looks.
+    jobs = [run.job_id for run in shown]
+    cells = Values(await jobs_of(visit, jobs) if columns else {})
     filters = filters_of(visit, FILTERS)
     values = {
         "runs": shown,
-        "names": await job_names(visit, [run.job_id for run in shown]),
+        "names": await job_names(visit, jobs),
+        "columns": columns,
+        "cells": cells,
+        "suggested": cells.suggested(shown),
+        "without": {each: _without(visit, filters, columns, each) for each in columns},
         "filters": filters,
-        "asked": said,
+        "asked": visit.query,
+        "pick": "run_id" if visit.may(OperationService.runs) else "",
         "states": [each.value for each in RunState],
-        "chosen": [each.value for each in states],
+        "chosen": [each.value for each in query.states],
         "next": visit.url("/runs", **filters, cursor=shown[-1].run_id) if more else None,
         "first": visit.url("/runs", **filters) if query.before else None,
         "lateness_of": lateness_of,
         "took": took,
     }
     return visit.page("runs.html", values)
+
+
+def _without(visit: Visit, filters: Mapping[str, Any], columns: Sequence[Column], left_out: Column) -> str:
+    """The address of the list without one column."""
+    rest = ",".join(each.title for each in columns if each != left_out)
+    return visit.url("/runs", **{**filters, "col": rest or None})
 
 
 async def run_page(visit: Visit) -> Response:
@@ -96,18 +111,24 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
     run_id = visit.uuid("run_id", "run")
     details = await visit.control.runs.get(visit.who, run_id)
     row = details.row
-    explanation, output, names = await asyncio.gather(
-        visit.control.explain.run(visit.who, run_id), _output(visit, details), job_names(visit, [row.job_id])
+    explanation, output, jobs = await asyncio.gather(
+        visit.control.explain.run(visit.who, run_id), output_of(visit, details), jobs_of(visit, [row.job_id])
     )
+    job = jobs.get(row.job_id)
+    visit.job_zone = None if job is None else decode_definition(job.definition).timezone
     payload, payload_bytes, payload_from = received_payload(details)
+    failed = [run_id] if row.state is RunState.FAILED else []
     values = {
         "run": row,
+        "error_id": (await error_groups(visit, failed)).get(run_id),
         "details": details,
-        "name": names.get(row.job_id),
+        "name": None if job is None else job.name,
         "is_final": row.state in FINAL,
         "trigger": TRIGGERS.get(Trigger(row.trigger), "by schedule"),
+        "origin": row.origin if Trigger(row.trigger) in FROM_A_RUN else None,
+        "successors": await _successors(visit, explanation),
         "explanation": explanation,
-        "spans": charts.waterfall(row, details.attempts, visit.now),
+        "spans": waterfall(row, details.attempts, explanation, visit.now),
         "lateness": _first_lateness(details),
         "took": took(row),
         "output": output,
@@ -117,6 +138,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "payload_from": payload_from,
         "result": None if row.result is None else _pretty(row.result.encode()),
         "typed": visit.form,
+        "once": visit.form.get(once.FIELD) or once.new_name(visit),
         "fault": fault,
     }
     return visit.page("run.html", values, status)
@@ -138,27 +160,13 @@ async def retry(visit: Visit) -> Response:
     try:
         payload = forms.json_text(visit.form, "payload")
         body = RunRetryBody() if payload is None else RunRetryBody(payload=payload)
-        made = await visit.control.runs.retry(visit.who, run_id, body)
+        receipt_for = once.receipt_for(visit, f"/runs/{run_id}/retry", lambda run: run)
+        made = await visit.control.runs.retry(visit.who, run_id, body, receipt_for)
     except (Invalid, Conflict) as refusal:
         return await _refused(visit, refusal)
-    return RedirectResponse(visit.url(f"/runs/{run_id if isinstance(made, Replay) else made}"), SEE_OTHER)
-
-
-async def log_file(visit: Visit) -> Response:
-    """The whole output of an attempt, as it was written. It is sent as it is read, a part at a time."""
-    run_id = visit.uuid("run_id", "run")
-    attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
-    runs, who = visit.control.runs, visit.who
-    first = await runs.log(who, run_id, attempt=attempt, offset=0, limit=DOWNLOAD_BYTES)
-
-    async def parts() -> AsyncIterator[bytes]:
-        chunk = first
-        while chunk.content:
-            yield chunk.content
-            chunk = await runs.log(who, run_id, attempt=chunk.attempt, offset=chunk.next_offset, limit=DOWNLOAD_BYTES)
-
-    headers = {"content-disposition": f'attachment; filename="{run_id}-{first.attempt}.log"'}
-    return StreamingResponse(parts(), headers=headers, media_type="text/plain; charset=utf-8")
+    return RedirectResponse(
+        visit.url(f"/runs/{once.made_before(made) if isinstance(made, Replay) else made}"), SEE_OTHER
+    )
 
 
 async def _refused(visit: Visit, refusal: Refused) -> Response:
@@ -167,35 +175,18 @@ async def _refused(visit: Visit, refusal: Refused) -> Response:
     return await show_run(visit, fault=refusal, status=422 if isinstance(refusal, Invalid) else 409)
 
 
-async def _output(visit: Visit, details: RunDetails) -> Output | None:
-    """A part of the output: from the place that is asked for, or the end. None: it was not tried yet."""
-    run_id, newest = details.row.run_id, details.row.attempt
-    if newest == 0:
-        return None
-    attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, newest) or newest
-    at = forms.whole(visit.query.get("at"), "at", 0, OFFSET_MAX)
-    runs = visit.control.runs
-    if at is None:
-        size = (await runs.log(visit.who, run_id, attempt=attempt, offset=0, limit=0)).size
-        at = max(0, size - LOG_BYTES)
-    chunk = await runs.log(visit.who, run_id, attempt=attempt, offset=at, limit=LOG_BYTES)
-    begin, content = at, chunk.content
-    if at > 0 and visit.query.get("at") is None:
-        # The end of the output begins within a line: that line is left out.
-        cut = content.find(b"\n") + 1
-        begin, content = at + cut, content[cut:]
-    if not chunk.complete and b"\n" in content:
-        content = content[: content.rfind(b"\n") + 1]
-    return Output(
-        chunk.attempt, lines_of(content, begin), begin, begin + len(content), max(chunk.size, begin), chunk.complete
-    )
+async def _successors(visit: Visit, explanation: Explanation) -> list[tuple[str, str]]:
+    """The runs that its end started, each with the name of its job."""
+    found = [each.data for each in explanation.causes if each.code is Because.SUCCESSOR_STARTED]
+    names = await job_names(visit, [UUID(each["job_id"]) for each in found])
+    return [(each["run_id"], names.get(UUID(each["job_id"]), each["job_id"])) for each in found]
 
 
 def _follow(visit: Visit, details: RunDetails, output: Output | None) -> str | None:
     """The address of the stream that goes on after the shown output. None: its end is not shown, or nothing follows."""
     row = details.row
     is_newest = output is None or output.attempt == row.attempt
-    if row.state in FINAL or not is_newest or "at" in visit.query or not visit.may(visit.control.live.log):
+    if row.state in FINAL or not is_newest or PLACES & visit.query.keys() or not visit.may(visit.control.live.log):
         return None
     place = {} if output is None else {"attempt": output.attempt, "at": output.end}
     return visit.url(f"/runs/{row.run_id}/follow", **place)
@@ -218,7 +209,6 @@ def _pretty(text: bytes) -> str:
 RUNS: Final[tuple[WebPage, ...]] = (
     WebPage(method="GET", path="/runs", name="runs", handler=runs_page, control=(RunService.search,)),
     WebPage(method="GET", path="/runs/{run_id}", name="run", handler=run_page, control=(RunService.get,)),
-    WebPage(method="GET", path="/runs/{run_id}/log", name="run_log", handler=log_file, control=(RunService.log,)),
     WebPage(
         method="POST", path="/runs/{run_id}/cancel", name="run_cancel", handler=cancel, control=(RunService.cancel,)
     ),

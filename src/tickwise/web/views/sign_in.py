@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
 from tickwise.web.page import WebPage
-from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE
+from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
 from tickwise.web.visit import Visit
 
 TYPED: Final = "typed."
@@ -21,8 +21,7 @@ SEE_OTHER: Final = 303
 
 def asked_to_sign_in(visit: Visit) -> Response:
     """The answer where nobody is signed in: the way to the form; or the form, with what was typed in another one."""
-    request = visit.request
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    request, here = visit.request, visit.address
     if visit.part is not None or visit.is_stream:
         return Response("the session has ended", 401, media_type="text/plain")
     if request.method in ("GET", "HEAD"):
@@ -33,14 +32,14 @@ def asked_to_sign_in(visit: Visit) -> Response:
 
 async def login_page(visit: Visit) -> Response:
     """The form; who is signed in goes on."""
-    back = _own(visit.query.get("next", "/"))
+    back = own_address(visit.query.get("next", "/"))
     return RedirectResponse(back, SEE_OTHER) if visit.caller is not None else _form(visit, 200, back=back)
 
 
 async def login(visit: Visit) -> Response:
     """Begin a session, and go on with the page that was asked for, or with the form that was typed."""
     form = visit.form
-    back = _own(form.get("next", "/"))
+    back = own_address(form.get("next", "/"))
     typed = {name.removeprefix(TYPED): value for name, value in form.items() if name.startswith(TYPED)}
     username = form.get("username", "").strip()[:CREDENTIAL_CHARACTERS_MAX]
     password = form.get("password", "")[:CREDENTIAL_CHARACTERS_MAX]
@@ -111,18 +110,6 @@ def _form(
 def _kept(form: Mapping[str, str]) -> Mapping[str, str]:
     """The fields that come back after the sign-in: all but passwords."""
     return {name: value for name, value in form.items() if "password" not in name.lower()}
-
-
-def _own(address: str) -> str:
-    """An address of ours; of another server, or one that cannot be read, the first page."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return "/"
-    own = not parts.scheme and not parts.netloc and address.startswith("/")
-    # Browsers read a backslash as a slash, and leave control characters out: both could begin another server's name.
-    safe = address.isprintable() and "\\" not in address and not address.startswith("//")
-    return address if own and safe else "/"
 
 
 def _sentence(error: TickwiseError) -> str:

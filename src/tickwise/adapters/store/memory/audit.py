@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import count, groupby
-from uuid import UUID
 
 from tickwise.domain.audit import (
     ENTRIES_OF_SEAL,
     FIRST_HASH,
     AuditEntry,
     AuditSeal,
-    Source,
+    CreatedJob,
     entry_digest,
     jobs_created,
     seal_hash,
@@ -45,9 +44,9 @@ class AuditLog:
                 self.rows.append(row)
                 self.unsealed.setdefault(row.namespace, []).append(row)
 
-    def write_jobs(self, jobs: Sequence[tuple[str, Source | None, UUID, str]]) -> None:
-        """Write the entries of new jobs, given as for `jobs_created`; a job without a source has none."""
-        self.write(*jobs_created((where, source, name, text) for where, source, name, text in jobs if source))
+    def write_jobs(self, jobs: Sequence[CreatedJob]) -> None:
+        """Write the entries of new jobs; a job without a source has none."""
+        self.write(*jobs_created(jobs))
 
     def seal(self, limit: int) -> int:
         """Seal up to `limit` entries of each namespace; how many."""

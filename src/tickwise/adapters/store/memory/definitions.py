@@ -99,7 +99,7 @@ class Jobs(Duty):
         new = [job for job, answer in zip(jobs, answers, strict=True) if answer is Added.CREATED]
         for job in new:
             self._create(job)
-        self._state.audit.write_jobs([(job.namespace, job.source, job.job_id, job.definition) for job in new])
+        self._state.audit.write_jobs(new)
         if STORED.issuperset(answers):
             self._state.keep(receipt)
 
@@ -389,7 +389,7 @@ class JobSearches(Duty):
                 break
             if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
                 row = self._state.job_row(job)
-                if matches(row, query):
+                if query.calendar in (None, *job.calendars) and matches(row, query):
                     found.append(row)
         return page_within(found, query.bytes_most)
 
@@ -494,6 +494,7 @@ def matches(row: JobRow, query: JobQuery) -> bool:
                 (query.owner, row.owner),
             )
         )
+        and (not query.ids or row.job_id in query.ids)
         and (not query.statuses or row.status in query.statuses)
         and (query.name is None or query.name.casefold() in row.name.casefold())
         and query.labels.items() <= row.labels.items()

@@ -28,6 +28,7 @@ from tickwise.domain.rules.sentences import REVOKED, cancelled_sentence
 from tickwise.ports.store import (
     Began,
     ClaimRequest,
+    FailureId,
     JobAction,
     NewRun,
     Ready,
@@ -247,16 +248,22 @@ class Attempts(Duty):
         heads = [each for served in lanes for each in head(*served)]
         heapify(heads)
         claims: list[Claimed] = []
+        stopped: list[RunRecord] = []
         while heads and len(claims) < limit:
             *_, served = heappop(heads)
             namespace, _, queue = served
             if by_priority and not claims:
                 self._state.turns[executor.number] = namespace
             run = queue.pop()
-            self._state.hold(run, executor)
-            claims.append(claimed(run, self._state.now()))
+            if self._state.is_stopped(run.job):
+                stopped.append(run)
+            else:
+                self._state.hold(run, executor)
+                claims.append(claimed(run, self._state.now()))
             for following in head(*served):
                 heappush(heads, following)
+        for run in stopped:
+            self._state.place(run)
         return claims
 
     # ------------------------------------------------------------------------------------------- reports
@@ -282,10 +289,10 @@ class Attempts(Duty):
         return run is not None and run.open, 0.0 if run is None else run.ready_since, began.run_id
 
     def _start(self, run: RunRecord, began: Began) -> bool:
-        """A held run begins, unless its queue, an earlier run of its job or its gate is against it."""
+        """A held run begins, unless its queue, a stop, an earlier run of its job or its gate is against it."""
         # An ordinary start is told of when the task is under way, and what has begun goes on.
         first = run.guarded or run.open or began.on_unknown is not OnUnknown.RERUN or began.gate is not None
-        if first and self._state.on_hold(run.job.namespace, run.lane.queue):
+        if first and self._state.stands_still(run):
             self._state.release(run, RunEvent.RELEASED)
             return False
         asks = run.guarded or run.open or began.gate is not None
@@ -334,6 +341,8 @@ class Attempts(Duty):
             run.state, run.started = RunState.DISPATCHED, None
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
             run.attempts.append(attempt_row(run, state, report))
+        if event is RunEvent.RETRIED:
+            self._state.failures[FailureId(run.run_id, run.token)] = False
         run.waited_since = None
         self._state.release(run, event, outcome.retry_at)
 

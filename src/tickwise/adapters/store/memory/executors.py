@@ -53,7 +53,7 @@ class Executors(Duty):
 
     def _request_to(self, run: RunRecord, now: float) -> CancelKind | None:
         """The request to the holder of a run; from now on the holder has heard it."""
-        on_hold = self._state.on_hold(run.job.namespace, run.lane.queue)
+        on_hold = self._state.stands_still(run)
         told = told_to_holder(run.request, begun=run.state is not RunState.DISPATCHED, on_hold=on_hold)
         if told is not None and run.request is not None and run.request.heard_at is None:
             run.request = run.request._replace(heard_at=now)

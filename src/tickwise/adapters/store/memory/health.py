@@ -129,7 +129,7 @@ def claimed_in_time(state: State, run_id: UUID) -> str | None:
     run = state.runs[run_id]
     late = late_by(state, run.ready)
     free = not run.held and not run.blocked
-    held_up = state.on_hold(run.job.namespace, run.lane.queue)
+    held_up = state.stands_still(run)
     return f"ready for {late:.0f} s in the queue {run.lane.queue}" if free and late and not held_up else None
 
 
@@ -157,7 +157,12 @@ def waits_for_something(state: State, run_id: UUID) -> str | None:
 
 
 def held_of_late(state: State, run: RunRecord) -> bool:
-    """Check whether the run's queue is on hold, or was until so recently that no sweep may have come since."""
+    """Check whether the run's queue stands still, or did until so recently that no sweep may have come since."""
+    for stop in state.stops.values():
+        concerned = stop.namespace == run.job.namespace and not stop.scope.is_of_jobs
+        concerned = concerned and stop.scope.queue in (None, run.lane.queue) and stop.begin <= state.now()
+        if concerned and not late_by(state, stop.until):
+            return True
     hold = state.queue_holds.get((run.job.namespace, run.lane.queue))
     if hold is None or (hold.begin or 0.0) > state.now():
         return False

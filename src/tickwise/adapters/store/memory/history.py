@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
+from tickwise.adapters.store.memory.failures.error_groups import forget
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
@@ -120,6 +121,7 @@ class Upkeep(Duty):
         now = self._state.now()
         dropped = self._drop_runs(now - retention.runs_seconds, now - retention.failed_seconds)
         dropped += self._drop_jobs(now - retention.runs_seconds)
+        forget(self._state, now - retention.failed_seconds)
         self._state.audit.retire(now - retention.audit_seconds)
         expired = [name for name, receipt in self._state.receipts.items() if receipt.expires_at <= now]
         for name in expired:
@@ -219,6 +221,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
     return (
         row.namespace == query.namespace
         and (query.job_id is None or row.job_id == query.job_id)
+        and (not query.ids or row.run_id in query.ids)
         and (not query.states or row.state in query.states)
         and (not query.triggers or row.trigger in query.triggers)
         and (query.reason is None or row.reason == query.reason)

@@ -146,6 +146,8 @@ class LetterSearches(LetterViews):
             if len(found) >= query.limit:
                 break
             ended = self._failed(query.namespace, run_id)
+            if query.error_group not in (None, self._state.error_letters.get(run_id)):
+                continue
             if ended is None or not self._is_within(ended, query):
                 continue
             if matches(row := self._letter(ended, query.expire_seconds), query):

@@ -12,16 +12,30 @@ from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import ComingQuery, JobQuery, JobRow, JobsOfQuery, LatestRunsQuery, Page, RunQuery, RunRow
+from tickwise.ports.store import (
+    ComingQuery,
+    JobQuery,
+    JobRow,
+    JobsOfQuery,
+    LatestRunsQuery,
+    Page,
+    PlannedPage,
+    PlannedQuery,
+    RunQuery,
+    RunRow,
+    page_within,
+)
 
 
 class Looks(JobSearches, RunSearches):
     """The searches for jobs and runs, and the looks among them."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See the port."""
         if isinstance(query, JobQuery):
             return await super().jobs(query)
+        if isinstance(query, PlannedQuery):
+            return await self._planned(query)
         if isinstance(query, JobsOfQuery):
             return Page(self._state.job_row(job) for job in self._of(query.namespace, query.jobs, query.within))
         found = []
@@ -45,11 +59,32 @@ class Looks(JobSearches, RunSearches):
             found += [replace(with_texts(row, frozenset()), error=None) for row in shown[: query.each]]
         return found
 
+    async def _planned(self, query: PlannedQuery) -> PlannedPage:
+        found = sorted(
+            (job.timer.pending.due, job.job_id, job)
+            for job in self._state.jobs.values()
+            if job.timer is not None and query.due_after <= job.timer.pending.due < query.due_before
+            if _is_planned_by(job, query)
+        )
+        rows = page_within([self._state.job_row(job) for _, _, job in found[: query.limit]], query.bytes_most)
+        return PlannedPage(rows, known_until=found[len(rows)][0] if len(found) > len(rows) else None)
+
     def _of(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Iterator[JobRecord]:
         for job_id in jobs:
             job = self._state.jobs.get(job_id)
             if job is not None and job.namespace == namespace and selectors.matches(job.labels, within):
                 yield job
+
+
+def _is_planned_by(job: JobRecord, query: PlannedQuery) -> bool:
+    return (
+        job.namespace == query.namespace
+        and query.job_id in (None, job.job_id)
+        and query.queue in (None, job.lane.queue)
+        and (query.name is None or query.name.casefold() in job.name.casefold())
+        and query.labels.items() <= job.labels.items()
+        and selectors.matches(job.labels, query.within)
+    )
 
 
 def _times(job: JobRecord) -> Iterator[float]:

@@ -8,6 +8,8 @@ from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.domain.rules.losses import LossFate, LossVerdict, LostAttempt, lost
+from tickwise.domain.rules.sentences import LEASE_LOST
+from tickwise.ports.store import FailureId
 
 
 def lose(state: State, run: RunRecord, crashes_max: int) -> LossFate:
@@ -43,5 +45,7 @@ def _carry_out(state: State, run: RunRecord, verdict: LossVerdict) -> LossFate:
     if verdict.lost_reason is not None:
         report = Report(ended=now, started=run.started, reason=verdict.lost_reason)
         run.attempts.append(attempt_row(run, RunState.QUEUED, report))
+        if verdict.lost_reason == LEASE_LOST:
+            state.failures[FailureId(run.run_id, run.token)] = False
     state.release(run, RunEvent.LEASE_LOST if verdict.counted else RunEvent.RELEASED)
     return verdict.fate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -25,6 +25,8 @@ from tickwise.ports.identity.users import NewLink, UserRow
 from tickwise.ports.store import (
     AttemptRow,
     Completion,
+    ErrorGroupRow,
+    ErrorJob,
     JobAction,
     LetterResolution,
     LetterStatus,
@@ -240,6 +242,16 @@ class EndedRun(NamedTuple):
     """The earlier ones, and the one that ended it if there was one."""
     reported: bool
     """An executor reported the end, under this token. Else the store ended the run; simulated worlds compare both."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ErrorGroupRecord:
+    """Failures of one cause. `row.status` is of no time: it is derived when the group is told."""
+
+    row: ErrorGroupRow
+    jobs: dict[UUID, ErrorJob] = field(default_factory=dict)
+    hours: Counter[float] = field(default_factory=Counter)
+    """The number of failures, by the begin of the hour."""
 
 
 class CompletionRecord(NamedTuple):

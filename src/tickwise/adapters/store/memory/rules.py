@@ -1,21 +1,27 @@
-"""Calendars and maintenance windows, stored as sent; a change wakes the timers that it concerns."""
+"""Calendars and maintenance windows, stored as sent, and stops, in force by the clock alone; a change wakes the timers
+that it concerns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import UUID
 
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, NotFound
+from tickwise.domain.stops import STOPS_KEPT_SECONDS, Stop, StopScope
 from tickwise.ports.store import (
+    DueJob,
     JobAction,
     Page,
     RuleKind,
     RuleQuery,
     RuleRow,
+    StopQuery,
     check_room,
     check_seen,
+    check_stops,
     is_done,
     page_within,
 )
@@ -50,7 +56,7 @@ class Rules(Duty):
         rules[name] = replace(
             rule, version=version + 1, created_by=first.created_by, created_at=first.created_at, updated_at=now
         )
-        self._changed(rule.namespace)
+        changed(self._state, rule.namespace)
         self._state.audit.write(audit)
         return rules[name]
 
@@ -85,7 +91,7 @@ class Rules(Duty):
             )
         del self._state.rules[namespace, kind, name]
         self._state.rules_of_kind[namespace, kind] -= 1
-        self._changed(namespace)
+        changed(self._state, namespace)
         self._state.audit.write(audit)
 
     async def all(self) -> tuple[int, Sequence[RuleRow]]:
@@ -97,9 +103,63 @@ class Rules(Duty):
             for job in self._state.jobs.values()
         )
 
-    def _changed(self, namespace: str) -> None:
-        """Timers that a calendar or window holds back here are decided anew."""
-        self._state.rules_version += 1
-        for timer in self._state.timers():
-            if timer.job.namespace == namespace:
-                self._state.ask_anew(timer.job)
+
+class Stops(Duty):
+    """`StopStore` of the port."""
+
+    async def add(self, stop: Stop, *, audit: AuditEntry | None = None) -> Stop:
+        state, now = self._state, self._state.now()
+        stored = state.stops.get(stop.stop_id)
+        if stored is not None:
+            return stored
+        state.check_open(stop.namespace, or_closing=False)
+        check_stops(sum(each.namespace == stop.namespace and not each.is_over(now) for each in state.stops.values()))
+        for old in [each for each in state.stops.values() if each.until < now - STOPS_KEPT_SECONDS]:
+            del state.stops[old.stop_id]
+        stored = state.stops[stop.stop_id] = replace(stop, asked_at=now, begin=max(now, stop.begin))
+        changed(state, stop.namespace)
+        state.audit.write(audit)
+        return stored
+
+    async def lift(self, namespace: str, stop_id: UUID, *, by: str, audit: AuditEntry | None = None) -> Stop | None:
+        state, now = self._state, self._state.now()
+        stored = state.stops.get(stop_id)
+        if stored is None or stored.namespace != namespace:
+            return None
+        if stored.is_over(now):
+            return stored
+        lifted = state.stops[stop_id] = replace(stored, until=now, lifted_by=by)
+        changed(state, namespace)
+        state.audit.write(audit)
+        return lifted
+
+    async def find(self, query: StopQuery) -> Sequence[Stop]:
+        since = self._state.now() - query.over_seconds
+        found = [
+            each
+            for each in self._state.stops.values()
+            if each.until > since
+            and query.namespace in (None, each.namespace)
+            and query.stop_id in (None, each.stop_id)
+            and (query.before is None or each.stop_id < query.before)
+        ]
+        return sorted(found, key=lambda each: each.stop_id, reverse=True)[: query.limit]
+
+    async def due(self, namespace: str, scope: StopScope, *, until: float, limit: int) -> Sequence[DueJob]:
+        found = [
+            DueJob(job.job_id, job.name, job.definition, job.timer.pending)
+            for job in self._state.jobs.values()
+            if job.namespace == namespace
+            and job.timer is not None
+            and job.timer.pending.due < until
+            and scope.concerns(job.job_id, job.labels, job.lane.queue)
+        ]
+        return sorted(found, key=lambda each: (each.timer.due, each.job_id))[:limit]
+
+
+def changed(state: State, namespace: str) -> None:
+    """Timers that a rule or a stop holds back in a namespace are decided anew."""
+    state.rules_version += 1
+    for timer in state.timers():
+        if timer.job.namespace == namespace:
+            state.ask_anew(timer.job)

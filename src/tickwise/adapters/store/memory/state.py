@@ -22,6 +22,7 @@ from tickwise.adapters.store.memory.records import (
     BrowserSessionRecord,
     CompletionRecord,
     EndedRun,
+    ErrorGroupRecord,
     ExecutorRecord,
     FeedLog,
     JobRecord,
@@ -50,6 +51,7 @@ from tickwise.domain.rules.overlap import is_earlier, next_in_line
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
+from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
@@ -62,6 +64,7 @@ from tickwise.ports.store import (
     Completion,
     Epoch,
     EpochCause,
+    FailureId,
     Handover,
     Incident,
     JobAction,
@@ -121,12 +124,15 @@ class State:
         self.slots = Slots()
         self.queue_holds: dict[tuple[str, str], QueueHold] = {}
         """By namespace and queue; those that are over too."""
+        self.stops: dict[UUID, Stop] = {}
+        """Those that are over too."""
         self.turns: dict[int, str] = {}
         """The namespace that each executor's last claim began with."""
         self.completions: dict[UUID, CompletionRecord] = {}
         """By the run that ended, the oldest first."""
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
+        self._begin_failures()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -163,6 +169,13 @@ class State:
         self.audit = AuditLog(clock)
         self.feed = FeedLog()
         self.on_handover: Callable[[Handover], None] | None = None
+
+    def _begin_failures(self) -> None:
+        self.failures: dict[FailureId, bool] = {}
+        """Failed attempts that are not counted in a group yet, and whether they ended their runs."""
+        self.error_groups: dict[UUID, ErrorGroupRecord] = {}
+        self.error_letters: dict[UUID, UUID] = {}
+        """The groups of runs that FAILED."""
 
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
@@ -477,6 +490,8 @@ class State:
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
         self.feed.note(run, ended.row.state, self.now())
+        if ended.row.state is RunState.FAILED:
+            self.failures[FailureId(run.run_id, ended.token)] = True
 
     def noted(self, run: RunRecord) -> None:
         """Note the present state of an active run, which it has just come into."""
@@ -549,10 +564,29 @@ class State:
         self.place(run)
 
     def on_hold(self, namespace: str, queue: str) -> bool:
-        """Check whether a queue is on hold now."""
+        """Check whether a queue stands still now: by a hold, by a stop of it, or of its namespace."""
         hold = self.queue_holds.get((namespace, queue)) if self.queue_holds else None
         now = self.now()
-        return hold is not None and (hold.begin or 0.0) <= now and (hold.until is None or now < hold.until)
+        if hold is not None and (hold.begin or 0.0) <= now and (hold.until is None or now < hold.until):
+            return True
+        return any(
+            not stop.scope.is_of_jobs and stop.scope.queue in (None, queue)
+            for stop in self.stops.values()
+            if stop.namespace == namespace and stop.is_on(now)
+        )
+
+    def is_stopped(self, job: JobRecord) -> bool:
+        """Check whether a stop of the job, or of its labels, is in force."""
+        now = self.now()
+        return any(
+            stop.scope.is_of_jobs and stop.concerns(job.job_id, job.labels, "")
+            for stop in self.stops.values()
+            if stop.namespace == job.namespace and stop.is_on(now)
+        )
+
+    def stands_still(self, run: RunRecord) -> bool:
+        """Check whether a hold or a stop keeps a run from beginning."""
+        return self.on_hold(run.job.namespace, run.lane.queue) or self.is_stopped(run.job)
 
     def _unhold(self, run: RunRecord) -> None:
         if run.executor in self.executors:
@@ -615,7 +649,7 @@ class State:
         return job.standing is JobAction.PAUSE and not over
 
     def is_claimable(self, run: RunRecord) -> bool:
-        return not (run.held or run.blocked or self.on_hold(run.job.namespace, run.lane.queue))
+        return not (run.held or run.blocked or self.stands_still(run))
 
     def status(self, job: JobRecord) -> JobStatus:
         if job.standing is JobAction.CANCEL:

@@ -10,6 +10,7 @@ from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, sn
 from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
+from tickwise.adapters.store.memory.failures.error_groups import ErrorGroups
 from tickwise.adapters.store.memory.feed import Feed
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
@@ -23,7 +24,7 @@ from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
 from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
-from tickwise.adapters.store.memory.rules import Rules
+from tickwise.adapters.store.memory.rules import Rules, Stops
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
@@ -59,6 +60,7 @@ class MemoryStore:
         self.tasks = Tasks(state)
         self.receipts = Receipts(state)
         self.rules = Rules(state)
+        self.stops = Stops(state)
         self.timers = Timers(state)
         self.runs = Runs(state)
         self.attempts = Attempts(state)
@@ -69,6 +71,7 @@ class MemoryStore:
         self.queues = Queues(state)
         self.letters = Letters(state)
         self.operations = Operations(state)
+        self.error_groups = ErrorGroups(state)
         self.checks = Checks(state)
         self.incidents = Incidents(state)
         self.marks = Marks(state)

@@ -62,6 +62,8 @@ MIGRATIONS: Final = (
     Migration("0015", ("0015_quota_sizes.sql",)),
     Migration("0016", ("0016_browser_sessions.sql",)),
     Migration("0017", ("0017_feed.sql", "0017_free.sql", "0017_ends.sql")),
+    Migration("0018", ("0018_error_groups.sql",)),
+    Migration("0022", ("0022_stops.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

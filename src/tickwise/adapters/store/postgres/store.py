@@ -21,6 +21,7 @@ from tickwise.adapters.store.postgres.jobs.looks import Looks
 from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
 from tickwise.adapters.store.postgres.jobs.rules import Rules
 from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
+from tickwise.adapters.store.postgres.jobs.stops import Stops
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.jobs.transfers import Transfers
@@ -30,6 +31,7 @@ from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
+from tickwise.adapters.store.postgres.records.error_groups import ErrorGroups
 from tickwise.adapters.store.postgres.records.feed import Feed
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords
@@ -103,6 +105,7 @@ class PostgresStore:
         self.tasks = Tasks(shared)
         self.receipts = Receipts(shared)
         self.rules = Rules(shared)
+        self.stops = Stops(shared)
         self.timers = Timers(shared)
         self.runs = Runs(shared)
         self.attempts = Attempts(shared)
@@ -113,6 +116,7 @@ class PostgresStore:
         self.queues = Queues(shared)
         self.letters = Letters(shared)
         self.operations = Operations(shared)
+        self.error_groups = ErrorGroups(shared)
         self.checks = Checks(shared)
         self.incidents = Incidents(shared)
         self.marks = Marks(shared)

@@ -20,6 +20,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UPKEEP, UniqueBroken, translated
 from tickwise.adapters.store.postgres.queue.lanes import FREED_SECONDS
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.error_groups import HOURS_SECONDS
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import time_id
 from tickwise.ports.store import (
@@ -96,6 +97,9 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     await steps.trim("jobs_trim", since)
     await steps.trim("attempts_trim", _first_id(failed_since))
     await steps.trim("letters_trim", _first_id(failed_since))
+    await steps.trim("error_letters_trim", _first_id(failed_since))
+    await steps.trim("error_groups_trim", failed_since)
+    await steps.trim("error_hours_trim", HOURS_SECONDS)
     await steps.trim("gates_trim")
     await _free_lanes(steps)
     await steps.trim("tallies_fold")

@@ -47,6 +47,38 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 
+-- name: error_letters_trim
+-- Forget the groups of runs that are no longer on record; returns how many. $1 the id below which even failed runs are past their time,
+-- $2 at most.
+WITH gone AS (
+  DELETE FROM tickwise.error_letters
+  WHERE run_id = ANY(ARRAY(
+      SELECT run_id FROM tickwise.error_letters e
+      WHERE run_id < $1 AND (SELECT true FROM tickwise.history h WHERE h.run_id = e.run_id OFFSET 0) IS NULL
+      LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: error_groups_trim
+-- Groups that have not failed since failed runs are past their time; how many. $1 that instant, $2 at most.
+WITH gone AS (
+  DELETE FROM tickwise.error_groups
+  WHERE group_id = ANY(ARRAY(SELECT group_id FROM tickwise.error_groups WHERE last_seen < to_timestamp($1::float8) LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: error_hours_trim
+-- Counts of errors in hours that began more than $1 seconds ago; how many, at most $2.
+WITH gone AS (
+  DELETE FROM tickwise.error_hours
+  WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM tickwise.error_hours WHERE hour < tickwise.now() - $1::float8 * interval '1 second' ORDER BY hour LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
 -- name: gates_trim
 -- Concurrency keys that no run has or waits for, and rates whose last start is older than any rate reaches; at most $1 of each.
 WITH l AS (

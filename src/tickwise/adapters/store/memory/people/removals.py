@@ -83,6 +83,9 @@ class Removals(Duty):
                 continue
             del self._state.ended[run_id]
             self._state.letters.pop(run_id, None)
+            self._state.error_letters.pop(run_id, None)
+            for failure in [each for each in self._state.failures if each.run_id == run_id]:
+                del self._state.failures[failure]
             self._state.completions.pop(run_id, None)
             if (job := self._state.jobs.get(ended.row.job_id)) is not None:
                 job.ended.pop(run_id, None)
@@ -105,8 +108,14 @@ class Removals(Duty):
             len(jobs)
             + rules
             + drop(state.tasks, [each for each in state.tasks if each[0] == name], limit)
+            + drop(state.stops, [key for key, each in state.stops.items() if each.namespace == name], limit)
             + drop(state.queue_holds, [each for each in state.queue_holds if each[0] == name], limit)
             + drop(state.tallies, [each for each in state.tallies if each[0] == name], limit)
+            + drop(
+                state.error_groups,
+                [each for each, group in state.error_groups.items() if group.row.namespace == name],
+                limit,
+            )
             + drop_late(state, name, limit)
         )
 
@@ -117,7 +126,8 @@ class Removals(Duty):
         removal = state.removals.get(name)
         if removal is None or now < removal.began_at + SETTLE_SECONDS or any(await self.left(name)):
             return False
-        await self.drop(name, len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies))
+        held = len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies)
+        await self.drop(name, held + len(state.error_groups))
         state.slots.forget(name)
         state.fires_in_minute.pop(name, None)
         state.runs_of_day.pop(name, None)

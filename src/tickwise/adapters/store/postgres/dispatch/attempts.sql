@@ -1,7 +1,7 @@
 -- name: start
 -- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, their namespace has a
 -- quota of runs at once and they were claimed by it (a run that was claimed before may be under way), or their queue is on
--- hold (an ordinary start is recorded when the task is under way, so a hold does not concern it). $1 executor, $2 runs, $3 tokens, $4
+-- hold or their job is stopped (an ordinary start is recorded when the task is under way, so a hold does not concern it). $1 executor, $2 runs, $3 tokens, $4
 -- instants, $5 their `on_unknown`, $6 whether they have a gate, $7 namespaces with a quota. Returns the attempts that were not recorded, and of each that is to be
 -- settled its line: its job if its overlap is open, else itself (NULL: it is refused). A repeat is recorded. A woken run has no slot yet of
 -- any key, and none under a rate any more.
@@ -13,7 +13,8 @@ u AS (
     slot = NULL, rate_key = NULL
   FROM b
   WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
-    AND NOT b.gated AND NOT (r.guarded AND r.namespace = ANY($7::text[])) AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
+    AND NOT b.gated AND NOT (r.guarded AND r.namespace = ANY($7::text[])) AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
+      AND NOT ((SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(r.job_id)))
   RETURNING r.run_id, r.job_id, r.namespace, r.attempt, r.state
 ),
 noted AS MATERIALIZED (

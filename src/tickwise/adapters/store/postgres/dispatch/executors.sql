@@ -11,7 +11,7 @@ RETURNING executor
 -- name: executor_beat
 -- Renew the lease of an active executor, and return the requests to it: one row at least, the first columns the same in all.
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
--- `untold`: a hold of a queue has just begun, and perhaps not every run to give back has been requested.
+-- `untold`: a hold of a queue or a stop has just begun, and perhaps not every run to give back has been requested.
 -- $4 the number of runs of which it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS (
@@ -28,7 +28,8 @@ h AS (
 )
 SELECT coalesce((SELECT alive FROM b), false), (SELECT date_part('epoch', at) FROM clock), c.run_id, c.kind,
        (SELECT r.holder = c.holder AND r.token = c.token AND (c.kind <> 'return' OR r.state = {RunState.DISPATCHED}) FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0) AS held,
-       (SELECT count(*) > 0 FROM tickwise.holds WHERE NOT told AND begun <= (SELECT at FROM clock)) AS untold,
+       (SELECT count(*) > 0 FROM tickwise.holds WHERE NOT told AND begun <= (SELECT at FROM clock))
+         OR (SELECT count(*) > 0 FROM tickwise.stops WHERE NOT told AND begun <= (SELECT at FROM clock)) AS untold,
        (SELECT tickwise.epoch($5::bigint, NULL)) AS epoch
 FROM (SELECT) one LEFT JOIN LATERAL (
   SELECT run_id, kind, holder, token FROM tickwise.cancel_requests WHERE holder = $1 OFFSET 0) c ON true

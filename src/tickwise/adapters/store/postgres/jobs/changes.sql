@@ -30,10 +30,11 @@ SET lane = $2, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 819
 WHERE job_id = $1
 
 -- name: job_ask_back
--- Request back the unstarted runs of a job whose queue is on hold, if nothing else is requested of them, and withdraw that for a queue that
+-- Request back the unstarted runs of a job that is stopped or whose queue is on hold, if nothing else is requested of them, and withdraw that for a queue that
 -- is not: their plan or queue is another one, and `holds_tell` is done. $1 job. The caller has locked these runs.
 WITH o AS MATERIALIZED (
-  SELECT run_id, token, holder, lane IN (SELECT lane FROM tickwise.lanes_held) AS on_hold
+  SELECT run_id, token, holder, lane IN (SELECT lane FROM tickwise.lanes_held)
+           OR (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(job_id) AS on_hold
   FROM tickwise.runs WHERE job_id = $1 AND state = {RunState.DISPATCHED}
 ),
 withdrawn AS (

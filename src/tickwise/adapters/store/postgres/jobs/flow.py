@@ -70,6 +70,7 @@ class Queues(Part):
                     hold.by,
                 )
                 await connection.execute(statement("queue_unask"), hold.namespace, hold.queue)
+                await connection.execute(statement("stops_tell_again"), hold.namespace)
                 await write_audit(connection, audit)
             # Once it stands, no claim takes more of the queue: what is held by then is all there is to ask for. If that
             # cannot be asked for now, the next heartbeat does it.
@@ -82,6 +83,7 @@ class Queues(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
+            await connection.execute(statement("stops_tell_again"), namespace)
             if stood:
                 await write_audit(connection, audit)
         await self._wake(namespace, queue)
@@ -102,7 +104,7 @@ class Queues(Part):
 
 
 async def ask_back(connection: asyncpg.Connection) -> None:
-    """Ask executors to return the runs of queues whose hold has just begun."""
+    """Ask executors to return the runs of queues whose hold has just begun, and of stops that have."""
     async with connection.transaction():
         await connection.execute(statement("holds_brief"))
         await connection.execute(statement("holds_wait"))

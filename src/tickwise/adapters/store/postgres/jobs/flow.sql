@@ -71,28 +71,14 @@ WITH unasked AS (
 )
 DELETE FROM tickwise.holds WHERE namespace = $1 AND queue = $2 RETURNING until > tickwise.now()
 
+-- name: stops_tell_again
+-- The requests to give back runs of a queue were deleted: those of stops in force are made anew by the next heartbeat. $1 namespace.
+UPDATE tickwise.stops SET told = false WHERE namespace = $1 AND told AND until > tickwise.now()
+
 -- name: holds_brief
 -- Let this transaction wait for locks only briefly: heartbeats and claims may wait behind it.
 SELECT set_config('lock_timeout', '500ms', true)
 
 -- name: holds_wait
--- Wait until each claim has ended that may not have seen the hold of a queue: each holds its executor's row shared.
+-- Wait until each claim has ended that may not have seen the hold of a queue, or the stop: each holds its executor's row shared.
 SELECT FROM tickwise.executors WHERE gone IS NULL ORDER BY executor FOR NO KEY UPDATE
-
--- name: holds_tell
--- Request back the unstarted runs of held queues. This is repeated until a hold is a few seconds old: a claim that began before the hold,
--- and did not see it, may take runs after the first look.
-WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
-told AS (
-  UPDATE tickwise.holds SET told = true WHERE NOT told AND begun <= (SELECT at FROM clock) - interval '5 seconds'
-)
-INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
-SELECT (SELECT at FROM clock), r.token, r.holder, r.run_id, 'return'
-FROM tickwise.holds h
-CROSS JOIN LATERAL (SELECT lane FROM tickwise.lanes l WHERE l.namespace = h.namespace AND l.queue = h.queue OFFSET 0) l
-CROSS JOIN LATERAL (SELECT run_id, token, holder FROM tickwise.runs r WHERE r.lane = l.lane AND r.state = {RunState.DISPATCHED} OFFSET 0) r
-WHERE NOT h.told AND h.begun <= (SELECT at FROM clock) AND h.until > (SELECT at FROM clock)
-ORDER BY r.run_id
-ON CONFLICT (run_id) DO UPDATE
-SET kind = 'return', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
-WHERE c.token <> excluded.token

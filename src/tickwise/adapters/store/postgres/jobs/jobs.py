@@ -78,7 +78,9 @@ class JobSearches(Part):
         if marks and _may_be_few(query):
             [(count,)] = await search(self._links, "jobs_alike", _alike(query), self._clock)
             marks = marks if count > FEW else []
-        return (by_rare, [*_asked(query), marks]) if marks else (among_all, _asked(query))
+        if marks:
+            return by_rare, [*_asked(query), marks]
+        return among_all, [*_asked(query), query.calendar, list(query.ids) or None]
 
 
 def _named(query: JobQuery) -> tuple[JobStatus, ...]:
@@ -92,7 +94,7 @@ def _found_by(query: JobQuery) -> list[str]:
     among all jobs. A page of several statuses reads of each mark at most as much as a page of its status alone. With
     COMPLETED among them it is full no later than a page of COMPLETED alone, which has no mark."""
     statuses = _named(query)
-    if query.key is not None:
+    if query.key is not None or query.calendar is not None or query.ids:
         return []
     if statuses == (JobStatus.FAILED,):
         return ["failed"]
@@ -119,7 +121,7 @@ def _alike(query: JobQuery) -> list[Any]:
 
 
 def _asked(query: JobQuery) -> list[Any]:
-    """The parameters of the statements `jobs_list` and `jobs_count`."""
+    """The parameters that all searches for jobs share."""
     return [
         query.namespace,
         None if query.name is None else like(query.name),

@@ -67,7 +67,10 @@ SELECT count(*) FROM (
     AND ($9::float8 IS NULL OR j.next_run_at >= $9)
     AND ($10::float8 IS NULL OR j.next_run_at < $10)
     AND ($13::boolean IS NULL OR j.lasting)
+    AND ($14::text IS NULL OR j.job_id = ANY(ARRAY(
+      SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.calendars IS NOT NULL AND k.calendars @> ARRAY[$14::text] AND k.namespace = $1)))
     AND ($11::uuid IS NULL OR j.job_id < $11)
+    AND ($15::uuid[] IS NULL OR j.job_id = ANY($15))
   LIMIT $12) s
 
 -- name: jobs_alike

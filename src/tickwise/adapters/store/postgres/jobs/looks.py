@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, job_row
+from tickwise.adapters.store.postgres.jobs.planned import PlannedSearches
 from tickwise.adapters.store.postgres.records.records import RunSearches, run_row
 from tickwise.adapters.store.postgres.records.searches import labels_asked, search
 from tickwise.domain.model import DEFAULT_NAMESPACE
@@ -21,18 +22,21 @@ from tickwise.ports.store import (
     JobsOfQuery,
     LatestRunsQuery,
     Page,
+    PlannedQuery,
     RunQuery,
     RunRow,
 )
 
 
-class Looks(JobSearches, RunSearches):
+class Looks(JobSearches, PlannedSearches, RunSearches):
     """The searches for jobs and runs, and the looks among them."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See the port."""
         if isinstance(query, JobQuery):
             return await super().jobs(query)
+        if isinstance(query, PlannedQuery):
+            return await self._planned(query)
         labels = labels_asked({}, query.within)
         if isinstance(query, JobsOfQuery):
             name, asked = "jobs_of", [query.namespace, query.jobs, labels]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import Links
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
@@ -39,7 +40,7 @@ class Rules(Part):
     ) -> RuleRow:
         """See the port."""
         quotas = (await self._quotas.of([rule.namespace])).get(rule.namespace, NO_QUOTAS)
-        async with self._changing() as connection:
+        async with changing_rules(self._links) as connection:
             before = await _found(connection, rule.namespace, rule.kind, rule.name)
             if before is not None and is_done(before, rule, expected_version, again=again):
                 return before
@@ -71,7 +72,7 @@ class Rules(Part):
         audit: AuditEntry | None = None,
     ) -> None:
         """See the port."""
-        async with self._changing() as connection:
+        async with changing_rules(self._links) as connection:
             before = await _found(connection, namespace, kind, name)
             if before is None:
                 raise NotFound(f"there is no {kind} {name}")
@@ -92,28 +93,29 @@ class Rules(Part):
             rows = await connection.fetch(statement("rules_all"))
         return rows[0]["all_version"], [_rule(row) for row in rows if row["name"] is not None]
 
-    @contextlib.asynccontextmanager
-    async def _changing(self) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction that alone changes rules, while no timer is being decided."""
-        async with self._links.pooled(writes=True) as connection:
-            for left in reversed(range(TRIES)):
-                transaction = connection.transaction()
-                await transaction.start()
-                try:
-                    await connection.execute(statement("rules_lock"))
-                except asyncpg.LockNotAvailableError:
-                    await transaction.rollback()
-                    if not left:
-                        raise
-                else:
-                    break
+
+@contextlib.asynccontextmanager
+async def changing_rules(links: Links) -> AsyncIterator[asyncpg.Connection]:
+    """A transaction that alone changes rules, while no timer is being decided."""
+    async with links.pooled(writes=True) as connection:
+        for left in reversed(range(TRIES)):
+            transaction = connection.transaction()
+            await transaction.start()
             try:
-                yield connection
-            except BaseException:
-                if not connection.is_closed():
-                    await transaction.rollback()
-                raise
-            await transaction.commit()
+                await connection.execute(statement("rules_lock"))
+            except asyncpg.LockNotAvailableError:
+                await transaction.rollback()
+                if not left:
+                    raise
+            else:
+                break
+        try:
+            yield connection
+        except BaseException:
+            if not connection.is_closed():
+                await transaction.rollback()
+            raise
+        await transaction.commit()
 
 
 async def _found(connection: asyncpg.Connection, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -17,10 +18,10 @@ from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs,
 from tickwise.adapters.store.postgres.openness import ALWAYS_OPEN, closed_among
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
-from tickwise.adapters.store.postgres.records.audit import audit_columns, write_audit
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.audit import AuditEntry, jobs_created
+from tickwise.domain.audit import job_created, jobs_created, made_together
 from tickwise.domain.model import Lane
 from tickwise.domain.quotas import Quotas
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, check_one_namespace
@@ -123,6 +124,9 @@ class Submits(Part):
             return await find_receipt(connection, receipt.principal, receipt.route, receipt.key)
 
     async def _add_plain(self, jobs: Sequence[NewJob], numbers: Numbers) -> None:
+        groups = made_together(jobs)
+        if len(groups) > 1:  # an entry names its jobs by their places, and all answers are the same
+            jobs = [*chain.from_iterable(groups), *(job for job in jobs if job.source is None)]
         columns = self._job_columns(jobs, numbers)
         for place in _MOSTLY_ALIKE:
             columns[place] = _once_if_alike(columns[place])
@@ -134,7 +138,7 @@ class Submits(Part):
                 self._shared.near_seconds,
                 *columns,
                 sorted(_guarded(jobs)),
-                *audit_columns(_audited(jobs)),
+                *_entries_of(groups),
             )
 
     def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
@@ -182,7 +186,7 @@ class Submits(Part):
             ]
             await make_runs(connection, missed)
             new = [job for job, answer in zip(jobs, answers, strict=True) if answer is Added.CREATED]
-            await write_audit(connection, *_audited(new))
+            await write_audit(connection, *jobs_created(new))
             return answers
 
     async def _insert(
@@ -280,9 +284,20 @@ def _guarded(jobs: Sequence[NewJob]) -> set[str]:
     return {job.namespace for job in jobs} - ALWAYS_OPEN
 
 
-def _audited(jobs: Sequence[NewJob]) -> list[AuditEntry]:
-    """The entries of these jobs in the audit log."""
-    return jobs_created([(job.namespace, job.source, job.job_id, job.definition) for job in jobs if job.source])
+def _entries_of(groups: Sequence[Sequence[NewJob]]) -> Iterator[Sequence[Any]]:
+    """One array for each of the parameters of `jobs_add` about the audit log."""
+    entries = [job_created(group) for group in groups]
+    sources = [entry.source for entry in entries]
+    ends = list(accumulate(map(len, groups)))
+    yield [entry.namespace for entry in entries]
+    yield [source.kind.value for source in sources]
+    yield [source.caller_id for source in sources]
+    yield [source.name for source in sources]
+    yield [source.address for source in sources]
+    yield [source.request_id for source in sources]
+    yield [entry.detail for entry in entries]
+    yield [end - len(group) + 1 for end, group in zip(ends, groups, strict=True)]
+    yield ends
 
 
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:

@@ -33,6 +33,7 @@ _PAGES: Final = (
     "removal_gates",
     "removal_tallies_new",  # before `removal_tallies`: the upkeep may be folding the ones into the others
     "removal_tallies",
+    "removal_error_groups",
 )
 """Statements that delete a page of one sort each, and tell how many."""
 

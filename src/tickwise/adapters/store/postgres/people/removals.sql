@@ -69,7 +69,9 @@ WITH h AS (
 ),
 a AS (DELETE FROM tickwise.attempts WHERE run_id IN (SELECT run_id FROM h)),
 l AS (DELETE FROM tickwise.letters WHERE run_id IN (SELECT run_id FROM h)),
-f AS (DELETE FROM tickwise.follows WHERE run_id IN (SELECT run_id FROM h))
+f AS (DELETE FROM tickwise.follows WHERE run_id IN (SELECT run_id FROM h)),
+n AS (DELETE FROM tickwise.failures_new WHERE run_id IN (SELECT run_id FROM h)),
+e AS (DELETE FROM tickwise.error_letters WHERE run_id IN (SELECT run_id FROM h))
 SELECT count(*) FROM h
 
 -- name: removal_jobs_lock
@@ -136,7 +138,7 @@ WITH d AS (
 SELECT count(*) FROM d
 
 -- name: removal_gates
--- Delete holds, concurrency keys, rates and counts of fires of a namespace that is being removed; how many of the most. $1 name, $2 at most.
+-- Delete holds, stops, concurrency keys, rates and counts of fires of a namespace that is being removed; how many of the most. $1 name, $2 at most.
 WITH n AS MATERIALIZED (SELECT name FROM tickwise.namespaces WHERE name = $1 AND removing IS NOT NULL),
 h AS (
   DELETE FROM tickwise.holds WHERE ctid = ANY(ARRAY(SELECT h.ctid FROM n JOIN tickwise.holds h ON h.namespace = n.name LIMIT $2)) RETURNING 1
@@ -147,10 +149,13 @@ l AS (
 r AS (
   DELETE FROM tickwise.rates WHERE ctid = ANY(ARRAY(SELECT r.ctid FROM n JOIN tickwise.rates r ON r.namespace = n.name LIMIT $2)) RETURNING 1
 ),
+s AS (
+  DELETE FROM tickwise.stops WHERE ctid = ANY(ARRAY(SELECT s.ctid FROM n JOIN tickwise.stops s ON s.namespace = n.name LIMIT $2)) RETURNING 1
+),
 f AS (
   DELETE FROM tickwise.fires WHERE ctid = ANY(ARRAY(SELECT f.ctid FROM n JOIN tickwise.fires f ON f.namespace = n.name LIMIT $2)) RETURNING 1
 )
-SELECT greatest((SELECT count(*) FROM h), (SELECT count(*) FROM l), (SELECT count(*) FROM r), (SELECT count(*) FROM f))
+SELECT greatest((SELECT count(*) FROM h), (SELECT count(*) FROM l), (SELECT count(*) FROM r), (SELECT count(*) FROM s), (SELECT count(*) FROM f))
 
 -- name: removal_tallies_new
 -- Delete the newest counts of a namespace that is being removed; how many. $1 name, $2 at most.
@@ -172,6 +177,16 @@ WITH d AS (
 )
 SELECT count(*) FROM d
 
+-- name: removal_error_groups
+-- Delete groups of errors of a namespace that is being removed; how many. $1 name, $2 at most.
+WITH d AS (
+  DELETE FROM tickwise.error_groups WHERE group_id = ANY(ARRAY(
+    SELECT e.group_id FROM tickwise.error_groups e JOIN tickwise.namespaces n ON n.name = e.namespace
+    WHERE n.name = $1 AND n.removing IS NOT NULL LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM d
+
 -- name: removal_is_over
 -- Check whether a namespace can go: its removal began more than $2 seconds ago, and it has no job and no run. $1 name.
 SELECT coalesce(removing <= tickwise.now() - $2::float8 * interval '1 second', false)
@@ -185,7 +200,7 @@ FROM tickwise.namespaces WHERE name = $1
 WITH h AS (DELETE FROM tickwise.holds WHERE namespace = $1), o AS (DELETE FROM tickwise.operations WHERE namespace = $1),
 t AS (DELETE FROM tickwise.tasks WHERE namespace = $1), a AS (DELETE FROM tickwise.receipts WHERE starts_with(principal, $1 || '/')),
 n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1),
-z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
+g AS (DELETE FROM tickwise.error_groups WHERE namespace = $1), z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), s AS (DELETE FROM tickwise.stops WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
 DELETE FROM tickwise.fires WHERE namespace = $1
 
 -- name: removal_lanes

@@ -7,7 +7,8 @@ FROM (SELECT DISTINCT hashtext(job_id::text || (trigger = {Trigger.BACKFILL})::t
 -- name: starts_look
 -- The facts for settling attempts that are about to begin. $1 executor, $2 runs, $3 tokens.
 SELECT r.run_id, r.namespace, r.rate_key, date_part('epoch', r.slot) AS slot, date_part('epoch', coalesce(r.place, greatest(r.ready, r.due))) AS place,
-       r.lane IN (SELECT lane FROM tickwise.lanes_held) AS held
+       r.lane IN (SELECT lane FROM tickwise.lanes_held)
+         OR (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(r.job_id) AS held
 FROM tickwise.runs r JOIN unnest($2::uuid[], $3::bigint[]) AS b(run_id, token) ON b.run_id = r.run_id AND b.token = r.token
 WHERE r.run_id = ANY($2) AND r.holder = $1 AND r.state = {RunState.DISPATCHED}
 
@@ -17,12 +18,13 @@ WITH r AS MATERIALIZED (
   SELECT * FROM tickwise.runs WHERE run_id = ANY($2::uuid[]) ORDER BY run_id FOR UPDATE
 )
 SELECT r.run_id, r.namespace, r.rate_key, date_part('epoch', r.slot) AS slot, date_part('epoch', coalesce(r.place, greatest(r.ready, r.due))) AS place,
-       r.lane IN (SELECT lane FROM tickwise.lanes_held) AS held
+       r.lane IN (SELECT lane FROM tickwise.lanes_held)
+         OR (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(r.job_id) AS held
 FROM r JOIN unnest($2::uuid[], $3::bigint[]) AS b(run_id, token) ON b.run_id = r.run_id AND b.token = r.token
 WHERE r.holder = $1 AND r.state = {RunState.DISPATCHED}
 
 -- name: starts_begin
--- Begin the attempts that this transaction has locked (`starts_lock`), but for those whose queue is on hold by now; and lock these keys:
+-- Begin the attempts that this transaction has locked (`starts_lock`), but for those whose queue is on hold by now or whose job is stopped; and lock these keys:
 -- until it ends no other transaction starts, or wakes, a run under them (as `limits_lock`). Returns those that began. $1 executor, $2 runs,
 -- $3 tokens, $4 instants, $5 their `on_unknown`, $6 namespaces, $7 keys (each pair once).
 WITH b AS MATERIALIZED (
@@ -39,6 +41,7 @@ UPDATE tickwise.runs r SET state = {RunState.RUNNING}, started = to_timestamp(b.
 FROM b
 WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
   AND r.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
+  AND NOT ((SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(r.job_id))
 RETURNING r.run_id
 
 -- name: starts_return

@@ -90,9 +90,10 @@ class LetterSearches(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
-            arguments = [*asked, *texts_of(query), query.bytes_most]
+            arguments = [*asked, *texts_of(query), query.error_group, query.bytes_most]
             async with connection.transaction(readonly=True):
-                if query.job_id is None and asked[JOBS] is None:
+                # The letters of a group are few beside all that failed: they are looked up by their ids.
+                if query.job_id is None and asked[JOBS] is None and query.error_group is None:
                     await connection.fetchrow(statement("letters_in_order"))
                 rows = await connection.fetch(bounded("letters_list"), *arguments)
         return page_of(rows, _letter_row)
@@ -100,7 +101,7 @@ class LetterSearches(Part):
     async def _count_letters(self, query: LetterQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
-            count: int = await connection.fetchval(statement("letters_count"), *asked)
+            count: int = await connection.fetchval(statement("letters_count"), *asked, query.error_group)
         return count
 
     async def _letters_asked(self, connection: asyncpg.Connection, query: LetterQuery) -> list[Any]:

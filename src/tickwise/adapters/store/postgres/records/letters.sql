@@ -7,7 +7,7 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max
 -- name: letters_list
 -- Dead letters, newest first by run. $1 namespace, $2 seconds after which an unsettled one is expired, $3 statuses (NULL: any), $4 job,
 -- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit, $11 jobs, $12 their labels (all of one of
--- these), $13 and $14 whether with the results and the definitions of runs. Planned for each call's own values.
+-- these), $13 and $14 whether with the results and the definitions of runs, $15 the group of their error. Planned for each call's own values.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
        failures, crashes, executor, reason, error, CASE WHEN $13::boolean THEN result END AS result, origin,
        CASE WHEN $14::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
@@ -28,10 +28,11 @@ WHERE namespace = $1
   AND ($9::uuid IS NULL OR run_id < $9)
   AND ($11::uuid[] IS NULL OR job_id = ANY($11))
   AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.namespace = $1 AND j.labels @> ANY($12) OFFSET 0))
+  AND ($15::uuid IS NULL OR run_id IN (SELECT e.run_id FROM tickwise.error_letters e WHERE e.group_id = $15))
 ORDER BY run_id DESC LIMIT $10
 
 -- name: letters_count
--- The number of dead letters, counted to $10 at most. The other parameters as in `letters_list`.
+-- The number of dead letters, counted to $10 at most. $13 the group of their error. The other parameters as in `letters_list`.
 SELECT count(*) FROM (
   SELECT FROM (
     SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'
@@ -47,6 +48,7 @@ SELECT count(*) FROM (
     AND ($9::uuid IS NULL OR run_id < $9)
     AND ($11::uuid[] IS NULL OR job_id = ANY($11))
     AND ($12::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = l.job_id AND j.namespace = $1 AND j.labels @> ANY($12) OFFSET 0))
+    AND ($13::uuid IS NULL OR run_id IN (SELECT e.run_id FROM tickwise.error_letters e WHERE e.group_id = $13))
   LIMIT $10) s
 
 -- name: letter_get

@@ -211,6 +211,7 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
         None if query.job_name is None else like(query.job_name),
         labels,
         query.queue,
+        list(query.ids) or None,
     ]
 
 

@@ -79,7 +79,10 @@ t AS (SELECT count(*) AS seen FROM (SELECT FROM tickwise.timers LIMIT $1) s)
 SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS held, (r.retrying * grown.by)::bigint AS retrying,
   greatest(0, date_part('epoch', (SELECT at FROM clock) - (
     SELECT min(h.ready) FROM tickwise.lanes l CROSS JOIN LATERAL (
-      SELECT ready FROM tickwise.runs WHERE lane = l.lane AND holder = 0 AND ready < 'infinity' ORDER BY ready LIMIT 1) h
+      SELECT ready FROM tickwise.runs
+      WHERE lane = l.lane AND holder = 0 AND ready < 'infinity'
+        AND CASE WHEN (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) THEN NOT tickwise.is_stopped(job_id) ELSE true END
+      ORDER BY ready LIMIT 1) h
     WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)))) AS oldest_ready_seconds,
   CASE WHEN t.seen < $1 THEN t.seen ELSE greatest(t.seen, pg_stat_get_live_tuples('tickwise.timers'::regclass)) END AS timers,
   greatest(0, date_part('epoch', (SELECT at FROM clock) - least(

@@ -12,7 +12,7 @@ import pytest
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import JobAction, JobQuery, NewRun, Retention, RunQuery, Store
+from tickwise.ports.store import JobAction, JobQuery, JobRow, NewRun, Retention, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -186,6 +186,26 @@ class ListingsContract(StoreContract):
         for query, expected in searches:
             assert await self.found(store, **query) == expected, query
 
+    async def test_jobs_are_found_by_their_ids(self, store: Store, make: Factory) -> None:
+        """Together with what else is asked, in pages, and counted; an id of another namespace finds nothing."""
+        jobs = [make.recurring(make.now + HOUR, name=f"job {number}") for number in range(5)]
+        elsewhere = make.job(namespace="elsewhere")
+        await self.add(store, *jobs)
+        await self.add(store, elsewhere)
+        await store.jobs.move(make.move(jobs[2].job_id, JobAction.PAUSE, make.plan()))
+        ids = (jobs[0].job_id, jobs[2].job_id, jobs[4].job_id, elsewhere.job_id, make.identifier(7.0))
+        assert await self.found(store, ids=ids) == {"job 0", "job 2", "job 4"}
+        assert await self.found(store, ids=ids, statuses=(JobStatus.PAUSED,)) == {"job 2"}
+        assert await self.found(store, ids=ids, statuses=(JobStatus.SCHEDULED,)) == {"job 0", "job 4"}
+        assert await self.found(store, ids=ids, name="job 1") == set()
+        seen: list[JobRow] = []
+        query = JobQuery(namespace="default", ids=ids, limit=2)
+        while page := await store.searches.jobs(replace(query, before=seen[-1].listed if seen else None)):
+            seen += page
+        assert sorted(row.name for row in seen) == ["job 0", "job 2", "job 4"]
+        assert [row.listed for row in seen] == sorted((row.listed for row in seen), reverse=True)
+        assert await store.searches.count(replace(query, limit=10)) == 3
+
     async def test_jobs_are_found_by_their_derived_status(self, store: Store, make: Factory) -> None:
         """Each of the five, a pause that is over counted as none; pages are full though others lie between."""
         executor = await self.register(store)
@@ -321,8 +341,14 @@ class ListingsContract(StoreContract):
             ({"job_id": job_id, "limit": 2}, (4, 3)),
             ({"states": (RunState.RUNNING,)}, ()),
             ({"job_id": make.identifier()}, ()),
+            ({"ids": (runs[0].run_id, runs[3].run_id, make.identifier())}, (3, 0)),
+            ({"ids": (runs[0].run_id, runs[3].run_id), "states": (RunState.SUCCESS,)}, (0,)),
+            ({"ids": (runs[0].run_id, runs[3].run_id), "before": runs[3].run_id, "limit": 1}, (0,)),
+            ({"ids": (runs[4].run_id,), "due_after": now + 30.0}, (4,)),
+            ({"ids": (make.identifier(),)}, ()),
         ]
         for query, expected in searches:
+            assert await store.searches.count(RunQuery(**{"namespace": "default", **query})) == len(expected), query
             rows = await store.searches.runs(RunQuery(**{"namespace": "default", **query}))
             assert [row.run_id for row in rows] == [runs[index].run_id for index in expected], query
 

@@ -1,7 +1,8 @@
 -- name: claim
 -- Take ready runs for an active executor, ahead of time, by the database's clock. Lanes come by priority, then by namespace, beginning
 -- after the one that the last claim of that priority began with, and then by their longest-waiting run (a fair claim: by that alone);
--- each is read from its own mark, in order of readiness. Queues on hold are left out, and namespaces that the executor does not take.
+-- each is read from its own mark, in order of readiness. Queues on hold are left out, and namespaces that the executor does not take; and
+-- runs of stopped jobs, whose jobs are looked up only in namespaces with a stop of jobs or labels.
 -- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of
 -- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with,
 -- $12 namespaces with a quota of runs at once: their runs are guarded, since the quota is kept at a start that is recorded first.
@@ -11,6 +12,7 @@ me AS MATERIALIZED (
   SELECT true AS alive, namespaces FROM tickwise.executors
   WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
 ),
+stops AS MATERIALIZED (SELECT array_agg(namespace) AS namespaces FROM tickwise.stops_of_jobs),
 heads AS MATERIALIZED (
   SELECT l.lane, h.ready
   FROM tickwise.lanes l CROSS JOIN LATERAL (
@@ -31,6 +33,7 @@ picked AS MATERIALIZED (
       SELECT ctid FROM tickwise.runs
       WHERE lane = heads.lane AND holder = 0 AND ready >= heads.ready
         AND ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second'
+        AND CASE WHEN namespace = ANY((SELECT namespaces FROM stops)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END
       ORDER BY ready LIMIT $2 FOR UPDATE SKIP LOCKED) r
     LIMIT $2) AS places
 ),

@@ -1,7 +1,7 @@
 -- name: claim_named
 -- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
 -- $4 labels, $5 seconds ahead, $6 run ids, $7 namespaces with a quota of runs at once (as `claim`).
--- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one.
+-- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one. Else as `claim`.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
   SELECT true AS alive, namespaces FROM tickwise.executors WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
@@ -18,6 +18,7 @@ picked AS MATERIALIZED (
       SELECT ctid FROM tickwise.runs
       WHERE run_id = n.run_id AND (holder = 0) IS TRUE AND (lane IN (SELECT lane FROM served)) IS TRUE
         AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE
+        AND CASE WHEN namespace = ANY((SELECT array_agg(namespace) FROM tickwise.stops_of_jobs)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END
       FOR UPDATE SKIP LOCKED) r
     LIMIT $2) AS places
 ),
@@ -35,7 +36,5 @@ SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt +
 WHERE (SELECT count(*) FROM noted) >= 0 AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
-          -- record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane

@@ -3,7 +3,7 @@
 -- path: ids are new by construction, so nothing is looked up, and one that repeats fails the whole statement.
 -- $1 horizon in seconds, $2 … one array per column; due NULL: now, infinite: never. Of a column whose values are all the same, which
 -- most are, one value is sent: the others are NULL then. $14 the namespaces besides `default`: it fails if one takes nothing new.
--- $15 … the entries of the audit log, as in `audit_add`.
+-- $15 … the entries of the audit log, one for each caller: $22 and $23 are the places of its first job and of its last.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 n AS MATERIALIZED (
   SELECT n.job_id, n.name, n.definition, n.run_id, (SELECT at FROM clock) AS at,
@@ -24,12 +24,12 @@ j AS (
 ),
 a AS (
   INSERT INTO tickwise.audit (at, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target, targets,
-                              before, after, detail)
-  SELECT (SELECT at FROM clock), e.namespace, e.action, e.caller_kind, e.caller_id, e.caller, e.address, e.request_id, e.target_kind,
-         e.target, e.targets::uuid[], e.before, e.after, e.detail
-  FROM unnest($15::text[], $16::text[], $17::text[], $18::uuid[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[],
-              $24::text[], $25::text[], $26::text[], $27::text[])
-    AS e(namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind, target, targets, before, after, detail)
+                              detail)
+  SELECT (SELECT at FROM clock), e.namespace, 'job.created', e.caller_kind, e.caller_id, e.caller, e.address, e.request_id, 'job',
+         CASE WHEN e.first = e.last THEN ($2::uuid[])[e.first]::text END,
+         CASE WHEN e.first < e.last THEN ($2::uuid[])[e.first:e.last] END, e.detail
+  FROM unnest($15::text[], $16::text[], $17::uuid[], $18::text[], $19::text[], $20::text[], $21::text[], $22::int[], $23::int[])
+    AS e(namespace, caller_kind, caller_id, caller, address, request_id, detail, first, last)
   RETURNING at, entry, namespace
 ),
 u AS (INSERT INTO tickwise.audit_unsealed (at, entry, namespace) SELECT at, entry, namespace FROM a),

@@ -12,7 +12,8 @@ BEGIN
 END
 $$;
 
--- At the end, for writers wait from here on.
-SELECT tickwise.lock_briefly(ARRAY['history']);
+-- At the end, for writers wait from here on. And for what later steps of the same upgrade lock: a statement that has `attempts` or reads
+-- `queues_held` may go on to `history`, and would wait for the upgrade while that waits for it.
+SELECT tickwise.lock_briefly(ARRAY['queues_held', 'attempts', 'history']);
 CREATE TRIGGER history_feed AFTER INSERT ON tickwise.history REFERENCING NEW TABLE AS ended
   FOR EACH STATEMENT EXECUTE FUNCTION tickwise.feed_ended();

@@ -1,0 +1,1 @@
+"""Suites of failures, grouped by cause."""

@@ -1,0 +1,140 @@
+"""Commands to copy for the list or the thing of a page: curl, the command line, Python.
+
+A page has the path and the parameters of the API, so its address says what to ask for. Invariant: each text is quoted
+for its language, so any value of an address is a value there.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+API: Final = "/api/v1"
+
+
+class CopiedList(NamedTuple):
+    """A list that the API has under the path of the page."""
+
+    command: str
+    options: Mapping[str, str]
+    """The options of the command line by the parameters that they stand for."""
+
+
+LISTINGS: Final = {
+    "/jobs": CopiedList(
+        "jobs list",
+        {
+            "name": "--name", "label": "--label", "status": "--status", "schedule_type": "--type",
+            "task_kind": "--kind", "owner": "--owner",
+        },
+    ),
+    "/runs": CopiedList(
+        "runs list",
+        {
+            "job_id": "--job", "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue",
+            "executor_id": "--executor",
+        },
+    ),
+    "/dead-letters": CopiedList(
+        "dead-letters list", {"status": "--status", "reason": "--reason", "task_kind": "--kind"}
+    ),
+    "/executors": CopiedList("executors list", {}),
+    "/queues": CopiedList("queues list", {}),
+    "/audit": CopiedList("audit list", {"actor": "--actor", "action": "--action", "target": "--target"}),
+    "/users": CopiedList("users list", {}),
+    "/keys": CopiedList("keys list", {}),
+}  # fmt: skip
+
+
+class Copy(NamedTuple):
+    """One thing to ask for, in three languages."""
+
+    title: str
+    curl: str
+    command: str
+    python: str
+
+
+class Copier:
+    """Writes them for a server and a namespace."""
+
+    def __init__(self, base: str, namespace: str) -> None:
+        """`base`: the address of the server as the browser knows it."""
+        self._base = base.rstrip("/")
+        self._namespace = namespace
+
+    def listing(self, path: str, query: Sequence[tuple[str, str]]) -> Copy | None:
+        """A list with its filters. None: the command line has no such filter."""
+        listing = LISTINGS[path]
+        pairs = [(name, value) for name, value in query if value]
+        if not all(name in listing.options for name, _ in pairs):
+            return None
+        words = [word for name, value in pairs for word in (f"{listing.options[name]}={value}",)]
+        asked: dict[str, list[str]] = {}
+        for name, value in pairs:
+            asked.setdefault(name, []).append(value)
+        given = f", {asked!r}" if asked else ""
+        return Copy(
+            "This list",
+            self._curl("GET", path, pairs),
+            self._command(listing.command, *words),
+            self._python(f"for page in client.pages({path!r}{given}):", "    for item in page:", "        print(item)"),
+        )
+
+    def read(self, title: str, path: str, command: str, *words: str) -> Copy:
+        """One thing."""
+        return Copy(
+            title,
+            self._curl("GET", path, ()),
+            self._command(command, *words),
+            self._python(f'print(client.request("GET", {path!r}).body)'),
+        )
+
+    def act(self, title: str, path: str, command: str, *words: str) -> Copy:
+        """An action on one thing, without a body."""
+        return Copy(
+            title,
+            self._curl("POST", path, ()),
+            self._command(command, *words),
+            self._python(f'print(client.request("POST", {path!r}, body={{}}).body)'),
+        )
+
+    def of_job(self, job_id: object) -> list[Copy]:
+        """A job, and what is done with it most."""
+        path, word = f"/jobs/{job_id}", str(job_id)
+        return [
+            self.read("This job", path, "jobs show", word),
+            self.act("Run it now", f"{path}/runNow", "jobs run-now", word),
+            self.act("Pause it", f"{path}/pause", "jobs pause", word),
+        ]
+
+    def of_run(self, run_id: object) -> list[Copy]:
+        """A run, and what is done with it most."""
+        path, word = f"/runs/{run_id}", str(run_id)
+        return [
+            self.read("This run", path, "runs show", word),
+            self.act("Cancel it", f"{path}/cancel", "runs cancel", word),
+            self.act("Run it again", f"{path}/retry", "runs retry", word),
+        ]
+
+    def _curl(self, method: str, path: str, pairs: Sequence[tuple[str, str]]) -> str:
+        address = self._base + API + quote(path) + (f"?{urlencode(pairs)}" if pairs else "")
+        words = ["curl", "-sS"]
+        if method != "GET":
+            words += ["-X", method, "-H", "Content-Type: application/json", "-d", "{}"]
+        words += ["-H", f"Tickwise-Namespace: {self._namespace}"]
+        # The variable stays one for the shell.
+        return f'{shlex.join(words)} -H "Authorization: Bearer $TICKWISE_API_KEY" {shlex.quote(address)}'
+
+    def _command(self, command: str, *words: str) -> str:
+        return f"tickwise {command} {shlex.join([*words, '--namespace', self._namespace])}"
+
+    def _python(self, *lines: str) -> str:
+        opened = (
+            f'with Client({self._base!r}, os.environ["TICKWISE_API_KEY"], namespace={self._namespace!r}) as client:'
+        )
+        return "\n".join(
+            ["import os", "from tickwise.sdk.client import Client", "", opened, *(f"    {line}" for line in lines)]
+        )

@@ -1,0 +1,126 @@
+"""Tasks in the form of a job: each kind has inputs of its own, and one that the form does not know is written as JSON.
+
+Invariant: reading what was written gives the same task; where it would not, the task is written as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tickwise.domain.errors import Invalid
+from tickwise.web.job_fields import TASKS
+
+Task = dict[str, Any]
+"""`{"task": {...}}`, or `{"taskId": "..."}`."""
+
+INPUTS: Final = tuple(field.name for fields in TASKS.values() for field in fields)
+
+
+def task_of(said: Mapping[str, str]) -> Task:
+    """The task of a form. Raises `Invalid`."""
+    kind = said.get("kind", "")
+    fields = TASKS.get(kind)
+    if fields is None:
+        raise Invalid("choose what it runs", pointer="/task/kind")
+    for each in fields:
+        if len(said.get(each.name, "")) > each.most:
+            raise Invalid(f"at most {each.most} characters", pointer=f"/{each.name.replace('.', '/')}")
+    first = fields[0].name
+    if not said.get(first, "").strip():
+        raise Invalid("this is missing", pointer=f"/{first.replace('.', '/')}")
+    match kind:
+        case "shell":
+            return {"task": {"kind": "shell", "command": said[first]}}
+        case "argv":
+            return {"task": {"kind": "shell", "argv": said[first].rstrip("\n").split("\n")}}
+        case "python":
+            return {"task": {"kind": "python", "source": said[first]}}
+        case "function":
+            return {"task": {"kind": "function", "name": said[first].strip()}}
+        case "stored":
+            return {"taskId": said[first].strip()}
+        case "http":
+            return {"task": _http(said)}
+        case _:
+            return {"task": _json(said[first])}
+
+
+def _json(text: str) -> Any:
+    try:
+        found = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as fault:
+        raise Invalid(f"this is no JSON: {fault}", pointer="/task") from None
+    if not isinstance(found, dict):
+        raise Invalid('a task is an object such as {"kind": "shell", "command": "date"}', pointer="/task")
+    return found
+
+
+def _http(said: Mapping[str, str]) -> dict[str, Any]:
+    task: dict[str, Any] = {
+        "kind": "http",
+        "method": said.get("task.method") or "GET",
+        "url": said["task.url"].strip(),
+        "headers": {},
+        "expect": [],
+    }
+    for line in said.get("task.headers", "").splitlines():
+        name, sign, value = line.partition(":")
+        if not line.strip():
+            continue
+        if not sign or not name.strip():
+            raise Invalid("write each header as Name: value", pointer="/task/headers")
+        task["headers"][name.strip()] = value.strip()
+    for each in (said.get("task.expect", "").strip() or "2xx").replace(",", " ").split():
+        task["expect"].append(int(each) if each.isascii() and each.isdigit() and len(each) < 9 else each)
+    body = said.get("task.body", "")
+    if body.strip():
+        try:
+            task["body"] = msgspec.json.decode(body)
+        except (ValueError, RecursionError):
+            task["body"] = body
+    return task
+
+
+def task_texts(task: Task) -> dict[str, str]:
+    """The texts of the inputs for a task."""
+    found = _texts(task)
+    try:
+        exact = task_of(found) == task
+    except Invalid:
+        exact = False
+    if not exact and task:
+        found = {"kind": "json", "task": _pretty(task.get("task", {}))}
+    return {**dict.fromkeys(INPUTS, ""), "task.method": "GET", "kind": "shell", **found}
+
+
+def _texts(task: Task) -> dict[str, str]:
+    if "taskId" in task:
+        return {"kind": "stored", "taskId": task["taskId"]}
+    said = task.get("task", {})
+    match said:
+        case {"kind": "shell", "command": str(command)}:
+            return {"kind": "shell", "task.command": command}
+        case {"kind": "shell", "argv": [*argv]}:
+            return {"kind": "argv", "task.argv": "\n".join(argv)}
+        case {"kind": "python", "source": str(source)}:
+            return {"kind": "python", "task.source": source}
+        case {"kind": "function", "name": str(name)}:
+            return {"kind": "function", "task.name": name}
+        case {"kind": "http", "url": str(url)}:
+            body = said.get("body")
+            return {
+                "kind": "http",
+                "task.url": url,
+                "task.method": said.get("method", "GET"),
+                "task.headers": "\n".join(f"{name}: {value}" for name, value in said.get("headers", {}).items()),
+                "task.expect": ", ".join(str(each) for each in said.get("expect", ())),
+                "task.body": "" if body is None else body if isinstance(body, str) else _pretty(body),
+            }
+    return {}
+
+
+def _pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,154 @@
+"""The output of a run: a part of it on the page, a search over all of it, and the whole as a file.
+
+A page holds `LOG_BYTES` of it, a search and a download hold one part at a time: a long output costs no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final, NamedTuple
+
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from tickwise.control.runs.logs import LogSearch
+from tickwise.control.runs.service import RunDetails, RunService
+from tickwise.web import forms
+from tickwise.web.ansi import OutputLine, lines_of, marked
+from tickwise.web.page import WebPage
+from tickwise.web.visit import Visit
+
+LOG_BYTES: Final = 64 << 10
+"""Of output on a page. A page costs the same, however long the output is."""
+LINES_MAX: Final = 1_000
+"""Of these: a browser needs seconds for some thousand lines."""
+CONTEXT_BYTES: Final = 4 << 10
+CONTEXT_LINES: Final = 40
+"""Output that is shown before a line that an address names."""
+DOWNLOAD_BYTES: Final = 4 << 20
+OFFSET_MAX: Final = 1 << 40
+ATTEMPTS_MAX: Final = 1_000_000
+FIND_MAX: Final = 200
+SEE_OTHER: Final = 303
+
+
+class Output(NamedTuple):
+    """A part of what an attempt wrote."""
+
+    attempt: int
+    lines: list[OutputLine]
+    begin: int
+    end: int
+    size: int
+    complete: bool
+    find: str
+    """The text that is looked for; empty: none is."""
+    at: int | None
+    """The line that the address names."""
+    after: int
+    """The offset of the line after that one."""
+    searched: int | None
+    """No hit was found up to here."""
+    back: bool
+
+
+async def output_of(visit: Visit, details: RunDetails) -> Output | None:
+    """A part of the output: around the line that is asked for, or the end. None: it was not tried yet."""
+    run_id, newest, said = details.row.run_id, details.row.attempt, visit.query
+    if newest == 0:
+        return None
+    attempt = forms.whole(said.get("attempt"), "attempt", 1, newest) or newest
+    at = forms.whole(said.get("at"), "at", 0, OFFSET_MAX)
+    find = forms.text(said, "find", FIND_MAX) or ""
+    runs = visit.control.runs
+    until = forms.whole(said.get("until"), "until", 0, OFFSET_MAX)
+    if at is None:
+        if until is None:
+            until = (await runs.log(visit.who, run_id, attempt=attempt, offset=0, limit=0)).size
+        start = max(0, until - LOG_BYTES)
+        limit = until - start
+    else:
+        start, limit = max(0, at - CONTEXT_BYTES), LOG_BYTES
+    chunk = await runs.log(visit.who, run_id, attempt=attempt, offset=start, limit=limit)
+    content = chunk.content
+    if start > 0:
+        # The part begins within a line: that line is left out. A line longer than the part is shown from where it is.
+        cut = _line_begin(content, None if at is None else at - start)
+        start, content = start + cut, content[cut:]
+    if not chunk.complete and b"\n" in content:
+        content = content[: content.rfind(b"\n") + 1]
+    lines, end = _some(lines_of(content, start), at, start + len(content))
+    after = next((each.offset for each in lines if at is not None and each.offset > at), end)
+    return Output(
+        attempt=chunk.attempt,
+        lines=marked(lines, find),
+        begin=lines[0].offset if lines else start,
+        end=end,
+        size=max(chunk.size, end),
+        complete=chunk.complete,
+        find=find,
+        at=at,
+        after=after,
+        searched=forms.whole(said.get("searched"), "searched", 0, OFFSET_MAX),
+        back=bool(said.get("back")),
+    )
+
+
+def _line_begin(content: bytes, line: int | None) -> int:
+    """The first whole line of a part, at the latest the line that is asked for."""
+    found = content.find(b"\n") + 1
+    return found if line is None or 0 < found <= line else line
+
+
+def _some(lines: list[OutputLine], at: int | None, end: int) -> tuple[list[OutputLine], int]:
+    """The lines of a page: from shortly before the one that is asked for, or the last ones; and where they end."""
+    if at is None:
+        return lines[-LINES_MAX:], end
+    first = max(0, sum(each.offset <= at for each in lines) - 1 - CONTEXT_LINES)
+    rest = lines[first + LINES_MAX :]
+    return lines[first : first + LINES_MAX], rest[0].offset if rest else end
+
+
+async def find_line(visit: Visit) -> Response:
+    """The next line with a text, as the address of that line: the page shows it, and a browser scrolls to it."""
+    run_id, said = visit.uuid("run_id", "run"), visit.query
+    attempt = forms.whole(said.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
+    find, back = forms.text(said, "find", FIND_MAX), bool(said.get("back"))
+    if find is None:
+        return RedirectResponse(visit.url(f"/runs/{run_id}", attempt=attempt) + "#output", SEE_OTHER)
+    start = forms.whole(said.get("from"), "from", 0, OFFSET_MAX)
+    if start is None:
+        start = OFFSET_MAX if back else 0
+    search = LogSearch(find, start, back=back)
+    hit = await visit.control.runs.find_in_log(visit.who, run_id, search, attempt=attempt)
+    shown = {"attempt": hit.attempt or None, "find": find}
+    if hit.line is not None:
+        return RedirectResponse(visit.url(f"/runs/{run_id}", **shown, at=hit.line) + f"#b{hit.line}", SEE_OTHER)
+    here = forms.whole(said.get("at"), "at", 0, OFFSET_MAX)
+    stopped = {"searched": hit.searched_to, "back": 1 if back else None}
+    return RedirectResponse(visit.url(f"/runs/{run_id}", **shown, at=here, **stopped) + "#output", SEE_OTHER)
+
+
+async def log_file(visit: Visit) -> Response:
+    """The whole output of an attempt, as it was written. It is sent as it is read, a part at a time."""
+    run_id = visit.uuid("run_id", "run")
+    attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
+    runs, who = visit.control.runs, visit.who
+    first = await runs.log(who, run_id, attempt=attempt, offset=0, limit=DOWNLOAD_BYTES)
+
+    async def parts() -> AsyncIterator[bytes]:
+        chunk = first
+        while chunk.content:
+            yield chunk.content
+            chunk = await runs.log(who, run_id, attempt=chunk.attempt, offset=chunk.next_offset, limit=DOWNLOAD_BYTES)
+
+    headers = {"content-disposition": f'attachment; filename="{run_id}-{first.attempt}.log"'}
+    return StreamingResponse(parts(), headers=headers, media_type="text/plain; charset=utf-8")
+
+
+OUTPUT: Final = (
+    WebPage(method="GET", path="/runs/{run_id}/log", name="run_log", handler=log_file, control=(RunService.log,)),
+    WebPage(
+        method="GET", path="/runs/{run_id}/log/find", name="run_find", handler=find_line,
+        control=(RunService.find_in_log,),
+    ),
+)  # fmt: skip
