@@ -105,7 +105,7 @@ bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …"
 	@sh bench/tools.sh
 	FULL=$(FULL) PEERS="$(PEERS)" ROUNDS=$(ROUNDS) $(BIN)/python -m bench $(CASES)
 
-bench-data: setup  ## build the filled databases of C2 and growth, kept in bench/.data (DATA="C2 growth", or how many jobs)
+bench-data: setup  ## build the filled databases of C2, W1 and growth, kept in bench/.data (DATA="C2 growth", or how many jobs)
 	$(BIN)/python -m bench.data $(DATA)
 
 bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside the ratios of bench/check.json (RECORD=1)

@@ -217,7 +217,7 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
 
 
 OPEN = (LetterStatus.OPEN, LetterStatus.HELD)
-LOOKS = {"runs_latest", "jobs_names", "jobs_coming"}
+LOOKS = {"runs_latest", "jobs_of", "jobs_coming"}
 """Their plans are kept, too; they are no pages, and have sorts of as many rows as they show."""
 
 
@@ -234,7 +234,7 @@ async def test_a_look_at_many_jobs_reads_about_as_much_as_it_shows(
     timers = MAX_TIMERS_LOOKED
     asked: dict[str, tuple[str, list[Any], int]] = {
         "runs of jobs": ("runs_latest", ["default", jobs, 20, now, None], 25 * (20 + partitions)),
-        "names": ("jobs_names", ["default", jobs, None], 100),
+        "jobs by id": ("jobs_of", ["default", jobs, None], 25 * (8 + partitions)),
         "next": ("jobs_coming", ["default", None, None, 10, timers, None], 2 * timers + 100),
         "next in a window": (
             "jobs_coming",
@@ -411,17 +411,15 @@ async def test_a_search_for_letters_reads_them_in_their_order(
 ) -> None:
     """Also where each failure has the reason that is asked for. The planner cannot know that: it took state and reason
     for independent, expected few, and put all in order. Only letters of few jobs that are named are sorted."""
-    asked: dict[str, LetterQuery] = {
-        name: LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, limit=26, **conditions)
-        for name, conditions in {
-            "all": {}, "by reason": {"reason": "exit_code"}, "by kind": {"task_kind": "function"},
-            "open by reason": {"reason": "exit_code", "statuses": OPEN},
-        }.items()
+    conditions: dict[str, dict[str, Any]] = {
+        "all": {}, "by reason": {"reason": "exit_code"}, "by kind": {"task_kind": "function"},
+        "open by reason": {"reason": "exit_code", "statuses": OPEN},
     }  # fmt: skip
     explained = bounded("letters_list")
     monkeypatch.setattr(letters, "bounded", lambda _: f"EXPLAIN (FORMAT JSON) {explained}")
     sorted_ones = []
-    for name, query in asked.items():
+    for name, each in conditions.items():
+        query = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, limit=26, **each)
         plans: list[str] = []
         monkeypatch.setattr(letters, "page_of", lambda rows, _, plans=plans: plans.append(rows[0][0]))
         await store.searches.letters(query)

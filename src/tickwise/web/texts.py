@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from markupsafe import Markup
@@ -25,12 +25,13 @@ def visible(value: object) -> object:
 
 def utc(instant: float) -> datetime:
     """The moment of Unix seconds."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(instant * 1_000_000))
+    return datetime.fromtimestamp(instant, UTC)
 
 
 def absolute(instant: float) -> str:
     """A time for people, in UTC: `2026-11-26 04:30:12 UTC`."""
-    return f"{utc(instant):%Y-%m-%d %H:%M:%S} UTC"
+    # A page of jobs shows 500 of them: strftime takes three times as long.
+    return f"{utc(instant).isoformat(' ')[:19]} UTC"
 
 
 def duration(seconds: float | None) -> str:

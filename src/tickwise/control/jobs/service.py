@@ -24,7 +24,18 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
 from tickwise.domain.selectors import matches
-from tickwise.ports.store import PAGE_BYTES, ComingQuery, JobQuery, JobRow, NewRun, Page, Replay, RunQuery, RunRow
+from tickwise.ports.store import (
+    PAGE_BYTES,
+    ComingQuery,
+    JobQuery,
+    JobRow,
+    JobsOfQuery,
+    NewRun,
+    Page,
+    Replay,
+    RunQuery,
+    RunRow,
+)
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
 
@@ -104,15 +115,16 @@ class JobService:
     @requires(Permission.JOBS_READ, by_labels=True)
     async def names(self, who: Principal, jobs: Sequence[UUID]) -> Mapping[UUID, str]:
         """The names of these jobs; nothing of those that are gone, or not the caller's."""
-        return await self._context.searches.names(who.namespace, jobs, who.within) if jobs else {}
+        query = JobsOfQuery(namespace=who.namespace, jobs=jobs, within=who.within)
+        return {row.job_id: row.name for row in await self._context.searches.jobs(query)} if jobs else {}
 
     @requires(Permission.JOBS_READ, by_labels=True)
     async def coming(
         self, who: Principal, *, after: float | None = None, before: float | None = None, limit: int
     ) -> Sequence[JobRow]:
-        """The jobs that run next in this time, the earliest first: a bounded look, see `Searches.coming`."""
+        """The jobs that run next in this time, the earliest first: a bounded look, see `ComingQuery`."""
         query = ComingQuery(namespace=who.namespace, after=after, before=before, within=who.within, limit=limit)
-        return await self._context.searches.coming(query)
+        return await self._context.searches.jobs(query)
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:

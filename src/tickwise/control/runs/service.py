@@ -98,7 +98,10 @@ class RunService:
         a job that is not the caller's, and of one without runs, nothing is said."""
         now = await self._context.time.now()
         query = LatestRunsQuery(namespace=who.namespace, jobs=jobs, each=each, until=now, within=who.within)
-        return await self._context.searches.latest(query) if jobs else {}
+        found: dict[UUID, list[RunRow]] = {}
+        for row in await self._context.searches.runs(query) if jobs else ():
+            found.setdefault(row.job_id, []).append(row)
+        return found
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:

@@ -180,7 +180,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
-from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
@@ -246,6 +246,7 @@ __all__ = [
     "JobRow",
     "JobStore",
     "JobTransfer",
+    "JobsOfQuery",
     "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",

@@ -6,7 +6,7 @@ behind, so no decision goes by them. The package states the promises that hold f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
@@ -37,8 +37,20 @@ class LatestRunsQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobsOfQuery:
+    """Those of these jobs that are in the namespace, and within the selector."""
+
+    namespace: str
+    jobs: Sequence[UUID]
+    within: Selector | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComingQuery:
-    """Jobs by the time at which they run next, the earliest first."""
+    """Jobs by the time at which they run next: that of a timer that is due by itself, or of a run that nobody holds.
+
+    Among the timers of many namespaces the first `MAX_TIMERS_LOOKED` of the window are looked at, so jobs of a large
+    namespace may be missing behind those of others."""
 
     namespace: str
     after: float | None = None
@@ -52,27 +64,14 @@ class ComingQuery:
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
-    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
-        """The newest runs of each of these jobs, newest first, without their texts: no result, definition or error.
-        Nothing is said of jobs without runs."""
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
+        """Up to `limit` jobs. Of a `JobsOfQuery` those that are there, in any order; of a `ComingQuery` the earliest
+        first. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
-    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
-        """The names of those of these jobs that are in the namespace, and within the selector."""
-        ...
-
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
-        """The jobs of the namespace that run next: those of a timer that is due by itself, and those of a run that
-        nobody holds, each by the earlier time. Among the timers of many namespaces the first `MAX_TIMERS_LOOKED` of the
-        window are looked at, so jobs of a large namespace may be missing behind those of others."""
-        ...
-
-    async def jobs(self, query: JobQuery) -> Page[JobRow]:
-        """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
-        ...
-
-    async def runs(self, query: RunQuery) -> Page[RunRow]:
-        """Up to `limit` runs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
+    async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
+        """Up to `limit` runs. Of a `LatestRunsQuery` those of a job together, newest first, without result, definition
+        and error. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:

@@ -10,19 +10,19 @@ primary.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
 import structlog
 
 from tickwise.domain.errors import Misconfigured, Unavailable
-from tickwise.domain.selectors import Selector
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     ComingQuery,
     JobQuery,
     JobRow,
+    JobsOfQuery,
     LatestRunsQuery,
     LetterQuery,
     LetterRow,
@@ -59,29 +59,17 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(self, query: JobQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 
-    async def runs(self, query: RunQuery) -> Page[RunRow]:
+    async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.runs(query))
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
-
-    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
-        """See `Searches`."""
-        return await self._ask(lambda searches: searches.latest(query))
-
-    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
-        """See `Searches`."""
-        return await self._ask(lambda searches: searches.names(namespace, jobs, within))
-
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
-        """See `Searches`."""
-        return await self._ask(lambda searches: searches.coming(query))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

@@ -31,7 +31,6 @@ READS: Final = frozenset(
         "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats",
         "incidents.between", "rules.find", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
-        "searches.latest", "searches.names", "searches.coming",
         "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys",
         "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts", "removals.jobs",
     }

@@ -1,40 +1,29 @@
-"""Bounded looks: the latest runs of many jobs, their names, and the jobs that come next."""
+"""Bounded looks: the latest runs of many jobs, jobs by their ids, and the jobs that come next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from tickwise.adapters.store.memory.definitions import in_window
-from tickwise.adapters.store.memory.history import row_of, with_texts
+from tickwise.adapters.store.memory.definitions import JobSearches, in_window
+from tickwise.adapters.store.memory.history import RunSearches, row_of, with_texts
 from tickwise.adapters.store.memory.records import JobRecord
-from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import ComingQuery, JobRow, LatestRunsQuery, RunRow
+from tickwise.ports.store import ComingQuery, JobQuery, JobRow, JobsOfQuery, LatestRunsQuery, Page, RunQuery, RunRow
 
 
-class Looks(Duty):
-    """The bounded looks of `Searches`."""
+class Looks(JobSearches, RunSearches):
+    """The searches for jobs and runs, and the looks among them."""
 
-    async def latest(self, query: LatestRunsQuery) -> Mapping[UUID, Sequence[RunRow]]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery) -> Page[JobRow]:
         """See the port."""
-        found = {}
-        for job in self._of(query.namespace, query.jobs, query.within):
-            rows = (row_of(self._state, run_id) for run_id in sorted({*job.runs, *job.ended}, reverse=True))
-            shown = [row for row in rows if row is not None and not _is_planned_skip(row, query.until)]
-            if shown:
-                found[job.job_id] = [replace(with_texts(row, frozenset()), error=None) for row in shown[: query.each]]
-        return found
-
-    async def names(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Mapping[UUID, str]:
-        """See the port."""
-        return {job.job_id: job.name for job in self._of(namespace, jobs, within)}
-
-    async def coming(self, query: ComingQuery) -> Sequence[JobRow]:
-        """See the port."""
+        if isinstance(query, JobQuery):
+            return await super().jobs(query)
+        if isinstance(query, JobsOfQuery):
+            return Page(self._state.job_row(job) for job in self._of(query.namespace, query.jobs, query.within))
         found = []
         for job in self._state.jobs.values():
             if job.namespace != query.namespace or not selectors.matches(job.labels, query.within):
@@ -42,7 +31,19 @@ class Looks(Duty):
             times = [due for due in _times(job) if in_window(due, query.after, query.before)]
             if times:
                 found.append((min(times), job.job_id, job))
-        return [self._state.job_row(job) for _, _, job in sorted(found, key=lambda each: each[:2])[: query.limit]]
+        found.sort(key=lambda each: each[:2])
+        return Page(self._state.job_row(job) for _, _, job in found[: query.limit])
+
+    async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
+        """See the port."""
+        if isinstance(query, RunQuery):
+            return await super().runs(query)
+        found: Page[RunRow] = Page()
+        for job in self._of(query.namespace, query.jobs, query.within):
+            rows = (row_of(self._state, run_id) for run_id in sorted({*job.runs, *job.ended}, reverse=True))
+            shown = [row for row in rows if row is not None and not _is_planned_skip(row, query.until)]
+            found += [replace(with_texts(row, frozenset()), error=None) for row in shown[: query.each]]
+        return found
 
     def _of(self, namespace: str, jobs: Sequence[UUID], within: Selector | None) -> Iterator[JobRecord]:
         for job_id in jobs:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
-from tickwise.adapters.store.memory.definitions import Jobs, JobSearches, Receipts, Tasks
+from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.failures.error_groups import ErrorGroups
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
-from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, RunSearches, Upkeep
+from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, Upkeep
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.looks import Looks
 from tickwise.adapters.store.memory.operations import Operations
@@ -40,7 +40,7 @@ class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
 
 
-class Searches(JobSearches, RunSearches, LetterSearches, Looks):
+class Searches(Looks, LetterSearches):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

@@ -15,7 +15,7 @@ from tickwise.adapters.store.postgres.dispatch.executors import Executors
 from tickwise.adapters.store.postgres.dispatch.timers import TimerCommands
 from tickwise.adapters.store.postgres.health import Checks, TimerRepair
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
-from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, Lookups
+from tickwise.adapters.store.postgres.jobs.jobs import Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
 from tickwise.adapters.store.postgres.jobs.looks import Looks
 from tickwise.adapters.store.postgres.jobs.quotas import QuotaUses
@@ -32,7 +32,7 @@ from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
 from tickwise.adapters.store.postgres.records.error_groups import ErrorGroups
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
-from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords, RunSearches
+from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
@@ -62,7 +62,7 @@ class Upkeep(Maintenance, Figures):
     """`UpkeepStore` of the port."""
 
 
-class Searches(JobSearches, RunSearches, LetterSearches, Looks):
+class Searches(Looks, LetterSearches):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

@@ -11,14 +11,17 @@ CROSS JOIN LATERAL (
   ORDER BY run_id DESC LIMIT $3) r
 WHERE $5::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = q.job_id AND j.labels @> ANY($5) OFFSET 0)
 
--- name: jobs_names
--- The names of the jobs $2 of the namespace $1. $3 labels (NULL: any). Planned once.
-SELECT j.job_id, j.name FROM unnest($2::uuid[]) q(job_id)
-CROSS JOIN LATERAL (SELECT job_id, name, labels FROM tickwise.jobs WHERE job_id = q.job_id AND namespace = $1 OFFSET 0) j
-WHERE $3::jsonb[] IS NULL OR j.labels @> ANY($3)
+-- name: jobs_of
+-- The jobs $2 of the namespace $1. $3 labels (NULL: any). Planned once.
+SELECT j.*, l.queue, l.priority, l.requires,
+       coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed
+FROM unnest($2::uuid[]) q(job_id)
+CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown s WHERE s.job_id = q.job_id AND s.namespace = $1 OFFSET 0) j
+JOIN tickwise.lanes l USING (lane)
+WHERE $3::jsonb[] IS NULL OR j.labels_stored @> ANY($3)
 
 -- name: jobs_coming_of
--- The same, of few jobs: each of them is looked at. $5 jobs to read at most. Planned for each call's own values.
+-- The jobs of a namespace with few jobs that run next: each is looked at. The parameters as in `jobs_coming`; $5 jobs to read at most. Planned for each call's own values.
 WITH w AS MATERIALIZED (
   SELECT coalesce(to_timestamp($2::float8), '-infinity') AS low, coalesce(to_timestamp($3::float8), 'infinity') AS high
 ),

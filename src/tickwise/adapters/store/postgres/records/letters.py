@@ -94,7 +94,7 @@ class LetterSearches(Part):
             async with connection.transaction(readonly=True):
                 # The letters of a group are few beside all that failed: they are looked up by their ids.
                 if query.job_id is None and asked[JOBS] is None and query.error_group is None:
-                    await connection.fetchrow(statement("search_terms_in_order"))
+                    await connection.fetchrow(statement("letters_in_order"))
                 rows = await connection.fetch(bounded("letters_list"), *arguments)
         return page_of(rows, _letter_row)
 

@@ -1,3 +1,9 @@
+-- name: letters_in_order
+-- For this transaction: plan a search for its own values, and read in the order of an index. Where conditions depend on each other the
+-- planner expects few rows, and would put all of them in order for the first page.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max_parallel_workers_per_gather', '0', true),
+       set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)
+
 -- name: letters_list
 -- Dead letters, newest first by run. $1 namespace, $2 seconds after which an unsettled one is expired, $3 statuses (NULL: any), $4 job,
 -- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit, $11 jobs, $12 their labels (all of one of

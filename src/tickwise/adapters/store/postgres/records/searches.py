@@ -40,7 +40,7 @@ LAST_ID: Final = UUID(int=(1 << 128) - 1)
 KEPT: Final = frozenset(
     {
         "job_get", "jobs_newest", "jobs_newest_of", "runs_newest", "runs_newest_of", "runs_newest_of_job",
-        "runs_newest_failed", "runs_latest", "jobs_names", "jobs_coming",
+        "runs_newest_failed", "runs_latest", "jobs_of", "jobs_coming",
     }
 )  # fmt: skip
 """Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took

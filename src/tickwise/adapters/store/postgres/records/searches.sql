@@ -12,12 +12,6 @@ SELECT set_config('statement_timeout', $1::text, true), set_config('lock_timeout
 SELECT set_config('statement_timeout', $1::text, true), set_config('lock_timeout', ($1::text::int / 2)::text, true),
        set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max_parallel_workers_per_gather', '0', true)
 
--- name: search_terms_in_order
--- For this transaction: plan a search for its own values, and read in the order of an index. Where conditions depend on each other the
--- planner expects few rows, and would put all of them in order for the first page.
-SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max_parallel_workers_per_gather', '0', true),
-       set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)
-
 -- name: jobs_labelled
 -- The jobs of a namespace that have all labels of one of $2, at most $3 of them. $1 namespace. Planned for each call's own values.
 SELECT job_id FROM tickwise.jobs WHERE namespace = $1 AND labels @> ANY($2::jsonb[]) LIMIT $3

@@ -1,13 +1,14 @@
-"""Bounded looks: the latest runs of many jobs, the names of many, and the jobs that come next."""
+"""Bounded looks: the latest runs of many jobs, jobs by their ids, and the jobs that come next."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import ComingQuery, JobAction, LatestRunsQuery, Store
+from tickwise.ports.store import ComingQuery, JobAction, JobsOfQuery, LatestRunsQuery, RunRow, Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -16,7 +17,19 @@ BILLING: Selector = ((("team", "billing"),),)
 
 
 class LatestRunsContract(StoreContract):
-    """`searches.latest` and `searches.names`."""
+    """`LatestRunsQuery` and `JobsOfQuery`."""
+
+    async def latest(self, store: Store, asked: LatestRunsQuery) -> dict[UUID, list[RunRow]]:
+        """The runs that the look finds, by their job."""
+        found: dict[UUID, list[RunRow]] = {}
+        for row in await store.searches.runs(asked):
+            found.setdefault(row.job_id, []).append(row)
+        return found
+
+    async def names(self, store: Store, jobs: Sequence[UUID], within: Selector | None = None) -> dict[UUID, str]:
+        """The names of the jobs that the look finds."""
+        asked = JobsOfQuery(namespace="default", jobs=jobs, within=within)
+        return {row.job_id: row.name for row in await store.searches.jobs(asked)}
 
     async def test_the_latest_runs_of_each_job_are_found_at_once(self, store: Store, make: Factory) -> None:
         """Newest first, as many of each as asked for, ended ones and others; nothing of a job without runs."""
@@ -31,13 +44,13 @@ class LatestRunsContract(StoreContract):
         asked = LatestRunsQuery(
             namespace="default", jobs=(first, other, quiet, make.identifier()), each=2, until=make.now
         )
-        found = await store.searches.latest(asked)
+        found = await self.latest(store, asked)
         assert {first, other} == {job for job, runs in found.items() if runs}
         newest = sorted([ended[first].run_id, *(run.run_id for run in more)], reverse=True)
         assert newest[:2] == [run.run_id for run in found[first]]
         assert [(ended[other].run_id, RunState.DISPATCHED)] == [(run.run_id, run.state) for run in found[other]]
         (row,) = [
-            run for run in (await store.searches.latest(replace(asked, each=9)))[first] if run.state is RunState.FAILED
+            run for run in (await self.latest(store, replace(asked, each=9)))[first] if run.state is RunState.FAILED
         ]
         assert (None, None, None) == (row.error, row.result, row.definition)
 
@@ -51,7 +64,7 @@ class LatestRunsContract(StoreContract):
         skip = make.skip(job.job_id, make.now + HOUR)
         await store.jobs.move(make.occurrence(job.job_id, row.timer, timer, skip=skip))
         asked = LatestRunsQuery(namespace="default", jobs=(job.job_id,), each=5, until=make.now)
-        assert {} == {job: runs for job, runs in (await store.searches.latest(asked)).items() if runs}
+        assert {} == {job: runs for job, runs in (await self.latest(store, asked)).items() if runs}
 
     async def test_names_and_runs_are_those_of_the_namespace_and_the_selector(
         self, store: Store, make: Factory
@@ -63,20 +76,20 @@ class LatestRunsContract(StoreContract):
         theirs = make.job(name="theirs", namespace="elsewhere")
         await self.add(store, mine, other, theirs)
         ids = (mine.job_id, other.job_id, theirs.job_id, make.identifier())
-        assert {mine.job_id: "mine", other.job_id: "other"} == await store.searches.names("default", ids, None)
-        assert {mine.job_id: "mine"} == await store.searches.names("default", ids, BILLING)
-        assert {} == await store.searches.names("default", (), None)
+        assert {mine.job_id: "mine", other.job_id: "other"} == await self.names(store, ids)
+        assert {mine.job_id: "mine"} == await self.names(store, ids, BILLING)
+        assert {} == await self.names(store, ())
         asked = LatestRunsQuery(namespace="default", jobs=ids, each=1, until=make.now, within=BILLING)
-        assert {mine.job_id} == {job for job, runs in (await store.searches.latest(asked)).items() if runs}
+        assert {mine.job_id} == {job for job, runs in (await self.latest(store, asked)).items() if runs}
 
 
 class ComingJobsContract(StoreContract):
-    """`searches.coming`."""
+    """`ComingQuery`."""
 
     async def coming(self, store: Store, namespace: str = "default", **query: object) -> list[UUID]:
         """The ids that the look finds."""
         asked = ComingQuery(**{"namespace": namespace, "limit": 10, **query})  # type: ignore[arg-type]  # of a test
-        return [row.job_id for row in await store.searches.coming(asked)]
+        return [row.job_id for row in await store.searches.jobs(asked)]
 
     async def test_jobs_come_by_their_time(self, store: Store, make: Factory) -> None:
         """Recurring and one-time ones, the earliest first, as many as asked for, within the window."""
@@ -86,7 +99,7 @@ class ComingJobsContract(StoreContract):
         assert [early, once, late] == await self.coming(store)
         assert [early, once] == await self.coming(store, limit=2)
         assert [once] == await self.coming(store, after=make.now + 1.5 * HOUR, before=make.now + 2.5 * HOUR)
-        rows = await store.searches.coming(ComingQuery(namespace="default", limit=1))
+        rows = await store.searches.jobs(ComingQuery(namespace="default", limit=1))
         assert [(JobStatus.SCHEDULED, make.now + HOUR)] == [(row.status, row.next_run_at) for row in rows]
 
     async def test_a_job_that_is_paused_or_cancelled_does_not_come(self, store: Store, make: Factory) -> None:
