@@ -98,7 +98,7 @@ def _jobs() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A Tickwise of these tests."""
     with local_up(tmp_path_factory.mktemp("pages") / "data") as up:
@@ -107,14 +107,15 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         world.client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
-    """Playwright, which drives the browser; it brings none."""
+    """Playwright, which drives the browser; it brings none. Its loop runs as long as it is there, and while a loop runs
+    no test of the process can have another one: it is there for one file."""
     with sync_playwright() as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     """Debian's Chromium. It refuses to run as root in its sandbox."""
     flags = [] if os.geteuid() else ["--no-sandbox"]
