@@ -88,6 +88,7 @@ from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
+from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
@@ -419,6 +420,10 @@ class TestUnknown(Backend, UnknownContract):
 
 class TestLimits(Backend, LimitsContract):
     pass
+
+
+class TestFeed(Backend, FeedContract):
+    """Every change of a run's state."""
 
 
 class TestRunQuotas(Backend, RunQuotasContract):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -21,6 +22,7 @@ from tickwise.domain.errors import InDoubt, Unavailable
 from tickwise.domain.fencing import epoch_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
+from tickwise.ports.feed import RunChanges
 from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.factories import Factory
@@ -126,6 +128,37 @@ async def test_a_promoted_standby_begins_one_epoch_above_all_that_was_lost() -> 
         row = await store.runs.get("default", lost.kept.run_id)
         assert row is not None
         assert RunState.SUCCESS is row.state
+
+
+@pytest.mark.takes_up_to(180.0)
+async def test_a_reader_of_changes_is_told_that_some_may_be_lost() -> None:
+    """By a promoted standby that had not got everything; what comes after that is complete."""
+    async with standby.pair() as pair:
+        await upgrade(pair.primary)
+        async with opened(pair.both) as [store]:
+            make = Factory(await store.now(), seed="feed")
+            place = await store.feed.watch()
+            kept, gone, new = make.job(), make.job(), make.job()
+            await store.jobs.add([kept])
+            await pair.caught_up()
+            await pair.follower.cut()
+            await store.jobs.add([gone])
+            page = await store.feed.since(place)
+            assert [[kept.run_id], [gone.run_id]] == [runs_of(changes) for changes in page.changes]
+            await pair.lose_primary()
+            await pair.follower.promote()
+            await back(store)
+            lost = await store.feed.since(page.place)
+            assert (True, []) == (lost.lost, list(lost.changes))
+            await store.feed.watch()
+            await store.jobs.add([new])
+            after = await store.feed.since(lost.place)
+            assert (False, [[new.run_id]]) == (after.lost, [runs_of(changes) for changes in after.changes])
+
+
+def runs_of(changes: RunChanges) -> list[UUID]:
+    """The runs of a batch."""
+    return [UUID(bytes=run) for run in changes.runs.each()]
 
 
 @pytest_asyncio.fixture

@@ -27,7 +27,7 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "listJobs", "listRuns", "listDeadLetters", "cancelRuns", "retryRuns", "pauseJobs", "resumeJobs",
-            "cancelJobs", "redriveDeadLetters", "discardDeadLetters",
+            "cancelJobs", "redriveDeadLetters", "discardDeadLetters", "streamEvents",
         ),
         JOBS,
     ),
@@ -42,7 +42,7 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "getRun", "cancelRun", "retryRun", "getRunLog", "getDeadLetter", "redriveDeadLetter", "discardDeadLetter",
-            "decideDeadLetter", "explainRun",
+            "decideDeadLetter", "explainRun", "streamRunLog",
         ),
         RUN,
     ),

@@ -108,7 +108,9 @@ async def asked(
         headers.setdefault("Content-Type", "application/json")
     content = None if body is None else json.dumps(body).encode()
     path = re.sub(r"\{\w+\}", "some-name", things.path(endpoint.path, endpoint.name))
-    return await here.client.request(endpoint.method, path, headers=headers, content=content)
+    # The head of an answer that does not end; its content is in `tests/unit/api/test_live_events.py`.
+    method = "HEAD" if endpoint.endless else endpoint.method
+    return await here.client.request(method, path, headers=headers, content=content)
 
 
 def is_granted(permissions: Iterable[str], needed: Iterable[str]) -> bool:
@@ -249,6 +251,8 @@ async def test_an_id_that_was_guessed_tells_nothing(here: World, endpoint: Endpo
 
 def told(answer: httpx2.Response, things: Things) -> Any:
     """What a refusal says, without the id that was sent."""
+    if answer.request.method == "HEAD":
+        return len(answer.content), answer.headers["content-type"]
     problem = answer.json()
     problem.pop("request_id", None)
     text = json.dumps(problem)
@@ -259,7 +263,9 @@ def told(answer: httpx2.Response, things: Things) -> Any:
 
 @probe(10, stopped_by="the labels are a condition of the search itself")
 @pytest.mark.parametrize(
-    "endpoint", [each for each in RESOURCES if ABOUT[each.name] == JOBS], ids=lambda each: each.name
+    "endpoint",
+    [each for each in RESOURCES if ABOUT[each.name] == JOBS and not each.endless],
+    ids=lambda each: each.name,
 )
 async def test_a_search_finds_nothing_out_of_the_labels(here: World, endpoint: Endpoint) -> None:
     """A developer with labels lists and filters everything there is, by each route that finds jobs, runs or letters."""

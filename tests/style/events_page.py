@@ -32,6 +32,12 @@ MEANINGS = {
     "where those who can write the database cannot write.",
     "audit_not_written": "Refusals could not be written to the audit log, because the store was away; they are tried "
     "again.",
+    "live_events_failed": "The reader of live events met an error that nobody expected, a bug; it reads on after a "
+    "second, and its streams miss nothing.",
+    "live_permits_failed": "The permissions of an open stream could not be looked up again, for a reason that nobody "
+    "expected, a bug; the next look is a second later.",
+    "live_events_gap": "The feed did not reach back to where this process had read, because it or the store stood "
+    "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "

@@ -29,6 +29,7 @@ def _compared(text: str, columns: Mapping[str, type]) -> Iterator[str]:
         rf"{column}(?P<sign>=)\s*CASE\b.*?\bTHEN\s+-?{value}",  # assigned
         rf"\bCASE\s+(?:\w+\.)?{column}(?P<sign>)WHEN\s+{value}",
         rf"\bCASE\s+(?:\w+\.)?{column}(?P<sign>)WHEN\s+\S+\s+THEN\s+\S+\s+WHEN\s+{value}",
+        rf"{value}(?P<sign>)\s+AS\s+(?P<column>{any_of})\b",
     ):
         for match in re.finditer(rule, text, re.DOTALL):
             # The sign of an overlap says whether the run is settled.

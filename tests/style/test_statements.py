@@ -174,6 +174,25 @@ def test_a_number_with_a_meaning_is_named() -> None:
     assert {} == {name: each for name, each in found.items() if each}
 
 
+NOTED_AFTERWARDS: Final = frozenset({"starts_begin", "starts_settle", "starts_return", "gates_refuse"})
+"""Their transaction notes once what became of all its starts (`starts_note`)."""
+
+
+def test_a_statement_that_makes_or_moves_runs_notes_it() -> None:
+    """Ends are noted by a trigger; a new run, and a move in between, by its own statement. Each looks first whether
+    somebody watches, so that it gathers nothing for nobody."""
+    moves = re.compile(
+        r"INSERT INTO tickwise\.runs\b|UPDATE tickwise\.runs\b(?:(?!\b(?:WHERE|FROM)\b).)*?\bstate = ", re.DOTALL
+    )
+    moving = {name: text for name, text in _as_written().items() if moves.search(text)}
+    hot = {"jobs_add", "fires_commit", "timers_fire", "runs_make", "claim", "claim_named", "start", "release"}
+    assert hot | NOTED_AFTERWARDS <= moving.keys()
+    assert NOTED_AFTERWARDS == {name for name, text in moving.items() if "feed_note(" not in text}
+    assert set() == {
+        name for name, text in _as_written().items() if "feed_note(" in text and "feed_watched()" not in text
+    }
+
+
 def test_the_rule_of_named_numbers_sees_every_place_of_one() -> None:
     """Any one name in any statement, replaced by its number, is found."""
     missed = [

@@ -24,6 +24,7 @@ from tickwise.control.cluster import SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
+from tickwise.control.live.service import LiveOptions
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -129,6 +130,7 @@ async def world(
         shared_state=shared_state,
         membership=membership,
         scripts=ScriptChecker(),
+        live=LiveOptions(telemetry=metrics),
         settings=settings,
     )
     await control.start()

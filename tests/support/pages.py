@@ -65,6 +65,10 @@ class Browser:
         """A page."""
         return await self._ask("GET", path, headers, None)
 
+    async def ask(self, method: str, path: str, **headers: str) -> httpx2.Response:
+        """A request by another method."""
+        return await self._ask(method, path, headers, None)
+
     async def post(self, path: str, form: Mapping[str, str] | None = None, **headers: str) -> httpx2.Response:
         """A form that is sent from one of our pages, unless the headers say otherwise."""
         return await self._ask("POST", path, {**SAME_ORIGIN, **headers}, form or {})

@@ -17,6 +17,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -157,6 +158,7 @@ class Exchange:
     address: str = ""
     """The client's, as `ClientAddresses` tells it; empty if it is unknown."""
     caller: Caller | None = None
+    caller_now: Callable[[], Awaitable[Caller]] | None = None
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
     """The headers of its answer about rate limits."""
@@ -202,6 +204,7 @@ class Server:
             control=self._control,
             principal=principal or NOBODY,
             caller=exchange.caller,
+            caller_now=exchange.caller_now,
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
@@ -369,6 +372,7 @@ class Front:
                 named = headers.get(NAMESPACE_HEADER)
                 place = None if named is None else _namespace(named)
                 exchange.caller = caller
+                exchange.caller_now = partial(self._caller_now, said, exchange.address)
                 try:
                     principal = self._directory.known(caller, place) or await self._directory.principal(caller, place)
                 except Forbidden:
@@ -409,6 +413,9 @@ class Front:
                 principal=exchange.principal,
                 address=exchange.address,
             )
+
+    async def _caller_now(self, said: bytes | None, address: str) -> Caller:
+        return self._authenticator.remembered(said) or await self._authenticator.caller(said, address)
 
     def _note_refusal(self, exchange: Exchange, status: int, route: str) -> None:
         """Note a refused request for the audit log."""
@@ -579,7 +586,12 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
             return Response(status_code=499)
         except Exception as failure:  # noqa: BLE001 - at any failure the caller gets a problem as the answer
             answer = problem_answer(failure, exchange.request_id)
-        return _response(await encoded(answer, exchange.headers), head=request.method == "HEAD")
+        head = request.method == "HEAD"
+        if head and answer.stream is not None:
+            # Begun, so that it can end: what it holds is given back where its generator is left.
+            await anext(answer.stream, None)
+            await answer.stream.aclose()
+        return _response(await encoded(answer, exchange.headers), head=head)
 
     return route
 

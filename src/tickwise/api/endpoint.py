@@ -11,7 +11,7 @@ Invariant: an answer with a secret is never stored. A field of type `Secret` mak
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -87,7 +87,7 @@ class Reply(NamedTuple):
     body: bytes
     headers: Headers = []  # noqa: RUF012 - an answer is made once and never changed
     media: bytes = b"application/json"
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes] | None = None
     """In place of the body: what is sent as it is made."""
 
 
@@ -124,6 +124,8 @@ class Call:
     claim: Claim | None = None
     caller: Caller | None = None
     """The caller in all of its namespaces; None on open routes."""
+    caller_now: Callable[[], Awaitable[Caller]] | None = None
+    """Looks the caller up again, while an answer goes on for long. Raises as the first look-up."""
     headers_of: Callable[[bytes], Headers] | None = None
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
     conditions: Conditions | None = None
@@ -207,6 +209,8 @@ class Endpoint:
     """A POST that only looks: nothing is changed by it."""
     secret: bool = False
     """Its answer holds a secret: it is not kept, so an Idempotency-Key has no effect."""
+    endless: bool = False
+    """Its answer goes on until the client leaves, or the server ends it."""
     everywhere: bool = False
     """It speaks of the process that is asked, so every one serves it."""
 

@@ -80,6 +80,10 @@ _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
         "The namespace that the request is about. Left out: that of the key, or of the person's roles.",
         {"type": "string", "minLength": 1, "maxLength": NAMESPACE_CHARACTERS_MAX, "pattern": "^[ -~]+$"},
     ),
+    "Last-Event-ID": (
+        "The id of the last event that came: the stream goes on after it.",
+        {"type": "string", "maxLength": 8_000},
+    ),
     "If-Match": (
         "Only if its ETag is one of these, else 412; `*`: only if it is there.",
         {"type": "string"},
@@ -109,7 +113,11 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         {"type": "string", "enum": ["gzip"]},
     ),
     "Vary": ("The request headers that decided how this is sent.", {"type": "string"}),
-    "Cache-Control": ("`no-store`: the answer holds a secret.", {"type": "string"}),
+    "Cache-Control": (
+        "`no-store`: the answer holds a secret. `no-cache, no-transform`: it is a stream.",
+        {"type": "string"},
+    ),
+    "X-Accel-Buffering": ("`no`: a gateway passes each part on as it comes.", {"type": "string", "enum": ["no"]}),
     "Location": ("The address of the created resource.", {"type": "string", "format": "uri-reference"}),
     "Link": ('The next page, with `rel="next"`; none: this is the last.', {"type": "string"}),
     "Idempotency-Replayed": (

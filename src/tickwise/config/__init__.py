@@ -449,6 +449,16 @@ class Settings:
         least=16,
         most=1_000_000,
     )
+    streams_limit: int = _setting(
+        1_500,
+        "Most open streams of live events and logs of an API process; each takes a connection of "
+        "`connections_limit`. A further one is answered with 429.",
+        least=0,
+        most=1_000_000,
+    )
+    caller_streams_limit: int = _setting(
+        1_000, "Most open streams of one caller at an API process; beyond it: 429.", least=0, most=1_000_000
+    )
     header_limit_bytes: int = _setting(
         64 << 10, "Largest headers of one request (64 kB); more is answered with 431.", least=4 << 10, most=1 << 20
     )

@@ -21,6 +21,7 @@ from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
 from tickwise.control.keys.forms import SecretForms
 from tickwise.control.keys.service import KeyService
+from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.people.browsers import BrowserLimits
@@ -74,6 +75,7 @@ class Control:
         limits: RateLimits | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         bootstrap_key: str | None = None,
+        live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
         settings: Sequence[SettingInForce] = (),
     ) -> None:
@@ -99,16 +101,15 @@ class Control:
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
-        self.bulk = OperationService(context)
+        self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks = TaskService(context, check)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
-        self._people = people
+        self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
-        self.browsers = people.browsers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster, self.receipts = ClusterService(context, membership, settings), ReceiptService(context)
         reads: PendingReads | None = None
@@ -145,7 +146,8 @@ class Control:
         return buffers if self._ingest is None else {**buffers, **self._ingest.buffers()}
 
     async def drain(self) -> None:
-        """Write the waiting requests."""
+        """Write the waiting requests, and end the streams."""
+        await self.live.stop()
         try:
             if self._ingest is not None:
                 await self._ingest.stop()

@@ -44,6 +44,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._counts(registry)
         self._healing(registry)
+        self._live(registry)
         self._times(registry)
         self._gauges(registry)
         self._apart(registry)
@@ -142,6 +143,37 @@ class Metrics:
             buckets=HTTP_SECONDS,
             registry=registry,
         )
+
+    def _live(self, registry: CollectorRegistry) -> None:
+        """The metrics of streams of live events."""
+        self._streams = Gauge("tickwise_live_streams", "Open streams of live events and logs.", registry=registry)
+        self._streams_ended = Counter(
+            "tickwise_live_streams_ended",
+            "Streams that ended, by why: `client` hung up, `slow_reader`, `unauthenticated`, `forbidden`, `not_found`, "
+            "`stopping`, `complete`.",
+            ["reason"],
+            registry=registry,
+        )
+        self._events_sent = Counter("tickwise_live_events", "Events that streams were given.", registry=registry)
+        self._events_coalesced = Counter(
+            "tickwise_live_events_coalesced",
+            "Events beyond the rate of their stream, of which it was told the number.",
+            registry=registry,
+        )
+
+    def stream_opened(self) -> None:
+        """A stream of live events was opened."""
+        self._streams.inc()
+
+    def stream_ended(self, reason: str) -> None:
+        """A stream ended; `reason` is of a few."""
+        self._streams.dec()
+        self._streams_ended.labels(reason).inc()
+
+    def events_sent(self, sent: int, coalesced: int) -> None:
+        """Events for streams, and events of which they get only the number."""
+        self._events_sent.inc(sent)
+        self._events_coalesced.inc(coalesced)
 
     def _healing(self, registry: CollectorRegistry) -> None:
         """The metrics of schedulers: lost, stuck and continued work."""

@@ -171,7 +171,7 @@ class Client:
                 stacklevel=2,
             )
         self.url = url.rstrip("/").removesuffix(API)
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
         headers = {"Accept": "application/json", "User-Agent": "tickwise-client"}
         self.namespace = namespace
         if namespace:
@@ -246,7 +246,7 @@ class Client:
             sent["Authorization"] = f"Bearer {key}"
         sent.update(request.headers or {})
         params = {name: value for name, value in (request.query or {}).items() if value is not None}
-        until = time.monotonic() + self._patience_seconds
+        until = time.monotonic() + self.patience_seconds
         pause_seconds = 0.2
         while True:
             try:
@@ -279,14 +279,16 @@ class Client:
             answer = self.request("GET", answer.next_path)
             yield answer.body
 
-    def stream(self, path: str, *, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+    def stream(
+        self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[bytes]:
         """The content of a long answer, piece by piece as it comes. It is asked for once: what broke is asked for anew
         by the caller. Raises the module's errors."""
         key = self._key() if callable(self._key) else self._key
-        headers = {"Accept": "*/*", **({"Authorization": f"Bearer {key}"} if key else {})}
+        sent = {"Accept": "*/*", **({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
         params = {name: value for name, value in (query or {}).items() if value is not None}
         try:
-            with self._http.stream("GET", self._address(path), params=params or None, headers=headers) as response:
+            with self._http.stream("GET", self._address(path), params=params or None, headers=sent) as response:
                 if not response.is_success:
                     response.read()
                     _checked(response)

@@ -50,7 +50,7 @@ class OutputLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Style:
+class Style:
     """The style in force."""
 
     foreground: str = ""
@@ -65,19 +65,24 @@ class _Style:
         return " ".join([*names, *(f"a-{name}" for name in sorted(self.emphasis))])
 
 
-_PLAIN: Final = _Style()
+PLAIN_STYLE: Final = Style()
 
 
 def lines_of(content: bytes, offset: int) -> list[OutputLine]:
     """The lines of a part of a log that begins at a byte. Bytes that are no UTF-8 are replaced."""
-    found, style = [], _PLAIN
+    return lines_on(content, offset, PLAIN_STYLE)[0]
+
+
+def lines_on(content: bytes, offset: int, style: Style) -> tuple[list[OutputLine], Style]:
+    """`lines_of` for a part that follows another one, in whose last style it begins; and the style after it."""
+    found = []
     # Not `splitlines`, which divides at carriage returns too.
     for raw in content.removesuffix(b"\n").split(b"\n") if content else ():
         text = raw.decode(errors="replace").rstrip("\r")
         pieces, style = _pieces(text.rpartition("\r")[2] if "\r" in text else text, style)
         found.append(OutputLine(offset, pieces))
         offset += len(raw) + 1
-    return found
+    return found, style
 
 
 def marked(lines: Sequence[OutputLine], wanted: str) -> list[OutputLine]:
@@ -109,7 +114,7 @@ def plain(text: str | None) -> str:
     return "" if text is None else _CONTROL.sub("", _ESCAPE.sub("", text.replace("\\x1b", "\x1b")))
 
 
-def _pieces(text: str, style: _Style) -> tuple[list[Piece], _Style]:
+def _pieces(text: str, style: Style) -> tuple[list[Piece], Style]:
     pieces: list[Piece] = []
     place = 0
     for escape in _ESCAPE.finditer(text):
@@ -121,13 +126,13 @@ def _pieces(text: str, style: _Style) -> tuple[list[Piece], _Style]:
     return pieces, style
 
 
-def _add(pieces: list[Piece], style: _Style, text: str) -> None:
+def _add(pieces: list[Piece], style: Style, text: str) -> None:
     text = _CONTROL.sub("", text)
     if text:
         pieces.append(Piece(style.classes, text))
 
 
-def _styled(style: _Style, parameters: str) -> _Style:
+def _styled(style: Style, parameters: str) -> Style:
     codes = iter([int(each) if each.isdigit() and len(each) < 4 else 0 for each in re.split("[;:]", parameters)])
     for code in codes:
         if code in (38, 48):
@@ -138,10 +143,10 @@ def _styled(style: _Style, parameters: str) -> _Style:
     return style
 
 
-def _with(style: _Style, code: int) -> _Style:
+def _with(style: Style, code: int) -> Style:
     """The style after one code of SGR (ECMA-48, 8.3.117)."""
     if code == 0:
-        return _PLAIN
+        return PLAIN_STYLE
     if code in EMPHASES:
         return replace(style, emphasis=style.emphasis | {EMPHASES[code]})
     if code in PLAINER:

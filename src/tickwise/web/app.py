@@ -143,6 +143,7 @@ class Pages:
             transport=self._config.transport,
             request=request,
             origin=origin,
+            is_stream=page.is_stream,
         )
         try:
             response = await self._answer(page, visit)
@@ -165,7 +166,7 @@ class Pages:
             visit.form = await _form(request)
         visit.cookie = self._cookies.read(request)
         if visit.cookie is not None and self._config.transport.is_private(request):
-            visit.caller = await self._sessions.caller(visit.cookie, used=visit.part is None)
+            visit.caller = await self._sessions.caller(visit.cookie, used=visit.is_document)
         if visit.caller is None:
             if page.is_open:
                 return await page.handler(visit)
@@ -174,7 +175,7 @@ class Pages:
             return asked_to_sign_in(visit)
         visit.principal = await self._principal(visit)
         await self._config.paces.admit(visit.principal)
-        if visit.part is None:
+        if visit.is_document:
             visit.spaces = await self._spaces(visit)
             visit.stops = await self._stops(visit)
         for method in page.control:

@@ -31,3 +31,6 @@ class WebPage:
     """The methods of control that it cannot do without: the visitor needs a permission of each."""
     is_open: bool = False
     """It needs no sign-in."""
+    is_stream: bool = False
+    """Its answer goes on for as long as a page is open. The page asks for it by itself, so it is no use of the
+    session."""

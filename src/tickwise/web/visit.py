@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from tickwise.control.access import access_of, holds_everywhere
 from tickwise.control.control import Control
+from tickwise.control.live.service import LiveService
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.model import Origin, Principal
@@ -27,6 +28,7 @@ from tickwise.web.transport import Transport
 
 PART: Final = "tickwise-part"
 """The header that asks for one block of a page: `live`, `results`, `preview`."""
+EVENTS_PATH: Final = "/live"
 NAMESPACE: Final = "namespace"
 """The parameter that names the namespace, if it is not the caller's own."""
 NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "col"})
@@ -50,6 +52,8 @@ class Visit:
     """None: nobody is signed in."""
     principal: Principal | None = None
     form: Mapping[str, str] = field(default_factory=dict)
+    is_stream: bool = False
+    """A page asks for it by itself, and for as long as it is open."""
     job_zone: str | None = None
     """The zone of the job that the page is about."""
     spaces: Sequence[str] = ()
@@ -73,6 +77,11 @@ class Visit:
     def part(self) -> str | None:
         """The block that is asked for; None: the whole page."""
         return self.request.headers.get(PART)
+
+    @property
+    def is_document(self) -> bool:
+        """True if a person asks for a whole page, or sends a form."""
+        return self.part is None and not self.is_stream
 
     @property
     def now(self) -> float:
@@ -121,6 +130,11 @@ class Visit:
         if self.principal is not None and self.caller is not None and self.principal.namespace != self.caller.home:
             pairs.append((NAMESPACE, self.principal.namespace))
         return f"{path}?{urlencode(pairs)}" if pairs else path
+
+    def events(self, **query: object) -> str:
+        """The address of the stream that tells a page when something has changed of what it shows; empty if the visitor
+        may not have it."""
+        return self.url(EVENTS_PATH, **query) if self.may(LiveService.events) else ""
 
     @property
     def address(self) -> str:

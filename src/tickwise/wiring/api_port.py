@@ -36,7 +36,11 @@ async def api_port(
     """Served while the block lasts."""
     tls = tls_of(runtime.settings, certificates, "api")
     async with serving(_front(runtime, control), [sock], limits_of(runtime.settings), tls=tls):
-        yield
+        try:
+            yield
+        finally:
+            # Before the server waits for requests under way: a stream would never end by itself.
+            control.live.end_streams()
 
 
 def _front(runtime: Runtime, control: Control) -> Any:

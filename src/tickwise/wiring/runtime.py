@@ -34,6 +34,7 @@ from tickwise.control.cluster import SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
+from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
@@ -299,6 +300,7 @@ def _control(runtime: Runtime) -> Control:
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
         bootstrap_key=settings.bootstrap_key,
+        live=LiveOptions(settings.streams_limit, settings.caller_streams_limit, runtime.metrics),
         browser_limits=BrowserLimits(
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),

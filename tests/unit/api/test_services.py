@@ -37,6 +37,9 @@ async def test_a_route_of_another_service_is_421_and_says_whose_it_is(here: ApiS
     """Every route of the other service, and none of its own; what speaks of the process itself is served by each."""
     async with world(serves=(here,)) as made:
         for endpoint in RESOURCES:
+            if endpoint.endless and endpoint.service is here:
+                assert 421 != (await made.client.head(endpoint.path)).status_code
+                continue
             answer = await made.client.request(endpoint.method, endpoint.path)
             if endpoint.service is here:
                 assert 421 != answer.status_code, endpoint.name

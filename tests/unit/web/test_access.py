@@ -37,7 +37,8 @@ async def _ask(browser: Browser, page: WebPage, namespace: str = "") -> int:
     path = page.path
     path = re.sub(r"\{[^}]*\}", SOME_ID, path)
     path += f"?namespace={namespace}" if namespace else ""
-    answer = await (browser.get(path) if page.method == "GET" else browser.post(path))
+    method = "HEAD" if page.is_stream else page.method  # a stream would not end
+    answer = await (browser.post(path) if method == "POST" else browser.ask(method, path))
     return answer.status_code
 
 

@@ -7,6 +7,7 @@ from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.errors import ERRORS
+from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
@@ -30,6 +31,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *OCCURRENCES,
     *CALENDARS,
     *RUNS,
+    *EVENTS,
     *LETTERS,
     *OPERATIONS,
     *ERRORS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 from uuid import UUID
@@ -168,7 +168,7 @@ async def audit_export(call: Call) -> Reply:
     return Reply(200, b"", headers, NDJSON.encode(), stream=_lines(export.pages))
 
 
-async def _lines(pages: AsyncIterator[Sequence[AuditRow]]) -> AsyncIterator[bytes]:
+async def _lines(pages: AsyncIterator[Sequence[AuditRow]]) -> AsyncGenerator[bytes]:
     async for page in pages:
         yield b"".join(encode(entry_view(row)) + b"\n" for row in page)
 

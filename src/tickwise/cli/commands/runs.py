@@ -213,6 +213,38 @@ def _words(name: str) -> str:
 
 
 @runs.command()
+@click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
+@click.option("--status", "statuses", multiple=True, help="QUEUED, RUNNING, SUCCESS, FAILED, …; repeat it for more.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; or several.")
+@view_options
+@click.pass_obj
+def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    """Show what happens to runs, as it happens, until Ctrl-C. With --json, one object a line."""
+    import json
+
+    from tickwise.sdk.events import COALESCED, GAP, RUN, follow
+
+    pairs = {name: value for name, _, value in (label.partition("=") for label in labels)}
+    events = follow(
+        session.client,
+        job_id=job_id(session, job) if job else (),
+        status=[status.upper() for status in statuses],
+        label=pairs,
+    )
+    for event in events:
+        data = event.data
+        if session.as_json:
+            session.say(json.dumps({"event": event.name, **data}))
+        elif event.name == RUN:
+            attempt = f"  attempt {data['attempt']}" if data["attempt"] > 1 else ""
+            session.say(f"{session.time(data['time'])}  {data['run_id']}  {data['status']}{attempt}")
+        elif event.name == COALESCED:
+            session.note(f"{data['skipped']} more changes came than are shown.")
+        elif event.name == GAP:
+            session.note("Some changes were missed: look at `tickwise runs list`.")
+
+
+@runs.command()
 @click.argument("run")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends; the exit code tells how.")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")

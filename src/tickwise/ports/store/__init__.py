@@ -9,6 +9,7 @@
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
+    feed                                    every change of a run's state, for readers that follow
     keys · namespaces · removals · users · roles · sessions · browser_sessions
                                             API keys, tenants, people, custom roles, refresh tokens, cookies
                                             (`ports.identity`)
@@ -38,6 +39,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tickwise.ports.audit import AuditStore
+from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
     Keys,
@@ -189,6 +191,7 @@ __all__ = [
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
+    "FEED_SECONDS",
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
@@ -233,6 +236,8 @@ __all__ = [
     "Expired",
     "FailedJob",
     "FailureId",
+    "FeedPage",
+    "FeedStore",
     "Fire",
     "FireBatch",
     "FireRequest",
@@ -271,6 +276,7 @@ __all__ = [
     "OperationStatus",
     "OperationStep",
     "OperationStore",
+    "PackedIds",
     "Page",
     "PendingFailure",
     "PendingFailures",
@@ -290,6 +296,7 @@ __all__ = [
     "RuleRow",
     "RuleStore",
     "RunCancel",
+    "RunChanges",
     "RunMove",
     "RunPostpone",
     "RunQuery",
@@ -405,6 +412,8 @@ class Store(Protocol):
     def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def audit(self) -> AuditStore: ...
+    @property
+    def feed(self) -> FeedStore: ...
 
     async def open(self) -> None:
         """Connect. Raises `Misconfigured` (a schema that is older or newer than the program, wrong settings) or

@@ -1,10 +1,11 @@
 // What makes a page live: parts that are renewed, a search that answers while one types, times that go on.
 //
-//   source(refresh) ──► refresh(region) ──fetch the block──► htmx morphs it into the page: scroll, focus and what is
-//                                                            open stay
+//   /live ──changed──► source ──► refresh(region) ──fetch the block──► htmx morphs it into the page: scroll, focus and
+//   the clock ───────────┘                                             what is open stay
+//   /runs/{id}/follow ──lines──► below the last line of the output
 //
-// `source` is the one place that decides when a part is renewed. It looks at the clock; a stream of events can take its
-// place. A hidden page asks for nothing.
+// `source` is the one place that decides when a part is renewed. A hidden page asks for nothing, and has no stream: a
+// browser has six connections to a server, for all of its tabs.
 (() => {
   "use strict";
   const notice = document.getElementById("connection");
@@ -17,8 +18,9 @@
   };
 
   // An output that goes on is followed while its end is in sight.
-  const followed = () => document.querySelector("pre[data-follow]");
-  const atEnd = () => { const log = followed(); return log !== null && log.scrollHeight - log.scrollTop - log.clientHeight < 40; };
+  const BOTTOM = 40; // px from the end that count as the end
+  const followed = () => document.querySelector("pre[data-to-end]");
+  const atEnd = () => { const log = followed(); return log !== null && log.scrollHeight - log.scrollTop - log.clientHeight < BOTTOM; };
   const toEnd = () => { const log = followed(); if (log) log.scrollTop = log.scrollHeight; };
 
   const part = async (address, name) => fetch(address, {
@@ -33,22 +35,145 @@
   };
 
   // ------------------------------------------------------------------ when
-  const source = (refresh) => {
+  // A stream of the server tells that something changed. Beside it the clock looks for what no run tells, and in its
+  // place while there is none. Changes that do not stop renew the page twice as often as the clock does.
+  const SHORTEST = 250; // ms between two renewals
+  const BURST = 12; // renewals at that pace, after a time of quiet
+  const BESIDE = 3; // times as long, the clock waits beside a stream
+  const REFUSED = 30_000; // ms until a stream that was refused is asked for again
+  const RETURNS = new Set(["stopping", "slow_reader"]); // the ends after which the browser comes back by itself
+
+  const stream = (address, heard) => {
+    const opened = new EventSource(address);
+    for (const name of ["open", "error", "changed", "gap", "end", "output"]) {
+      opened.addEventListener(name, (event) => heard(name, event.data ? JSON.parse(event.data) : {}));
+    }
+    return opened;
+  };
+
+  const source = (refresh, renewedBlock) => {
     let failures = 0;
     let timer = 0;
-    const seconds = () => Number(document.querySelector("[data-live]")?.dataset.live || 0);
+    let soon = 0;
+    let busy = false;
+    let forced = false;
+    let left = BURST;
+    let counted = 0;
+    let renewed = 0;
+    let opened = null;
+    let address = "";
+    let refused = 0;
+    const shown = () => document.querySelector("[data-live]");
+    const isOpen = () => opened?.readyState === EventSource.OPEN;
+
     const plan = () => {
       clearTimeout(timer);
-      const wait = seconds();
+      const wait = Number(shown()?.dataset.live || 0) * (isOpen() && !failures ? BESIDE : 1);
       if (wait && !document.hidden) timer = setTimeout(tick, 1000 * Math.min(wait * 2 ** failures, LONGEST));
     };
     const tick = async () => {
-      const region = document.querySelector("[data-live]");
+      if (busy) return;
+      busy = true;
+      clearTimeout(timer);
+      clearTimeout(soon);
+      soon = 0;
+      renewed = performance.now();
+      const region = shown() || (forced && document.getElementById("live"));
+      forced = false;
       if (region && !document.hidden) failures = (await refresh(region)) ? 0 : Math.min(failures + 1, 5);
+      busy = false;
+      follow();
+      if (!failures) renewedBlock();
       plan();
     };
-    document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : tick()));
+    const change = () => {
+      if (soon || document.hidden || !(shown() || forced)) return;
+      const now = performance.now();
+      const each = 500 * Number(shown()?.dataset.live || 1);
+      left = Math.min(BURST, left + (now - counted) / each);
+      counted = now;
+      const wait = Math.max(renewed + SHORTEST - now, (1 - left) * each, 0);
+      left -= 1;
+      soon = setTimeout(() => { soon = 0; busy ? change() : tick(); }, wait);
+    };
+    const follow = () => {
+      const wanted = document.hidden ? "" : shown()?.dataset.events || "";
+      const closed = opened?.readyState === EventSource.CLOSED && performance.now() > refused + REFUSED;
+      if (wanted === address && !closed) return;
+      opened?.close();
+      address = wanted;
+      let again = false;
+      opened = wanted ? stream(wanted, (name, told) => {
+        if (name === "error") {
+          refused = performance.now();
+          if (again) setTimeout(tick, SHORTEST); // it was open: look whether the server is there
+          again = false;
+        } else if (name === "open") {
+          again = true;
+          plan();
+        } else {
+          if (name === "end" && !RETURNS.has(told.reason)) opened?.close();
+          change();
+        }
+        if (name === "open" && renewed) change(); // what changed while there was none
+      }) : null;
+    };
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) return tick();
+      clearTimeout(timer);
+      follow();
+      return renewedBlock();
+    });
+    follow();
     plan();
+    return () => { forced = true; change(); };
+  };
+
+  // ------------------------------------------------------------------ output
+  // Lines come by a stream of their own, and stay while the rest of the page is renewed, until it has ended.
+  const MOST_LINES = 5000;
+
+  const output = (renew) => {
+    let opened = null;
+    let address = "";
+    const section = () => document.querySelector("[data-follow]");
+    const leave = () => {
+      opened?.close();
+      opened = null;
+      section()?.removeAttribute("hx-morph-skip");
+    };
+    const put = ({ attempt, lines }) => {
+      const here = section();
+      const log = here?.querySelector("pre.log");
+      if (!log || Number(here.dataset.attempt) !== attempt) {
+        // The first lines of an attempt: the page makes the place for them.
+        leave();
+        address = "";
+        return renew();
+      }
+      const follows = atEnd();
+      log.insertAdjacentHTML("beforeend", lines);
+      while (log.childElementCount > MOST_LINES) log.firstElementChild.remove();
+      if (follows) toEnd();
+      return undefined;
+    };
+    return () => {
+      const here = section();
+      const wanted = document.hidden ? "" : here?.dataset.follow || "";
+      if (wanted === address) return;
+      leave();
+      address = wanted;
+      if (!wanted) return;
+      opened = stream(wanted, (name, told) => {
+        if (name === "open") section()?.setAttribute("hx-morph-skip", "");
+        if (name === "error" && opened?.readyState === EventSource.CLOSED) leave();
+        if (name === "output") put(told);
+        if (name === "end" && !RETURNS.has(told.reason)) {
+          leave();
+          renew();
+        }
+      });
+    };
   };
 
   const refresh = async (region) => {
@@ -135,7 +260,9 @@
   toEnd();
   setInterval(() => { if (!document.hidden) times(); }, 1000);
   if (window.htmx) {
-    source(refresh);
+    let lines = () => {};
+    lines = output(source(refresh, () => lines()));
+    lines();
     for (const form of document.querySelectorAll("form[data-search]")) search(form);
   }
 })();

@@ -14,6 +14,7 @@ from tickwise.web.views.job_forms import JOB_FORMS
 from tickwise.web.views.jobs import JOBS
 from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
+from tickwise.web.views.live import LIVE
 from tickwise.web.views.machinery import MACHINERY
 from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.operations import OPERATIONS
@@ -38,6 +39,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *BULK,
     *OPERATIONS,
     *OUTPUT,
+    *LIVE,
     *LETTERS,
     *ERRORS,
     *MACHINERY,

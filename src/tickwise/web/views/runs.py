@@ -24,7 +24,7 @@ from tickwise.web import forms, once
 from tickwise.web.columns import Column, Values, columns_of
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
-from tickwise.web.views.output import output_of
+from tickwise.web.views.output import Output, output_of
 from tickwise.web.views.rows import error_groups, job_names, jobs_of, lateness_of, took
 from tickwise.web.visit import Visit
 from tickwise.web.waterfall import waterfall
@@ -41,6 +41,8 @@ TRIGGERS: Final = {
     Trigger.BACKFILL: "backfill",
     Trigger.SEQUENCE: "started by another job",
 }
+PLACES: Final = frozenset({"at", "until", "find"})
+"""The parameters by which a page shows another part of the output than its end, or marks it: that part stays."""
 FROM_A_RUN: Final = frozenset({Trigger.RETRY, Trigger.SEQUENCE})
 """The triggers whose `origin` is a run; of a backfill it is the backfill."""
 
@@ -130,6 +132,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "lateness": _first_lateness(details),
         "took": took(row),
         "output": output,
+        "follow": _follow(visit, details, output),
         "payload": None if payload is None else _pretty(bytes(payload)),
         "payload_bytes": payload_bytes,
         "payload_from": payload_from,
@@ -177,6 +180,16 @@ async def _successors(visit: Visit, explanation: Explanation) -> list[tuple[str,
     found = [each.data for each in explanation.causes if each.code is Because.SUCCESSOR_STARTED]
     names = await job_names(visit, [UUID(each["job_id"]) for each in found])
     return [(each["run_id"], names.get(UUID(each["job_id"]), each["job_id"])) for each in found]
+
+
+def _follow(visit: Visit, details: RunDetails, output: Output | None) -> str | None:
+    """The address of the stream that goes on after the shown output. None: its end is not shown, or nothing follows."""
+    row = details.row
+    is_newest = output is None or output.attempt == row.attempt
+    if row.state in FINAL or not is_newest or PLACES & visit.query.keys() or not visit.may(visit.control.live.log):
+        return None
+    place = {} if output is None else {"attempt": output.attempt, "at": output.end}
+    return visit.url(f"/runs/{row.run_id}/follow", **place)
 
 
 def _first_lateness(details: RunDetails) -> float | None:

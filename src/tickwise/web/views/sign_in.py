@@ -22,7 +22,7 @@ SEE_OTHER: Final = 303
 def asked_to_sign_in(visit: Visit) -> Response:
     """The answer where nobody is signed in: the way to the form; or the form, with what was typed in another one."""
     request, here = visit.request, visit.address
-    if visit.part is not None:
+    if visit.part is not None or visit.is_stream:
         return Response("the session has ended", 401, media_type="text/plain")
     if request.method in ("GET", "HEAD"):
         query = "" if here == "/" else f"?{urlencode({'next': here})}"

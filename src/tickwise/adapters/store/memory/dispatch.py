@@ -305,6 +305,7 @@ class Attempts(Duty):
             return False
         run.state = move(run.state, RunEvent.STARTED)
         run.started, run.on_unknown = began.started, began.on_unknown
+        self._state.noted(run)
         return True
 
     async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+import math
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from tickwise.domain.decision import NEVER, Overlap, TimerState
+from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
+from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
 from tickwise.ports.identity.sessions import NewSession
@@ -393,3 +396,43 @@ class SessionRecord:
     is_revoked: bool = False
     used: dict[bytes, bytes] = field(default_factory=dict)
     """Tokens that were rotated, each with the one that came after it."""
+
+
+FEED_MAX_KEPT: Final = 1_000_000
+
+
+class FeedLog:
+    """Changes while somebody watches."""
+
+    def __init__(self) -> None:
+        self.kept: deque[RunChanges] = deque()
+        self.next = 1
+        """The number of the next change."""
+        self.floor: int | None = None
+        """Changes before this one may be missing; None: nobody has watched."""
+        self._until = -math.inf
+
+    def note(self, run: RunRecord, state: RunState, now: float) -> None:
+        """A run came into a state."""
+        if now >= self._until:
+            return
+        ids = PackedIds(run.run_id.bytes), PackedIds(run.job.job_id.bytes)
+        self.kept.append(RunChanges(self.next, self.next, now, state, run.job.namespace, *ids, (run.attempt,)))
+        self.next += 1
+        if len(self.kept) > FEED_MAX_KEPT:
+            self._drop()
+
+    def watch(self, now: float, epoch: int) -> FeedPlace:
+        """Note changes from now on."""
+        if now >= self._until:
+            self.kept.clear()
+            # A number for all that was not noted meanwhile: no place of before has it.
+            self.next += 1
+            self.floor = self.next
+        self._until = max(self._until, now + WATCH_SECONDS)
+        while self.kept and self.kept[0].at <= now - FEED_SECONDS:
+            self._drop()
+        return FeedPlace(epoch, self.next)
+
+    def _drop(self) -> None:
+        self.floor = self.kept.popleft().transaction + 1

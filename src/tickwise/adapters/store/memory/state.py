@@ -24,6 +24,7 @@ from tickwise.adapters.store.memory.records import (
     EndedRun,
     ErrorGroupRecord,
     ExecutorRecord,
+    FeedLog,
     JobRecord,
     KeyRecord,
     LetterRecord,
@@ -131,11 +132,7 @@ class State:
         """By the run that ended, the oldest first."""
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
-        self.failures: dict[FailureId, bool] = {}
-        """Failed attempts that are not counted in a group yet, and whether they ended their runs."""
-        self.error_groups: dict[UUID, ErrorGroupRecord] = {}
-        self.error_letters: dict[UUID, UUID] = {}
-        """The groups of runs that FAILED."""
+        self._begin_failures()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -170,7 +167,15 @@ class State:
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_people()
         self.audit = AuditLog(clock)
+        self.feed = FeedLog()
         self.on_handover: Callable[[Handover], None] | None = None
+
+    def _begin_failures(self) -> None:
+        self.failures: dict[FailureId, bool] = {}
+        """Failed attempts that are not counted in a group yet, and whether they ended their runs."""
+        self.error_groups: dict[UUID, ErrorGroupRecord] = {}
+        self.error_letters: dict[UUID, UUID] = {}
+        """The groups of runs that FAILED."""
 
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
@@ -358,6 +363,7 @@ class State:
         run.settled = run.open and alone and run.due <= settled_by
         self.runs[run.run_id] = job.runs[run.run_id] = run
         self.place(run)
+        self.noted(run)
         return True
 
     def make_now(self, job: JobRecord, new: NewRun) -> bool:
@@ -409,6 +415,7 @@ class State:
         run.started = None
         run.place = 0
         executor.held[run.run_id] = run
+        self.noted(run)
 
     def release(self, run: RunRecord, event: RunEvent, retry_at: float | None = None) -> bool:
         """Its holder has it no longer. It waits again, unless it was asked to stop: then it ends or is forgotten.
@@ -432,6 +439,7 @@ class State:
         if verdict is ReturnVerdict.HOLD_BACK:
             run.ready = after_pause(run)
         self.place(run)
+        self.noted(run)
         return True
 
     def _revoke(self, run: RunRecord, request: StopRequest) -> None:
@@ -481,8 +489,13 @@ class State:
         """Put the end of a run on record, and count it."""
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
+        self.feed.note(run, ended.row.state, self.now())
         if ended.row.state is RunState.FAILED:
             self.failures[FailureId(run.run_id, ended.token)] = True
+
+    def noted(self, run: RunRecord) -> None:
+        """Note the present state of an active run, which it has just come into."""
+        self.feed.note(run, run.state, self.now())
 
     def note_completion(self, ended: EndedRun, *, succeeded: bool) -> None:
         """Others go on from the end of this run."""

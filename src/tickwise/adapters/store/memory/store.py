@@ -11,6 +11,7 @@ from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.failures.error_groups import ErrorGroups
+from tickwise.adapters.store.memory.feed import Feed
 from tickwise.adapters.store.memory.flow import Completions, Queues
 from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, Upkeep
@@ -85,6 +86,7 @@ class MemoryStore:
         self.sessions = Sessions(state)
         self.browser_sessions = BrowserSessions(state)
         self.audit = Audit(state)
+        self.feed = Feed(state)
 
     async def open(self) -> None:
         """Be there. Leases that ran out while it was closed get one more period."""

@@ -61,6 +61,7 @@ MIGRATIONS: Final = (
     Migration("0014", ("0014_letters.sql",)),
     Migration("0015", ("0015_quota_sizes.sql",)),
     Migration("0016", ("0016_browser_sessions.sql",)),
+    Migration("0017", ("0017_feed.sql", "0017_free.sql", "0017_ends.sql")),
     Migration("0018", ("0018_error_groups.sql",)),
     Migration("0022", ("0022_stops.sql",)),
 )

@@ -32,6 +32,7 @@ from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
 from tickwise.adapters.store.postgres.records.error_groups import ErrorGroups
+from tickwise.adapters.store.postgres.records.feed import Feed
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
@@ -130,6 +131,7 @@ class PostgresStore:
         self.sessions = Sessions(shared)
         self.browser_sessions = BrowserSessions(shared)
         self.audit = Audit(shared)
+        self.feed = Feed(shared)
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port."""

@@ -1,33 +1,3 @@
--- name: claim_named
--- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
--- $4 labels, $5 seconds ahead, $6 run ids, $7 namespaces with a quota of runs at once (as `claim`).
--- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one. Else as `claim`.
-WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
-me AS MATERIALIZED (
-  SELECT true AS alive, namespaces FROM tickwise.executors WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
-),
-served AS MATERIALIZED (
-  SELECT l.lane FROM tickwise.lanes l
-  WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
-    AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
-    AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
-)
-UPDATE tickwise.runs
-SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
-    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($7::text[])
-WHERE ctid = ANY(ARRAY(
-    SELECT r.ctid FROM unnest($6::uuid[]) n(run_id) CROSS JOIN LATERAL (
-      SELECT ctid FROM tickwise.runs
-      WHERE run_id = n.run_id AND (holder = 0) IS TRUE AND (lane IN (SELECT lane FROM served)) IS TRUE
-        AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE
-        AND CASE WHEN namespace = ANY((SELECT array_agg(namespace) FROM tickwise.stops_of_jobs)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END FOR UPDATE SKIP LOCKED) r
-    LIMIT $2))
-  AND holder = 0
-RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
-          date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
-          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
-          (SELECT date_part('epoch', at) FROM clock), lane
-
 -- name: start
 -- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, their namespace has a
 -- quota of runs at once and they were claimed by it (a run that was claimed before may be under way), or their queue is on
@@ -45,7 +15,12 @@ u AS (
   WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
     AND NOT b.gated AND NOT (r.guarded AND r.namespace = ANY($7::text[])) AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
       AND NOT ((SELECT count(*) > 0 FROM tickwise.stops_of_jobs) AND tickwise.is_stopped(r.job_id)))
-  RETURNING r.run_id
+  RETURNING r.run_id, r.job_id, r.namespace, r.attempt, r.state
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts
+        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY state, namespace) g
 ),
 again AS (
   SELECT run_id FROM tickwise.runs
@@ -54,7 +29,7 @@ again AS (
 SELECT run_id, (SELECT CASE WHEN r.overlap > 0 THEN r.job_id ELSE r.run_id END FROM tickwise.runs r
                 WHERE r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} OFFSET 0)
 FROM b
-WHERE run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
+WHERE (SELECT count(*) FROM noted) >= 0 AND run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
 
 -- name: finish_ended
 -- Delete held runs that have already ended; the record stays. $1 executor, $2 runs. Returns those.

@@ -52,13 +52,21 @@ SELECT FROM tickwise.executors WHERE executor = $1 FOR NO KEY UPDATE
 -- Release the unstarted runs of an executor that were dispatched by an instant under none of the tokens that it knew then, as if they had
 -- never been claimed. $1 executor, $2 those tokens, $3 that instant. Returns the runs. Reads all of `runs`, which is small; an answer is
 -- rarely lost.
-UPDATE tickwise.runs
-SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due, slot)
-WHERE run_id = ANY(ARRAY(
-    SELECT run_id FROM tickwise.runs
-    WHERE holder = $1 AND state = {RunState.DISPATCHED} AND claimed <= to_timestamp($3::float8) AND token NOT IN (SELECT unnest($2::bigint[]))
-    ORDER BY run_id FOR UPDATE))
-RETURNING run_id
+WITH u AS (
+  UPDATE tickwise.runs
+  SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due, slot)
+  WHERE run_id = ANY(ARRAY(
+      SELECT run_id FROM tickwise.runs
+      WHERE holder = $1 AND state = {RunState.DISPATCHED} AND claimed <= to_timestamp($3::float8) AND token NOT IN (SELECT unnest($2::bigint[]))
+      ORDER BY run_id FOR UPDATE))
+  RETURNING run_id, job_id, namespace, attempt, state
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts
+        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY state, namespace) g
+)
+SELECT run_id FROM u WHERE (SELECT count(*) FROM noted) >= 0
 
 -- name: executors_list
 -- Active executors, and those gone within the last hour, with the number of runs that they hold.

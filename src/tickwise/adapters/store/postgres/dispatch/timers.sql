@@ -32,33 +32,14 @@ r AS (
   FROM t CROSS JOIN LATERAL (
     SELECT lane, namespace, definition FROM tickwise.jobs j WHERE j.job_id = t.job_id OFFSET 0) j
   ON CONFLICT DO NOTHING
-)
-SELECT count(*), date_part('epoch', max(due)), (SELECT date_part('epoch', at) FROM clock) FROM t
-
--- name: timers_fire_named
--- As `timers_fire`, and which runs came of it: one row each, with the last instant that was due and the clock; where none came, these
--- alone. $1 limit, $2 horizon in seconds, $3 mark to read from.
-WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
-t AS (
-  DELETE FROM tickwise.timers
-  WHERE ctid = ANY(ARRAY(
-      SELECT ctid FROM tickwise.timers
-      WHERE run_id IS NOT NULL AND due <= (SELECT at FROM clock) + $2::float8 * interval '1 second'
-        AND due >= to_timestamp($3::float8)
-      ORDER BY due LIMIT $1 FOR UPDATE SKIP LOCKED))
-  RETURNING job_id, due, run_id
+  RETURNING run_id, job_id, namespace
 ),
-r AS (
-  INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
-  SELECT t.due, greatest(tickwise.place(t.due), (SELECT at FROM clock)), (SELECT at FROM clock), t.run_id, t.job_id, j.lane, j.namespace,
-         CASE WHEN octet_length(j.definition) <= 8192 THEN j.definition END
-  FROM t CROSS JOIN LATERAL (
-    SELECT lane, namespace, definition FROM tickwise.jobs j WHERE j.job_id = t.job_id OFFSET 0) j
-  ON CONFLICT DO NOTHING
-  RETURNING run_id, ready, lane
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+        FROM r WHERE CASE WHEN EXISTS (SELECT FROM r) THEN (SELECT tickwise.feed_watched()) END GROUP BY namespace) g
 )
-SELECT r.run_id, date_part('epoch', r.ready), r.lane, f.timers, f.latest, (SELECT date_part('epoch', at) FROM clock)
-FROM (SELECT count(*) AS timers, date_part('epoch', max(due)) AS latest FROM t) f LEFT JOIN r ON true
+SELECT count(*), date_part('epoch', max(due)), (SELECT date_part('epoch', at) FROM clock) FROM t WHERE (SELECT count(*) FROM noted) >= 0
 
 -- name: fires_counted
 -- Count fires in the current minute, and say how many there were in it. $1 namespaces, $2 how many more.

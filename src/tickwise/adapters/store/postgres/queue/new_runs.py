@@ -19,8 +19,8 @@ async def make_runs(
     """Make runs of these jobs within the caller's transaction; how many there were not yet."""
     if not runs:
         return 0
-    done: str = await connection.execute(statement("runs_make"), *run_columns(runs), not_before_now)
-    return int(done.split()[-1])
+    made: int = await connection.fetchval(statement("runs_make"), *run_columns(runs), not_before_now)
+    return made
 
 
 def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[Sequence[Any]]:

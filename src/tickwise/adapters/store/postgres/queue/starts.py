@@ -130,6 +130,8 @@ async def _settle(connection: asyncpg.Connection, starts: Sequence[Began], terms
         if returned:
             _, *left = await connection.fetchrow(statement("settle_requests"), returned, [])
             settled.over.add(*left)
+        # Once for all: a start that its gate refused never was one to anybody else.
+        await connection.execute(statement("starts_note"), list(found))
     settled.started -= {wait.run_id for wait in waits}
     # A run that was woken for the quota may wait for something else now: the next one has its turn.
     left = {found[wait.run_id]["namespace"] for wait in waits if wait.limit_key != QUOTA_KEY}

@@ -51,3 +51,10 @@ SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', att
     ready = greatest((SELECT tickwise.now()), due, slot)
 WHERE run_id = ANY($2::uuid[]) AND holder = $1 AND state = {RunState.DISPATCHED}
   AND (run_id, token) IN (SELECT * FROM unnest($2, $3::bigint[]) OFFSET 0)
+
+-- name: starts_note
+-- Note in the feed what became of runs that were to begin, unless they have ended or are as they were. $1 runs.
+SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts
+      FROM tickwise.runs WHERE (SELECT tickwise.feed_watched()) AND run_id = ANY($1::uuid[]) AND state <> {RunState.DISPATCHED}
+      GROUP BY state, namespace) g

@@ -26,20 +26,31 @@ heads AS MATERIALIZED (
   ORDER BY CASE WHEN NOT $6::boolean THEN -l.priority END,
            CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
            CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready
-)
--- The attempt number stays at its maximum: a run that was released so often must not block all others.
-UPDATE tickwise.runs
-SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
-    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($12::text[])
-WHERE ctid = ANY(ARRAY(
+),
+picked AS MATERIALIZED (
+  SELECT ARRAY(
     SELECT r.ctid FROM heads CROSS JOIN LATERAL (
       SELECT ctid FROM tickwise.runs
       WHERE lane = heads.lane AND holder = 0 AND ready >= heads.ready
         AND ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second'
         AND CASE WHEN namespace = ANY((SELECT namespaces FROM stops)::text[]) THEN NOT tickwise.is_stopped(job_id) ELSE true END
       ORDER BY ready LIMIT $2 FOR UPDATE SKIP LOCKED) r
-    LIMIT $2))
-  AND holder = 0
+    LIMIT $2) AS places
+),
+-- Read from the rows as they are locked, so that a claim which nobody watches hands over what it updates and keeps nothing.
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(least(attempt + 1, 32767)::smallint) AS attempts
+        FROM tickwise.runs
+        WHERE CASE WHEN (SELECT places <> '{}' FROM picked) THEN (SELECT tickwise.feed_watched()) END
+          AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
+        GROUP BY namespace) g
+)
+-- The attempt number stays at its maximum: a run that was released so often must not block all others.
+UPDATE tickwise.runs
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
+    claimed = (SELECT at FROM clock), guarded = guarded OR namespace = ANY($12::text[])
+WHERE (SELECT count(*) FROM noted) >= 0 AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
           -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on

@@ -59,6 +59,11 @@ r AS (
   CROSS JOIN LATERAL (SELECT (SELECT true FROM tickwise.runs o WHERE o.job_id = n.job_id LIMIT 1) AS has OFFSET 0) o
   WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = n.run_id OFFSET 0) IS NULL
     AND (o.has IS NULL OR (SELECT true FROM tickwise.runs r WHERE r.run_id = n.run_id OFFSET 0) IS NULL)
-  RETURNING 1
+  RETURNING run_id, job_id, namespace
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+        FROM r WHERE CASE WHEN EXISTS (SELECT FROM r) THEN (SELECT tickwise.feed_watched()) END GROUP BY namespace) g
 )
-SELECT count(*) FROM r
+SELECT count(*) FROM r WHERE (SELECT count(*) FROM noted) >= 0

@@ -23,6 +23,12 @@ u AS (
       limit_key = NULL, place = NULL, on_unknown = {OnUnknown.RERUN}
   FROM o
   WHERE r.run_id = ANY($2) AND r.run_id = o.run_id
+  RETURNING r.run_id, r.job_id, r.namespace, r.attempt, r.state
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts
+        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY state, namespace) g
 ),
 a AS (
   INSERT INTO tickwise.attempts (claimed, started, ended, token, executor, run_id, attempt, state, reason, error)
@@ -31,4 +37,4 @@ a AS (
   FROM o WHERE counts
   ON CONFLICT DO NOTHING
 )
-SELECT run_id, counts, namespace, freed FROM o
+SELECT run_id, counts, namespace, freed FROM o WHERE (SELECT count(*) FROM noted) >= 0

@@ -37,8 +37,13 @@ t AS (
   INSERT INTO tickwise.timers (due, job_id, run_id)
   SELECT fires, job_id, run_id FROM n
   WHERE (run_id IS NULL OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+        FROM n WHERE (SELECT tickwise.feed_watched()) AND run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second' GROUP BY namespace) g
 )
 INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
 SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,
        CASE WHEN octet_length(definition) <= 8192 THEN definition END
-FROM n WHERE run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'
+FROM n WHERE (SELECT count(*) FROM noted) >= 0 AND run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'

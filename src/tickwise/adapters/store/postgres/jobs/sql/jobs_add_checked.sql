@@ -44,5 +44,10 @@ r AS (
   SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,
          CASE WHEN octet_length(definition) <= 8192 THEN definition END
   FROM made WHERE run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'
+),
+noted AS MATERIALIZED (
+  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+        FROM made WHERE (SELECT tickwise.feed_watched()) AND run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second' GROUP BY namespace) g
 )
-SELECT job_id FROM j
+SELECT job_id FROM j WHERE (SELECT count(*) FROM noted) >= 0
