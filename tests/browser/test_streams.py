@@ -146,11 +146,11 @@ def test_a_page_goes_on_after_a_restart(tmp_path: Path, chromium: Browser) -> No
         page.goto(f"{up.url}/jobs/{job['job_id']}")
         page.evaluate("window.mine = true")
         client.request("POST", f"/jobs/{job['job_id']}/runNow", body={})
-        expect(page.locator("table tbody tr")).to_have_count(1, timeout=10_000)
+        expect(page.locator("table[data-rows] tbody tr")).to_have_count(1, timeout=10_000)
     expect(page.locator("#connection")).to_contain_text("cannot be reached", timeout=20_000)
     with local_up(tmp_path / "data", "--port", port) as up, Client(up.url, up.key) as client:
         client.request("POST", f"/jobs/{job['job_id']}/runNow", body={})
         expect(page.locator("#connection")).to_be_hidden(timeout=60_000)
-        expect(page.locator("table tbody tr")).to_have_count(2, timeout=60_000)
+        expect(page.locator("table[data-rows] tbody tr")).to_have_count(2, timeout=60_000)
         assert page.evaluate("window.mine"), "the page was not loaded anew"
     page.close()

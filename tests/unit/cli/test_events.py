@@ -9,7 +9,7 @@ import pytest
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.sdk import events
 from tickwise.sdk.client import Client, ProblemError
-from tickwise.sdk.events import Event, StreamEnded, follow, follow_log, read_events
+from tickwise.sdk.events import LOG, Event, StreamEnded, follow, follow_log, read_events
 
 STREAM = {"Content-Type": "text/event-stream"}
 
@@ -63,6 +63,6 @@ def test_a_log_ends_with_its_run() -> None:
     body = b'id: 1.3\nevent: log\ndata: {"line": "hi"}\n\n'
     body += b'event: end\ndata: {"reason": "complete", "status": "SUCCESS"}\n\n'
     with serving(Reply(body=body, headers=STREAM)) as server, Client(server.url, "key") as client:
-        assert [("log", "hi"), ("end", None)] == [
+        assert [(LOG, "hi"), ("end", None)] == [
             (event.name, event.data.get("line")) for event in follow_log(client, "r")
         ]

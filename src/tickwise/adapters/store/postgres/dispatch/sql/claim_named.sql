@@ -36,5 +36,7 @@ SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt +
 WHERE (SELECT count(*) FROM noted) >= 0 AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
 RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
+          -- A missing copy means a large definition. A missing job, which cannot be, is handed over all the same, so that its run ends on
+          -- record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           (SELECT date_part('epoch', at) FROM clock), lane
