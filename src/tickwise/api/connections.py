@@ -73,7 +73,7 @@ ONCE: Final = (
 """Headers that a proxy and we must not choose from differently."""
 
 _ALLOWED: Final = bytes({0x09, *range(0x20, 0x7F), *range(0x80, 0x100)})
-"""What may stand in a header of an answer (RFC 9110, section 5.5)."""
+"""The bytes that the value of a header may have (RFC 9110, section 5.5)."""
 _UNREADABLE: Final = (httptools.HttpParserError, UnicodeDecodeError, AttributeError)
 """The error that uvicorn raises for a malformed address."""
 

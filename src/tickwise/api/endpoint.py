@@ -173,7 +173,7 @@ class Endpoint:
     """Each of these alone lets in. Filled from `control`, where there is one; empty: open to anybody, or see
     `signed_in`."""
     permission_names: tuple[str, ...] = ()
-    """The same as plain texts: the hash of a member of an enum is Python's own code."""
+    """Their names as plain texts: the hash of a member of an enum is slow."""
     by_labels: bool = False
     """A permission for jobs with certain labels is enough. Filled from `control`, which heeds the labels."""
     signed_in: bool = False

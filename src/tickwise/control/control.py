@@ -37,7 +37,7 @@ from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
 from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
-from tickwise.control.stops import StopService
+from tickwise.control.stops.service import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker

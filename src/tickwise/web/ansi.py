@@ -9,10 +9,10 @@ written over by carriage returns, as a progress bar is, shows what it showed las
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -39,6 +39,9 @@ class Piece(NamedTuple):
     text: str
     hit: bool = False
     """It is what a search looks for."""
+
+
+_CLASSES: Final = attrgetter("classes")
 
 
 class OutputLine(NamedTuple):
@@ -99,13 +102,17 @@ def _marked(pieces: Sequence[Piece], needle: str) -> Sequence[Piece]:
         at = text.find(needle, at + len(needle))
     if not borders:
         return pieces
-    found, begin = [], 0
+    found, begin, passed = [], 0, 0
     for piece in pieces:
-        cuts = [border - begin for border in borders if begin < border < begin + len(piece.text)]
-        for first, last in pairwise([0, *cuts, len(piece.text)]):
-            hit = bisect_right(borders, begin + first) % 2 == 1
-            found.append(Piece(piece.classes, piece.text[first:last], hit))
-        begin += len(piece.text)
+        at, end = begin, begin + len(piece.text)
+        while at < end:
+            # Both go forward alone: an output may change its colour, and have a hit, at each letter.
+            while passed < len(borders) and borders[passed] <= at:
+                passed += 1
+            stop = min(end, borders[passed]) if passed < len(borders) else end
+            found.append(Piece(piece.classes, piece.text[at - begin : stop - begin], passed % 2 == 1))
+            at = stop
+        begin = end
     return found
 
 
@@ -123,7 +130,12 @@ def _pieces(text: str, style: Style) -> tuple[list[Piece], Style]:
         if escape[2] == "m":
             style = _styled(style, escape[1])
     _add(pieces, style, text[place:])
-    return pieces, style
+    return _joined(pieces), style
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Adjacent pieces of one style as one piece."""
+    return [Piece(classes, "".join([each.text for each in alike])) for classes, alike in groupby(pieces, _CLASSES)]
 
 
 def _add(pieces: list[Piece], style: Style, text: str) -> None:

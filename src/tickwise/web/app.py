@@ -192,15 +192,12 @@ class Pages:
         if caller is None:
             raise Bug("nobody is signed in")
         origin = visit.origin
+        # A failure has a page of its own, which says who is signed in.
+        visit.principal = caller.principal().with_origin(*origin)
         named = visit.query.get(NAMESPACE) or None
         if named is not None and len(named) > NAMESPACE_CHARACTERS_MAX:
             raise NotFound("there is no namespace with a name so long")
-        try:
-            principal = await self._control.directory.principal(caller, named)
-        except Forbidden:
-            visit.principal = caller.principal().with_origin(*origin)
-            raise
-        return principal.with_origin(*origin)
+        return (await self._control.directory.principal(caller, named)).with_origin(*origin)
 
     async def _spaces(self, visit: Visit) -> Sequence[str]:
         """The namespaces that the visitor can switch to, by name."""

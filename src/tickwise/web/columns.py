@@ -7,7 +7,7 @@ Invariant: a value behind a name of a secret is never shown (`domain.masking`), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -73,6 +73,8 @@ class Values:
         """`jobs` by their ids: those of the page that the visitor may see."""
         self._jobs = jobs
         self._payloads: dict[Any, Any] = {}
+        self._own: dict[Any, Any] = {}
+        self._results: dict[Any, Any] = {}
 
     def text(self, run: RunRow, column: Column) -> str | None:
         """The value as text; None: there is none."""
@@ -97,13 +99,17 @@ class Values:
         if source is ColumnSource.PAYLOAD:
             return self._payload(run, job)
         if source is ColumnSource.RESULT:
-            return _decoded(run.result)
+            if run.run_id not in self._results:
+                self._results[run.run_id] = _decoded(run.result)
+            return self._results[run.run_id]
         return {} if job is None else job.labels
 
     def _payload(self, run: RunRow, job: JobRow | None) -> Any:
         own = run_payload(run)
         if own is not None:
-            return _decoded(bytes(own))
+            if run.run_id not in self._own:
+                self._own[run.run_id] = _decoded(bytes(own))
+            return self._own[run.run_id]
         if job is None:
             return None
         if run.job_id not in self._payloads:
@@ -137,14 +143,41 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 
 def _written(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(_shown(value, DEPTH_MAX)).decode()
+    """The beginning of a value as text. No more of it is looked at than is shown: a payload may be a megabyte, and a
+    page has hundreds of cells."""
+    if isinstance(value, str):
+        text = value[: TEXT_MAX + 1]
+    else:
+        text = ""
+        for part in _parts(value, DEPTH_MAX):
+            text += part
+            if len(text) > TEXT_MAX:
+                break
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
 
 
-def _shown(value: Any, depth: int) -> Any:
-    """A value without its secrets."""
-    if depth == 0:
-        return "…"
-    if isinstance(value, Mapping):
-        return {name: MASK if is_secret_name(name) else _shown(each, depth - 1) for name, each in value.items()}
-    return [_shown(each, depth - 1) for each in value] if isinstance(value, list) else value
+def _parts(value: Any, depth: int) -> Iterator[str]:
+    """A value as JSON without its secrets, from the beginning on."""
+    if isinstance(value, str):
+        # The end of a long text is cut off with its quote.
+        yield _json(value[: TEXT_MAX + 1])
+    elif not isinstance(value, Mapping | list):
+        yield _json(value)
+    elif depth == 0:
+        yield '"…"'
+    elif isinstance(value, list):
+        yield "["
+        for place, each in enumerate(value):
+            yield "," if place else ""
+            yield from _parts(each, depth - 1)
+        yield "]"
+    else:
+        yield "{"
+        for place, (name, each) in enumerate(value.items()):
+            yield ("," if place else "") + _json(str(name)[: TEXT_MAX + 1]) + ":"
+            yield from _parts(MASK if is_secret_name(str(name)) else each, depth - 1)
+        yield "}"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

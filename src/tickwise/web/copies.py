@@ -34,7 +34,7 @@ LISTINGS: Final = {
         "runs list",
         {
             "job_id": "--job", "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue",
-            "executor_id": "--executor",
+            "executor_id": "--executor", "label": "--label", "due_after": "--since", "due_before": "--until",
         },
     ),
     "/dead-letters": CopiedList(

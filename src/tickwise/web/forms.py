@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -16,6 +16,8 @@ from tickwise.domain.zones import zone_named
 E = TypeVar("E", bound=StrEnum)
 
 TEXT_MAX: Final = 1_000
+OF_LISTS: Final = frozenset({"namespace", "cursor", "of", "job_id", "run_id"})
+"""Parameters of every list: its place, and the rows that are selected."""
 
 
 def text(form: Mapping[str, str], name: str, most: int = TEXT_MAX) -> str | None:
@@ -36,6 +38,21 @@ def moment(form: Mapping[str, str], name: str, zone: str) -> datetime | None:
     except ValueError:
         raise Invalid("write a time as 2026-11-26T14:30", pointer=f"/{name}") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
+
+
+def instant(form: Mapping[str, str], name: str) -> float | None:
+    """A moment in Unix seconds; without a zone it is in UTC. None: it was left empty. Raises `Invalid`."""
+    found = moment(form, name, "UTC")
+    return None if found is None else found.timestamp()
+
+
+def check_names(said: Mapping[str, str], filters: Collection[str]) -> None:
+    """Raises `Invalid` for a parameter that a list does not know: it would show what nobody asked for, and actions on
+    all that match would concern it."""
+    for name, value in said.items():
+        if value and name not in filters and name not in OF_LISTS:
+            known = ", ".join(filters)
+            raise Invalid(f"there is no filter {name[:50]!r} here; there are {known}", pointer=f"/{name[:50]}")
 
 
 def json_text(form: Mapping[str, str], name: str) -> msgspec.Raw | None:

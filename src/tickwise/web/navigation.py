@@ -17,7 +17,7 @@ from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
 from tickwise.control.schedules.calendars import CalendarService
-from tickwise.control.stops import StopService
+from tickwise.control.stops.service import StopService
 
 
 class Door(NamedTuple):

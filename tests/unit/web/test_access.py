@@ -19,11 +19,11 @@ from tickwise.web.page import WebPage
 from tickwise.web.views import PAGES
 
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
-OPEN = {"login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen"}
+OPEN = {"login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen", "display"}
 FOR_INSTALLATION = {"settings", "namespace_quotas"}
 """A permission in one namespace is not enough."""
-FOR_ALL = {"overview"}
-"""Any visitor may see them: what they hold is left out."""
+FOR_ALL = {"overview", "find"}
+"""Any visitor may open them: what they may not see is left out."""
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -76,7 +76,7 @@ async def test_nobody_without_a_role_sees_anything(rig: Rig) -> None:
         assert 403 == await _ask(browser, page), page.name
     first = Markup((await browser.get("/")).text)
     links = {each["href"] for each in first.named("a") if each["href"].startswith("/")}
-    assert links == {"/"}
+    assert links == {"/", "/find"}
 
 
 async def test_no_page_leads_where_its_visitor_may_not_go(rig: Rig) -> None:

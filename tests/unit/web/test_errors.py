@@ -130,7 +130,7 @@ async def test_a_viewer_decides_nothing_and_another_namespace_sees_nothing(rig: 
     await fails(rig, "no!")
     viewer = await rig.signed_in("vera", ("viewer", "default"))
     group = await first(viewer)
-    assert {"/logout"} == {
+    assert {"/logout", "/display"} == {
         each["action"] for each in Markup((await viewer.get(group)).text).named("form") if each.get("method") == "post"
     }
     for deed in ("resolve", "ignore", "reopen", "redrive"):

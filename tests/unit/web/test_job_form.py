@@ -15,10 +15,11 @@ from tests.support.pages import pages
 from tickwise.control.bodies import JobBody
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.zones import zone_named
-from tickwise.web import job_fields, job_form
-from tickwise.web.job_changes import compared, difference, digest, rivals, words
-from tickwise.web.job_form import Body
-from tickwise.web.job_values import duration_text, moment_text
+from tickwise.web.editing import fields as job_fields
+from tickwise.web.editing import form as job_form
+from tickwise.web.editing.changes import compared, difference, digest, rivals, words
+from tickwise.web.editing.form import Body
+from tickwise.web.editing.values import duration_text, moment_text
 
 SHELL = {"kind": "shell", "command": "date"}
 PLAIN = {"name": "a", "kind": "shell", "task.command": "date", "schedule_type": "ON_DEMAND"}

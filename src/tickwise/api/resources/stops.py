@@ -13,7 +13,7 @@ from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, RunView, run_view, time_of
-from tickwise.control.stops import MadeStop, StopBody, StopService
+from tickwise.control.stops.service import MadeStop, StopBody, StopService
 from tickwise.domain.stops import Meanwhile, Stop
 
 _body: Final = msgspec.json.Decoder(StopBody)

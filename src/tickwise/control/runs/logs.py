@@ -18,6 +18,8 @@ from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import LOG_LAST, BlobInfo, Blobs, log_prefix
 
 PART_BYTES: Final = 1 << 20
+ESCAPES_MAX: Final = 500_000
+"""Escape sequences that one search takes out of its way; what is left is for the next one."""
 LINE_BYTES: Final = 64 << 10
 """The beginning of a line is looked for so far before a hit: a longer line is named by the place of the hit."""
 _ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
@@ -109,12 +111,16 @@ class LogReader:
         """The offset of the first hit, and where the search stopped. Raises nothing for a text that is not there."""
         needle = search.text.encode().lower()
         parts = self._backward(search, len(needle)) if search.back else self._forward(search, len(needle))
-        stopped = min(self.size, search.start)
+        stopped, escapes = min(self.size, search.start), 0
         async for begin, content in parts:
+            # Each has to be taken out of the way: an output of nothing else takes a second for two megabytes.
+            escapes += content.count(b"\x1b")
             found = hit_in(content, needle, last=search.back)
             if found is not None:
                 return begin + found, begin + found
             stopped = begin if search.back else begin + len(content)
+            if escapes > ESCAPES_MAX:
+                break
         return None, stopped
 
     async def line_begin(self, offset: int) -> int:

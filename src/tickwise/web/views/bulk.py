@@ -33,6 +33,7 @@ from tickwise.domain.errors import Bug, Invalid, Refused
 from tickwise.ports.store import Replay, RunRow
 from tickwise.web import forms, once
 from tickwise.web.page import Handler, WebPage
+from tickwise.web.texts import utc
 from tickwise.web.views.jobs import FILTERS as JOB_FILTERS
 from tickwise.web.views.jobs import filters_of, jobs_query
 from tickwise.web.views.rows import job_names
@@ -136,8 +137,11 @@ def runs_filter(visit: Visit) -> RunsFilter:
     said: dict[str, Any] = {
         "job_id": asked.job_id, "job_name": asked.job_name, "reason": asked.reason, "queue": asked.queue,
         "executor_id": None if asked.executor is None else str(asked.executor),
+        "due_after": None if asked.due_after is None else utc(asked.due_after),
+        "due_before": None if asked.due_before is None else utc(asked.due_before),
     }  # fmt: skip
-    return RunsFilter(status=list(asked.states), **{name: value for name, value in said.items() if value is not None})
+    given = {name: value for name, value in said.items() if value is not None}
+    return RunsFilter(status=list(asked.states), labels=dict(asked.labels), **given)
 
 
 def _some(said: Filter) -> Filter:

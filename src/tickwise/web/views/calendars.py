@@ -40,7 +40,7 @@ DONE: Final = {
 }
 
 
-class Typed(NamedTuple):
+class TypedRule(NamedTuple):
     """A form that comes back."""
 
     form: Mapping[str, str]
@@ -54,7 +54,7 @@ class Typed(NamedTuple):
         return ("", None) if pointer is None else calendar_text.place_of(pointer)
 
 
-NOTHING: Final = Typed({})
+NOTHING: Final = TypedRule({})
 
 
 class RuleLine(NamedTuple):
@@ -72,7 +72,7 @@ async def calendars_page(visit: Visit) -> Response:
     return await _lists(visit)
 
 
-async def _lists(visit: Visit, typed: Typed = NOTHING, kind: str = "") -> Response:
+async def _lists(visit: Visit, typed: TypedRule = NOTHING, kind: str = "") -> Response:
     said = visit.query
     after, after_window = said.get("cursor") or None, said.get("window_cursor") or None
     within = Range(end=visit.now + LIST_SECONDS, limit=1)
@@ -106,7 +106,7 @@ def _window_line(entry: WindowEntry, covers: Covers) -> RuleLine:
     return RuleLine(entry.row, entry.stored.said, len(window.when.entries), covers, window)
 
 
-def _status(typed: Typed) -> int:
+def _status(typed: TypedRule) -> int:
     if typed.fault is None:
         return 200
     return 422 if isinstance(typed.fault, Invalid) else 429 if isinstance(typed.fault, Busy) else 409
@@ -120,7 +120,7 @@ async def calendar_page(visit: Visit) -> Response:
     return await _calendar(visit, await visit.control.calendars.get(visit.who, _name(visit)))
 
 
-async def _calendar(visit: Visit, row: RuleRow, typed: Typed = NOTHING) -> Response:
+async def _calendar(visit: Visit, row: RuleRow, typed: TypedRule = NOTHING) -> Response:
     stored = decode_calendar(row.body)
     within = _range(visit)
     jobs = None
@@ -144,7 +144,7 @@ async def window_page(visit: Visit) -> Response:
     return await _window(visit, await visit.control.windows.get(visit.who, _name(visit)))
 
 
-async def _window(visit: Visit, row: RuleRow, typed: Typed = NOTHING) -> Response:
+async def _window(visit: Visit, row: RuleRow, typed: TypedRule = NOTHING) -> Response:
     stored = decode_window(row.name, row.body)
     values = {
         "kind": "window",
@@ -159,7 +159,7 @@ async def _window(visit: Visit, row: RuleRow, typed: Typed = NOTHING) -> Respons
     return _one(visit, row, stored.said, typed, values)
 
 
-def _one(visit: Visit, row: RuleRow, said: CalendarBody, typed: Typed, values: dict[str, Any]) -> Response:
+def _one(visit: Visit, row: RuleRow, said: CalendarBody, typed: TypedRule, values: dict[str, Any]) -> Response:
     covers: Covers = values["covers"]
     last = covers.stretches[-1] if covers.stretches else None
     more = covers.more and last is not None and last.end is not None
@@ -227,7 +227,7 @@ async def _put(visit: Visit, kind: str, *, new: bool = False) -> Response:
         body = calendar_text.read(visit.form)
         window = None if kind == "calendar" else _window_body(visit.form, body)
         if "preview" in visit.form:
-            return await _back(visit, kind, new, Typed(visit.form, preview=await _preview(visit, body)))
+            return await _back(visit, kind, new, TypedRule(visit.form, preview=await _preview(visit, body)))
         if not name:
             raise Invalid("give it a name", pointer="/name")
         found = await service.to_change(visit.who, name)
@@ -237,7 +237,7 @@ async def _put(visit: Visit, kind: str, *, new: bool = False) -> Response:
         elif window is not None:
             await service.put(visit.who, name, window, found)
     except (Invalid, Conflict, VersionConflict, Busy) as refusal:
-        return await _back(visit, kind, new, Typed(visit.form, refusal))
+        return await _back(visit, kind, new, TypedRule(visit.form, refusal))
     return RedirectResponse(visit.url(_path(kind, name), done="stored"), SEE_OTHER)
 
 
@@ -263,7 +263,7 @@ async def _preview(visit: Visit, body: CalendarBody) -> Covers | None:
     return await visit.control.calendars.preview(visit.who, body, Range(end=visit.now + AHEAD_SECONDS, limit=PREVIEWED))
 
 
-async def _back(visit: Visit, kind: str, new: bool, typed: Typed) -> Response:  # private, by place
+async def _back(visit: Visit, kind: str, new: bool, typed: TypedRule) -> Response:  # private, by place
     """The page of the form, with what was typed. Raises the fault for a visitor who may not see that page."""
     if not visit.may(CalendarService.get if kind == "calendar" or new else WindowService.get):
         raise typed.fault or Invalid("a preview needs the permission calendars:read")
@@ -287,7 +287,7 @@ def _deleting(kind: str) -> Callable[[Visit], Awaitable[Response]]:
             _check_version(visit, FoundRule(row), new=False)
             await service.delete(visit.who, name, row)
         except (Invalid, Conflict, VersionConflict) as refusal:
-            return await _back(visit, kind, False, Typed({}, _about_delete(refusal)))
+            return await _back(visit, kind, False, TypedRule({}, _about_delete(refusal)))
         return RedirectResponse(visit.url("/calendars", done="deleted"), SEE_OTHER)
 
     return delete

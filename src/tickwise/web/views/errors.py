@@ -42,7 +42,7 @@ PERIODS: Final = {"hour": 1, "day": 24, "week": 168, "month": 720}
 """The times for which a group is ignored, in hours."""
 
 
-class Column(NamedTuple):
+class HourColumn(NamedTuple):
     """One hour of a chart whose highest reaches 100."""
 
     hour: float
@@ -51,7 +51,7 @@ class Column(NamedTuple):
     height: float
 
 
-def columns(hours: Sequence[ErrorHour], now: float, count: int) -> list[Column]:
+def columns(hours: Sequence[ErrorHour], now: float, count: int) -> list[HourColumn]:
     """The last hours, the oldest first."""
     last = now // HOUR * HOUR
     found = {each.hour: each.failures for each in hours}
@@ -59,7 +59,7 @@ def columns(hours: Sequence[ErrorHour], now: float, count: int) -> list[Column]:
     wanted = [last - HOUR * back for back in reversed(range(count))]
     sizes = [(hour, failures, max(100.0 * failures / most, 4.0) if failures else 0.0)
              for hour in wanted for failures in [found.get(hour, 0)]]  # fmt: skip
-    return [Column(hour, failures, round(100.0 - size, 2), round(size, 2)) for hour, failures, size in sizes]
+    return [HourColumn(hour, failures, round(100.0 - size, 2), round(size, 2)) for hour, failures, size in sizes]
 
 
 async def errors_page(visit: Visit) -> Response:

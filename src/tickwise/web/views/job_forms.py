@@ -44,11 +44,13 @@ from tickwise.domain.model import time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import JobRow
-from tickwise.web import forms, job_fields, job_form
+from tickwise.web import forms
+from tickwise.web.editing import fields as job_fields
+from tickwise.web.editing import form as job_form
+from tickwise.web.editing.changes import FireChange, PartChange, Rival, compared, digest, fires_of, rivals
+from tickwise.web.editing.form import Body, Typed
+from tickwise.web.editing.values import explained
 from tickwise.web.failures import failure_of
-from tickwise.web.job_changes import FireChange, PartChange, Rival, compared, digest, fires_of, rivals
-from tickwise.web.job_form import Body, Typed
-from tickwise.web.job_values import explained
 from tickwise.web.page import WebPage
 from tickwise.web.visit import Visit
 
@@ -66,7 +68,7 @@ _changes: Final = msgspec.json.Decoder(JobChangeBody)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meanwhile:
+class ChangedMeanwhile:
     """The changes of another person since the form was opened."""
 
     by: str | None
@@ -86,7 +88,7 @@ class Sheet:
     back: str = "/jobs"
     is_edit: bool = False
     note: str = ""
-    meanwhile: Meanwhile | None = None
+    meanwhile: ChangedMeanwhile | None = None
     changed: Sequence[PartChange] | None = None
     """None: not looked at."""
     fires: Sequence[FireChange] = ()
@@ -376,7 +378,7 @@ async def _meanwhile(visit: Visit, row: JobRow, base: Body, now: Body, typed: Ty
     if again.faults or any(again.body[part] != merged[part] for part in yours):
         again = Typed({**typed.texts, **again.texts}, merged)
     sheet = _edit(visit, row, now, again)
-    sheet.meanwhile = Meanwhile(by=await _changed_by(visit, row), at=row.updated_at, rivals=found)
+    sheet.meanwhile = ChangedMeanwhile(by=await _changed_by(visit, row), at=row.updated_at, rivals=found)
     changed = job_form.changes(now, again.body)
     sheet.changed = compared(now, {**now, **changed})
     if not changed:

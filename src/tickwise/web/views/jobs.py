@@ -21,6 +21,7 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
+from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
 from tickwise.web.visit import Visit
@@ -77,6 +78,7 @@ def filters_of(visit: Visit, names: tuple[str, ...]) -> dict[str, Any]:
 
 async def jobs_page(visit: Visit) -> Response:
     """A page of jobs."""
+    forms.check_names(visit.query, FILTERS)
     query = jobs_query(visit)
     rows = await visit.control.jobs.search(visit.who, query)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
@@ -132,9 +134,9 @@ async def show_job(
         "row": row,
         "definition": line.definition,
         "script": task.pop(SOURCE, None),
-        "task": _pretty(task),
-        "payload": _pretty(line.definition.payload),
-        "last_payload": None if last is None else _pretty(last),
+        "task": pretty_value(task),
+        "payload": pretty_value(line.definition.payload),
+        "last_payload": None if last is None else pretty_value(last),
         "once": (typed or {}).get(once.FIELD) or once.new_name(visit),
         "warnings": warnings,
         "preview": preview,
@@ -205,12 +207,6 @@ async def _last_asked(visit: Visit, runs: Sequence[RunRow]) -> msgspec.Raw | Non
 def _task(task: msgspec.Raw) -> Mapping[str, Any]:
     """A task without its secrets."""
     return masked(msgspec.json.decode(bytes(task)))
-
-
-def _pretty(value: Any) -> str:
-    """JSON for people."""
-    text = bytes(value) if isinstance(value, msgspec.Raw) else msgspec.json.encode(value)
-    return msgspec.json.format(text, indent=2).decode()
 
 
 JOBS: Final = (

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import RunRetryBody
@@ -22,8 +21,9 @@ from tickwise.domain.model import Trigger
 from tickwise.ports.store import EVERY_TEXT, Replay, RunQuery
 from tickwise.web import forms, once
 from tickwise.web.columns import Column, Values, columns_of
+from tickwise.web.json_text import pretty
 from tickwise.web.page import WebPage
-from tickwise.web.views.jobs import filters_of
+from tickwise.web.views.jobs import filters_of, labels_of
 from tickwise.web.views.output import Output, output_of
 from tickwise.web.views.rows import error_groups, job_names, jobs_of, lateness_of, took
 from tickwise.web.visit import Visit
@@ -32,7 +32,9 @@ from tickwise.web.waterfall import waterfall
 PAGE_SIZE: Final = 50
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
-FILTERS: Final = ("job_id", "job_name", "status", "reason", "queue", "executor_id", "col")
+FILTERS: Final = (
+    *("job_id", "job_name", "label", "status", "reason", "queue", "executor_id", "due_after", "due_before", "col"),
+)
 TRIGGERS: Final = {
     Trigger.SCHEDULE: "by schedule",
     Trigger.RUN_NOW: "asked for",
@@ -56,6 +58,9 @@ def runs_asked(visit: Visit) -> RunQuery:
         job_id=forms.identifier(said.get("job_id"), "job_id"),
         states=states,
         reason=forms.text(said, "reason", TEXT_MAX),
+        due_after=forms.instant(said, "due_after"),
+        due_before=forms.instant(said, "due_before"),
+        labels=labels_of(visit.request.query_params.getlist("label")),
         executor=forms.whole(said.get("executor_id"), "executor_id", 0, 10**18),
         job_name=forms.text(said, "job_name", TEXT_MAX),
         queue=forms.text(said, "queue", TEXT_MAX),
@@ -66,6 +71,7 @@ def runs_asked(visit: Visit) -> RunQuery:
 
 async def runs_page(visit: Visit) -> Response:
     """A page of runs."""
+    forms.check_names(visit.query, FILTERS)
     query = runs_asked(visit)
     columns = columns_of(visit.query.get("col", ""))
     texts = EVERY_TEXT if columns else LISTED_TEXTS
@@ -133,10 +139,10 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "took": took(row),
         "output": output,
         "follow": _follow(visit, details, output),
-        "payload": None if payload is None else _pretty(bytes(payload)),
+        "payload": None if payload is None else pretty(bytes(payload)),
         "payload_bytes": payload_bytes,
         "payload_from": payload_from,
-        "result": None if row.result is None else _pretty(row.result.encode()),
+        "result": None if row.result is None else pretty(row.result.encode()),
         "typed": visit.form,
         "once": visit.form.get(once.FIELD) or once.new_name(visit),
         "fault": fault,
@@ -196,14 +202,6 @@ def _first_lateness(details: RunDetails) -> float | None:
     """The seconds from its due time to the start of its first attempt."""
     starts = [each.started_at for each in details.attempts if each.started_at is not None]
     return max(0.0, min(starts) - details.row.due_at) if starts else lateness_of(details.row)
-
-
-def _pretty(text: bytes) -> str:
-    """JSON for people; what is no JSON as it is."""
-    try:
-        return msgspec.json.format(text, indent=2).decode(errors="replace")
-    except msgspec.DecodeError:
-        return text.decode(errors="replace")
 
 
 RUNS: Final[tuple[WebPage, ...]] = (

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.runs.service import RunService
-from tickwise.control.stops import StopBody, StopService
+from tickwise.control.stops.service import StopBody, StopService
 from tickwise.control.times import EPOCH
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, JobNotFound, NotFound, Refused
 from tickwise.domain.stops import Meanwhile

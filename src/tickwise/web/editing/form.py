@@ -32,9 +32,9 @@ from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow
 from tickwise.web import texts
-from tickwise.web.job_fields import DEFAULTS, FIELDS
-from tickwise.web.job_tasks import task_of, task_texts
-from tickwise.web.job_values import explained, parsed, plain, written
+from tickwise.web.editing.fields import DEFAULTS, FIELDS
+from tickwise.web.editing.tasks import task_of, task_texts
+from tickwise.web.editing.values import explained, parsed, plain, written
 
 Body = dict[str, Any]
 Texts = Mapping[str, str]

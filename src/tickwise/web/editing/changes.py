@@ -18,10 +18,10 @@ import msgspec
 from tickwise.control.jobs.changes import ChangeResult
 from tickwise.domain.zones import zone_named
 from tickwise.web import texts
-from tickwise.web.job_fields import FIELDS, TASKS, WORDS
-from tickwise.web.job_form import OBJECTS, PARTS, Body
-from tickwise.web.job_tasks import task_texts
-from tickwise.web.job_values import duration_text, moment_text, plain, written
+from tickwise.web.editing.fields import FIELDS, TASKS, WORDS
+from tickwise.web.editing.form import OBJECTS, PARTS, Body
+from tickwise.web.editing.tasks import task_texts
+from tickwise.web.editing.values import duration_text, moment_text, plain, written
 
 LINES_MAX: Final = 2_000
 """Longer texts are not compared line by line."""

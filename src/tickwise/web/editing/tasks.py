@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from tickwise.domain.errors import Invalid
-from tickwise.web.job_fields import TASKS
+from tickwise.web.editing.fields import TASKS
+from tickwise.web.json_text import pretty_value
 
 Task = dict[str, Any]
 """`{"task": {...}}`, or `{"taskId": "..."}`."""
@@ -92,7 +93,7 @@ def task_texts(task: Task) -> dict[str, str]:
     except Invalid:
         exact = False
     if not exact and task:
-        found = {"kind": "json", "task": _pretty(task.get("task", {}))}
+        found = {"kind": "json", "task": pretty_value(task.get("task", {}))}
     return {**dict.fromkeys(INPUTS, ""), "task.method": "GET", "kind": "shell", **found}
 
 
@@ -117,10 +118,6 @@ def _texts(task: Task) -> dict[str, str]:
                 "task.method": said.get("method", "GET"),
                 "task.headers": "\n".join(f"{name}: {value}" for name, value in said.get("headers", {}).items()),
                 "task.expect": ", ".join(str(each) for each in said.get("expect", ())),
-                "task.body": "" if body is None else body if isinstance(body, str) else _pretty(body),
+                "task.body": "" if body is None else body if isinstance(body, str) else pretty_value(body),
             }
     return {}
-
-
-def _pretty(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,6 +1,6 @@
 """One value of the form of a job: from the text of an input, and back to it.
 
-Invariant: reading what was written gives the same value, or is refused; `job_form.kept` leaves alone what would differ.
+Invariant: reading what was written gives the same value, or is refused; `form.kept` leaves alone what would differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tickwise.control.jobs.planning import duration_seconds
 from tickwise.control.wording import sentence
 from tickwise.documents.definition import CalendarUse
 from tickwise.domain.errors import Invalid
-from tickwise.web.job_fields import FormField, Input
+from tickwise.web.editing.fields import FormField, Input
+from tickwise.web.json_text import pretty_value
 
 _WHERE: Final = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
@@ -184,7 +185,7 @@ def written(said: FormField, value: Any, zone: ZoneInfo) -> str:
         case Input.DELAYS:
             return ", ".join(duration_text(each) for each in value)
         case Input.JSON:
-            return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+            return pretty_value(value)
         case Input.NUMBER:
             return repr(value)
         case _:

@@ -1,0 +1,1 @@
+"""Stops: what of a namespace does not start for a time."""
