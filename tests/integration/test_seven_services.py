@@ -240,6 +240,23 @@ class Drive:
         await self.ask("POST", "/queues/default/resume")
         await self.run_of(job_id)
 
+    async def stop_for_a_time(self) -> None:
+        """Something is stopped and goes on; what failed is grouped by its cause; streams are there."""
+        scope = {"labels": {"customer": "nobody"}, "reason": "a test"}
+        await self.ask("POST", "/stops:preview", 200, scope)
+        stop_id = (await self.ask("POST", "/stops", 201, scope))["stop"]["stop_id"]
+        await self.ask("GET", f"/stops/{stop_id}")
+        await self.ask("POST", f"/stops/{stop_id}/lift")
+        assert [] == await self.ask("GET", "/stops")
+        groups = await self.until("/errors", lambda found: found, "failures are grouped")
+        error = f"/errors/{groups[0]['error_id']}"
+        await self.ask("GET", error)
+        await self.ask("POST", f"{error}/ignore", 200, {"failures": 5})
+        await self.ask("POST", f"{error}/reopen")
+        await self.ask("POST", f"{error}/resolve", 200, {})
+        for stream in ("/events", f"/runs/{groups[0]['run_id']}/logs/stream"):
+            await self.gateway.answer("GET", stream, status=406, headers={"Accept": "application/json"})
+
     async def lose_an_executor(self) -> None:
         """One is killed with a run of which nobody can know what it did: it is held until a person decides."""
         lasting = function(self.stage, "lasting", seconds=600) | ON_DEMAND | {"on_unknown": "hold"}
@@ -286,6 +303,7 @@ async def _all_of_it(drive: Drive) -> None:
         await step()
     await services.kill_gateway()
     await drive.hold_queues()
+    await drive.stop_for_a_time()
     await drive.lose_an_executor()
     await services.all_back()
 

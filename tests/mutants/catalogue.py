@@ -146,8 +146,8 @@ MUTANTS: Final = (
     Mutant(
         "a fire has a computed name",
         "src/tickwise/domain/model.py",
-        "named = job_id.bytes +",
-        'named = __import__("os").urandom(8) + job_id.bytes +',
+        'named = job_id.int.to_bytes(16, "big") +',
+        'named = __import__("os").urandom(8) + job_id.int.to_bytes(16, "big") +',
         ("tests/unit/domain/test_model.py::test_a_run_has_the_same_name_every_time",),
     ),
     Mutant(
@@ -222,21 +222,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "only who has a lease may claim by name",
-        STORE + "dispatch/attempts.sql",
+        STORE + "dispatch/sql/claim_named.sql",
         "gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE",
         "gone IS NULL FOR SHARE",
         (POSTGRES + "TestNamedClaims::test_only_an_executor_whose_lease_stands_claims_by_name",),
     ),
     Mutant(
         "a name opens no lane that is not served",
-        STORE + "dispatch/attempts.sql",
+        STORE + "dispatch/sql/claim_named.sql",
         "AND (lane IN (SELECT lane FROM served)) IS TRUE",
         "",
         (POSTGRES + "TestNamedClaims::test_a_name_opens_no_queue_that_the_executor_does_not_serve",),
     ),
     Mutant(
         "a name makes no run ready",
-        STORE + "dispatch/attempts.sql",
+        STORE + "dispatch/sql/claim_named.sql",
         "AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE",
         "AND $5::float8 IS NOT NULL",
         (POSTGRES + "TestNamedClaims::test_a_name_does_not_make_a_run_ready",),

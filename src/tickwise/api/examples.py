@@ -53,6 +53,8 @@ BODIES: Final[dict[str, Any]] = {
     "RedriveBody": {"note": "the address was wrong"},
     "DiscardBody": {"note": "known outage"},
     "DecideBody": {"outcome": "succeeded", "note": "the invoice was sent"},
+    "ErrorResolveBody": {"note": "the bank is back"},
+    "ErrorIgnoreBody": {"failures": 100, "note": "known until the next release"},
     "StopBody": {"labels": {"customer": "acme"}, "reason": "their database moves", "meanwhile": "hold"},
     "QueueHoldBody": {"reason": "the printer is away", "until": "2100-01-01T00:00:00Z"},
     "QueueDrainBody": {"reason": "the host is replaced"},

@@ -82,7 +82,7 @@ def requires_none(reason: str) -> Callable[[F], F]:
 
 def access_of(method: Callable[..., Any]) -> Access | None:
     """The declaration of a method. None: there is none."""
-    found: Access | None = method.__dict__.get(_ACCESS)
+    found: Access | None = getattr(method, "__dict__", {}).get(_ACCESS)
     return found
 
 

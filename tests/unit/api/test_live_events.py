@@ -335,14 +335,14 @@ async def test_a_caller_has_so_many_streams(here: World) -> None:
             assert (429, True) == (third.status, third.over)
         async with opened(here) as again:
             assert 200 == again.status
-    assert 0 == here.control.live.streams
+    assert 0 == here.control.live._open.total()
 
 
 async def test_a_head_opens_nothing(here: World) -> None:
     """It shows the headers, and that is all."""
     async with opened(here, method="HEAD") as client:
         assert (200, "") == (client.status, client.text)
-    assert 0 == here.control.live.streams
+    assert 0 == here.control.live._open.total()
 
 
 async def test_an_old_id_is_a_gap(here: World) -> None:

@@ -19,6 +19,8 @@ from tickwise.ports.store import JobQuery, JobRow, Page, Searches
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 from tickwise.web.views import PAGES
 
+STREAMS = {"streamEvents", "streamRunLog", "live", "run_follow"}
+"""Never end."""
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")} - {"count"}
 """Operations count what they are about to change, so that is the store's to say."""
 JOB = {"name": "a", "every": "1h", "task": {"kind": "shell", "command": "true"}}
@@ -54,11 +56,12 @@ async def test_nothing_but_searches_ever_reaches_the_replica() -> None:
         await here.client.post(f"{API}/jobs", json={**JOB, "job_id": SOME_ID})
         for endpoint in RESOURCES:
             for body in ({}, JOB):
-                await _ask(here, endpoint.method, endpoint.path, body)
+                if endpoint.name not in STREAMS:
+                    await _ask(here, endpoint.method, endpoint.path, body)
         assert (await here.client.put(f"{API}/calendars/{SOME_ID}", json={"dates": ["2026-12-25"]})).is_success
         browser = await rig.signed_in("reads pages", ("admin", "*"))
         for page in PAGES:
-            if page.method == "GET":
+            if page.method == "GET" and page.name not in STREAMS:
                 await browser.get(re.sub(r"\{[^}]*\}", SOME_ID, page.path))
     assert SEARCHES == set(replica.asked)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import ItemsView
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +24,7 @@ class Watched(dict[str, Any]):
 
     looks = 0
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> Any:
         Watched.looks += 1
         return super().items()
 

@@ -110,7 +110,7 @@ async def test_a_page_is_told_that_something_changed(rig: Rig) -> None:
         await eventually(lambda: stream.of("changed"), what="it is told")
         assert {} == stream.of("changed")[0]
         assert "run_id" not in stream.text
-    assert 0 == rig.here.control.live.streams
+    assert 0 == rig.here.control.live._open.total()
 
 
 async def test_a_page_hears_of_what_it_shows_alone(rig: Rig) -> None:
@@ -160,7 +160,7 @@ async def test_a_page_without_a_session_has_no_stream(rig: Rig) -> None:
     browser = await rig.signed_in("ada", ("viewer", "default"))
     async with following(rig, browser, "/live?job_id=x") as stream:
         assert 422 == stream.status
-    assert 0 == rig.here.control.live.streams
+    assert 0 == rig.here.control.live._open.total()
 
 
 async def ended(stream: Stream) -> str:

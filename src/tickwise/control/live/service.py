@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from uuid import UUID
 
-from tickwise.control.access import check_namespace, holds_everywhere, requires
+from tickwise.control.access import check_namespace, holds_everywhere, requires, requires_none
 from tickwise.control.context import ControlContext
 from tickwise.control.live.filters import EventFilter
 from tickwise.control.live.log_follower import LogFollower, LogPosition, LogWriter, written_lines
@@ -41,11 +41,6 @@ class LiveService:
         self._permits = Permits(context.clock)
         self._open: Counter[str] = Counter()
         self._stopping = False
-
-    @property
-    def streams(self) -> int:
-        """The number of open streams."""
-        return self._open.total()
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def events(
@@ -115,11 +110,13 @@ class LiveService:
             self._telemetry.stream_opened()
         return stream
 
+    @requires_none("the life of the process")
     def end_streams(self) -> None:
         """End all streams, for this process stops; their clients come back to another one."""
         self._stopping = True
         self._reader.end_all(End.STOPPING)
 
+    @requires_none("the life of the process")
     async def stop(self) -> None:
         """End all streams, and read nothing more."""
         self.end_streams()
