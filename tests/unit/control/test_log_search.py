@@ -109,3 +109,19 @@ async def test_a_log_that_retention_takes_ends_there() -> None:
 def test_escape_sequences_are_passed_over(content: bytes, place: int | None) -> None:
     """What a terminal would obey is no text."""
     assert place == hit_in(content, b"word")
+
+
+async def test_a_search_takes_so_many_escape_sequences_out_of_its_way_and_is_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each costs a step in Python; what is left is for the next search, and nothing is missed."""
+    monkeypatch.setattr(logs, "PART_BYTES", 100)
+    monkeypatch.setattr(logs, "ESCAPES_MAX", 50)
+    content = b"a\x1b[m\n" * 200 + b"word\n"
+    blobs = await _stored(content, 64)
+    searches, start = 0, 0
+    while (hit := await find_in_log(blobs, RUN, 1, LogSearch("word", start))).line is None:
+        assert start < hit.searched_to < len(content)
+        assert not hit.finished
+        start, searches = hit.searched_to, searches + 1
+    assert (content.index(b"word"), 3) == (hit.line, searches)

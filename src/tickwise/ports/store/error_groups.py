@@ -5,7 +5,7 @@
                                                   └── fold: counted in its group, and gone ────┘  (one transaction)
 
 Attempts that are tried again count, and runs that failed for good; each attempt once. What was given back in order, or
-stopped on request, is no failure. Invariant: a failure is either pending or counted, whatever stops between the two.
+stopped on request, is no failure. Invariant: a failure is either pending or counted, also after a crash.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class CountedFailuresContract(ErrorGroupsContract):
         assert {each.job_id: each.failures for each in jobs} == {first.job_id: 1, job.job_id: 1}
 
     async def test_a_group_grows_fold_by_fold(self, store: Store, make: Factory) -> None:
-        """Counts add up; the sample is that of the newest failure, in whatever order they come."""
+        """Counts add up; the sample is that of the newest failure, in any order."""
         job = make.recurring(make.now + DAY_SECONDS)
         await self.add(store, job)
         ends = [make.now + 20.0, make.now + 30.0, make.now + 10.0]
