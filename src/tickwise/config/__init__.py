@@ -545,7 +545,35 @@ class Settings:
         "auto", "The format of the log; `auto` is text on a terminal and JSON elsewhere.",
         choices=("auto", "console", "json"),
     )  # fmt: skip
-    log_dir: Path | None = _setting(None, "A folder for log files beside the console. Unset: console only.")
+    log_dir: Path | None = _setting(
+        None,
+        "A folder for log files of JSON lines, beside the console (`docs/how-to/logs.md`). Each process has a file of "
+        "its own, named by its role. Unset: console only.",
+    )
+    log_file_bytes: int = _setting(
+        50 * 1024 * 1024,
+        "The size at which a log file is renamed to `….log.1` and a new one begun. 0: never; another program, such as "
+        "logrotate, moves it.",
+        least=0,
+        most=1 << 40,
+    )
+    log_files_kept: int = _setting(
+        5, "The earlier log files that a process keeps beside the one that it writes.", least=0, most=1_000
+    )
+    otlp_endpoint: str | None = _setting(
+        None,
+        "The collector that traces are sent to by OTLP over HTTP, such as `http://collector:4318` "
+        "(`docs/how-to/tracing.md`). Needs the extra `otel`. Unset: that of OTEL_EXPORTER_OTLP_ENDPOINT, if there is "
+        "one; else no traces.",
+        schemes=("http", "https"),
+    )
+    trace_ratio: float | None = _setting(
+        None,
+        "The share of requests and runs that begin a trace, for those that bring none. Those of a caller whose trace "
+        "is recorded are always recorded. Unset: that of OTEL_TRACES_SAMPLER_ARG, if there is one; else 0.01.",
+        least=0,
+        most=1,
+    )
 
     # ------------------------------------------------------------------ not settings: how `load` came to them
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
