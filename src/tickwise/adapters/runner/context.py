@@ -48,8 +48,8 @@ def _facts(assignment: Assignment) -> Iterator[tuple[str, str]]:
 
 
 def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, str]:
-    """The `TICKWISE_…` variables, and the trace as OpenTelemetry's tools read it. A payload too large for one is written
-    to a file in `folder`."""
+    """The `TICKWISE_…` variables, and the trace as OpenTelemetry's tools read it. A payload too large for one is
+    written to a file in `folder`."""
     environment = {f"TICKWISE_{name}": value for name, value in _facts(assignment)}
     if assignment.traceparent is not None:
         environment["TRACEPARENT"] = assignment.traceparent
