@@ -84,17 +84,19 @@ class RotatingLog(logging.Handler):
         bytes_most: int,
         kept: int,
         losses: LogLosses,
-        told: Callable[[str], None],
+        failed: Callable[[OSError], None],
+        recovered: Callable[[int], None],
         lock: TextIO | None = None,
     ) -> None:
-        """`bytes_most`: of one file, 0 for any size (logrotate moves it). `kept`: earlier files. `told` gets a sentence
-        when lines begin to be lost, and when they are written again."""
+        """`bytes_most`: of one file, 0 for any size (logrotate moves it). `kept`: earlier files. `failed` is called when
+        lines begin to be lost, `recovered` with their number when they are written again. Both may log."""
         super().__init__()
         self._file = file
         self._bytes_most = bytes_most
         self._kept = kept
         self._losses = losses
-        self._told = told
+        self._failed = failed
+        self._recovered = recovered
         self._claim = lock
         self._stream: TextIOWrapper | None = None
         self._size = 0
@@ -119,7 +121,7 @@ class RotatingLog(logging.Handler):
             return
         if self._lost:
             lost, self._lost = self._lost, 0
-            self._told(f"{self._file} is written again; {lost} lines are not in it")
+            self._recovered(lost)
 
     def reopen(self) -> None:
         """Open the file by its name, as after a rotation by another program."""
@@ -188,7 +190,7 @@ class RotatingLog(logging.Handler):
         self._losses.lost["file"] += 1
         self._lost += 1
         if self._lost == 1:
-            self._told(f"log lines cannot be written to {self._file}: {failure.strerror or failure}; they are dropped")
+            self._failed(failure)
 
 
 class ConsoleLog(logging.StreamHandler[TextIO]):

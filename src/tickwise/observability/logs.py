@@ -22,7 +22,7 @@ FORMATS: Final = ("console", "json", "auto")
 
 Processor = Callable[[Any, str, Any], Any]
 
-logger: Final = logging.getLogger("tickwise.logs")
+logger = structlog.get_logger("tickwise.logs")
 
 
 def _without_empty(_logger: Any, _name: str, event: Any) -> Any:
@@ -76,7 +76,7 @@ def configure(
     pretty = style == "console" or (style == "auto" and stream.isatty())
     handlers: list[logging.Handler] = [_stream_handler(stream, pretty=pretty)]
     if files is not None:
-        handlers.append(_file_handler(files, handlers[0]))
+        handlers.append(_file_handler(files))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -113,13 +113,24 @@ def _stream_handler(stream: TextIO, *, pretty: bool) -> logging.Handler:
     return handler
 
 
-def _file_handler(files: LogFiles, console: logging.Handler) -> logging.Handler:
-    def told(detail: str) -> None:
-        record = logger.makeRecord(logger.name, logging.ERROR, "", 0, "log_file", (), None, extra={"detail": detail})
-        console.handle(record)
-
+def _file_handler(files: LogFiles) -> logging.Handler:
     file, lock = claimed_file(files.folder, files.name)
-    handler = RotatingLog(file, bytes_most=files.bytes_most, kept=files.kept, losses=losses, told=told, lock=lock)
+
+    def failed(failure: OSError) -> None:
+        logger.error("log_file_unwritten", file=str(file), detail=failure.strerror or str(failure))
+
+    def recovered(lost: int) -> None:
+        logger.warning("log_file_written_again", file=str(file), lost=lost)
+
+    handler = RotatingLog(
+        file,
+        bytes_most=files.bytes_most,
+        kept=files.kept,
+        losses=losses,
+        failed=failed,
+        recovered=recovered,
+        lock=lock,
+    )
     handler.setFormatter(_formatter(pretty=False))
     return handler
 

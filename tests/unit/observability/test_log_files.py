@@ -110,16 +110,15 @@ def test_a_full_disk_stops_nothing_and_is_counted_and_said_once(tmp_path: Path) 
     for number in range(5):
         logger.info("said", number=number)
     told = [json.loads(line) for line in console.getvalue().splitlines()]
-    assert ["log_file"] == [line["event"] for line in told if line["event"] != "said"]
+    assert ["log_file_unwritten"] == [line["event"] for line in told if line["event"] != "said"]
     assert [0, 1, 2, 3, 4] == [line["number"] for line in told if line["event"] == "said"]
-    assert "No space left" in next(line["detail"] for line in told if line["event"] == "log_file")
-    assert 5 == logs.losses.lost["file"] - before
+    assert "No space left" in next(line["detail"] for line in told if line["event"] == "log_file_unwritten")
+    assert 5 + 1 == logs.losses.lost["file"] - before  # the line about it is not in the file either
     (tmp_path / "tickwise.log").unlink()
     logger.info("again")
-    assert ["again"] == [line["event"] for line in lines(tmp_path / "tickwise.log")]
-    (last,) = [json.loads(line) for line in console.getvalue().splitlines()][-1:]
-    assert "log_file" == last["event"]
-    assert "5 lines are not in it" in last["detail"]
+    assert ["again", "log_file_written_again"] == [line["event"] for line in lines(tmp_path / "tickwise.log")]
+    last = json.loads(console.getvalue().splitlines()[-1])
+    assert ("log_file_written_again", 6) == (last["event"], last["lost"])
 
 
 def test_a_console_that_cannot_be_written_stops_nothing_and_is_counted(tmp_path: Path) -> None:
@@ -165,7 +164,9 @@ def test_a_folder_that_cannot_be_made_is_said_at_the_start(tmp_path: Path) -> No
     with pytest.raises(Misconfigured, match="TICKWISE_LOG_DIR"):
         claimed_file(tmp_path / "taken" / "logs", "tickwise")
     with pytest.raises(Misconfigured, match="gone"):
-        RotatingLog(tmp_path / "gone" / "a.log", bytes_most=0, kept=0, losses=logs.losses, told=lambda _: None)
+        RotatingLog(
+            tmp_path / "gone" / "a.log", bytes_most=0, kept=0, losses=logs.losses, failed=print, recovered=print
+        )
 
 
 def test_a_line_without_a_trace_has_no_field_for_it(tmp_path: Path) -> None:
