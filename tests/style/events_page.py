@@ -14,8 +14,8 @@ HEAD = """\
 
 One line an event: for people on a terminal, as one JSON object a line elsewhere (`log_format`). Each line has `event`
 (a name below), `level`, `logger`, `timestamp` (UTC) and the fields listed here; lines that belong to a request bear its
-`request_id`, as its answer does. Lines of a request or a run that is part of a trace bear its `trace_id`, others have no
-such field (`docs/how-to/tracing.md`). `exception` means level error with a traceback, without the values of variables,
+`request_id`, as its answer does. Lines of a request or a run that is part of a trace bear its `trace_id`; others have
+no such field (`docs/how-to/tracing.md`). `exception` means level error with a traceback, without the values of variables,
 because some of them are passwords and payloads.
 
 Names and fields are stable: search and alarm by them. Lines whose `event` is a sentence instead of a name come from
@@ -31,6 +31,8 @@ MEANINGS = {
     "log_file_written_again": "The log file is written again; `lost` lines are not in it.",
     "spans_unsent": "The collector of traces is away, or refuses spans. They are dropped and counted "
     "(`tickwise_spans_dropped_total`) until `spans_sent_again`; no request and no run waits for it.",
+    "traces_unavailable": "A variable of OpenTelemetry names a collector, and its libraries are not installed: this "
+    "process records no traces.",
     "spans_sent_again": "The collector of traces takes spans again.",
     "spans_unsendable": "Spans could not be made ready to be sent, for a reason that was not foreseen. Please report "
     "it, with the trace.",

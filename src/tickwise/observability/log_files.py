@@ -88,8 +88,8 @@ class RotatingLog(logging.Handler):
         recovered: Callable[[int], None],
         lock: TextIO | None = None,
     ) -> None:
-        """`bytes_most`: of one file, 0 for any size (logrotate moves it). `kept`: earlier files. `failed` is called when
-        lines begin to be lost, `recovered` with their number when they are written again. Both may log."""
+        """`bytes_most`: of one file, 0 for any size (logrotate moves it). `kept`: earlier files. `failed` is called
+        when lines begin to be lost, `recovered` with their number when they are written again. Both may log."""
         super().__init__()
         self._file = file
         self._bytes_most = bytes_most

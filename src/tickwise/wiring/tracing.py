@@ -39,7 +39,7 @@ async def open_tracing(settings: Settings, metrics: Metrics, clock: Clock, role:
     except Misconfigured as missing:
         if settings.otlp_endpoint is not None:
             raise
-        logger.warning("setting", detail=missing.detail)
+        logger.warning("traces_unavailable", detail=missing.detail)
         yield None
         return
     try:
