@@ -106,16 +106,14 @@ def handed(text: str) -> tuple[str | None, str | None]:
 async def test_each_kind_of_task_is_handed_the_span_of_its_own_attempt(place: Place) -> None:
     """A script and a shell command in the environment, a function in its context, an HTTP call as a header."""
     told: dict[str, tuple[str | None, str | None]] = {}
-    for number, (kind, task) in enumerate(
-        {
-            "python": {"kind": "python", "source": SCRIPT},
-            "shell": {"kind": "shell", "command": SHELL},
-            "function": {"kind": "function", "name": "tests.trace"},
-            "http": {"kind": "http", "method": "POST", "url": f"{place.collector.url}/called", "expect": [404]},
-        }.items(),
-        1,
-    ):
-        run, status = await place.submit(task, sent(number))
+    tasks: dict[str, dict[str, Any]] = {
+        "python": {"source": SCRIPT},
+        "shell": {"command": SHELL},
+        "function": {"name": "tests.trace"},
+        "http": {"method": "POST", "url": f"{place.collector.url}/called", "expect": [404]},
+    }
+    for number, (kind, task) in enumerate(tasks.items(), 1):
+        run, status = await place.submit({"kind": kind, **task}, sent(number))
         assert "SUCCESS" == status
         if kind == "function":
             told[kind] = handed(json.dumps(await place.result(run)))

@@ -15,8 +15,8 @@ HEAD = """\
 One line an event: for people on a terminal, as one JSON object a line elsewhere (`log_format`). Each line has `event`
 (a name below), `level`, `logger`, `timestamp` (UTC) and the fields listed here; lines that belong to a request bear its
 `request_id`, as its answer does. Lines of a request or a run that is part of a trace bear its `trace_id`; others have
-no such field (`docs/how-to/tracing.md`). `exception` means level error with a traceback, without the values of variables,
-because some of them are passwords and payloads.
+no such field (`docs/how-to/tracing.md`). `exception` means level error with a traceback, without the values of
+variables, because some of them are passwords and payloads.
 
 Names and fields are stable: search and alarm by them. Lines whose `event` is a sentence instead of a name come from
 drivers, libraries and the innermost parts; their words may change with any version.

@@ -35,7 +35,7 @@ class Received:
 
 @dataclass
 class Collector:
-    """What came."""
+    """Keeps the spans that came."""
 
     url: str = ""
     spans: list[Received] = field(default_factory=list)

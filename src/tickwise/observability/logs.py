@@ -48,7 +48,7 @@ _tracebacks = structlog.processors.ExceptionRenderer(structlog.tracebacks.Except
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFiles:
-    """Where the files of a process stand, and how they rotate."""
+    """The log files of a process: their place and their rotation."""
 
     folder: Path
     name: str = "tickwise"

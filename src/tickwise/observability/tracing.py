@@ -31,7 +31,7 @@ from tickwise.ports.tracing import SpanKind, SpanRecord, SpanSink
 Attributes = dict[str, str | int | float | bool]
 
 _SAMPLED_OF: Final = 1 << 56
-"""Whether a run is recorded follows from so many lower bits of its id: they are drawn from a hash."""
+"""The lower bits of a run's id decide whether it is recorded. They are drawn from a hash."""
 _LOWER: Final = _SAMPLED_OF - 1
 
 
@@ -51,7 +51,7 @@ class OpenSpan:
         self.started = started
         self.attributes: Attributes = {}
         self.error: str | None = None
-        """Why it failed, in one word."""
+        """The reason of its failure, in one word."""
         self.links: Sequence[TraceContext] = ()
 
     def end(self, at: float, error: str | None = None) -> None:
@@ -125,7 +125,7 @@ class Tracer:
 
     @contextmanager
     def within(self, span: OpenSpan) -> Iterator[OpenSpan]:
-        """What is done in this block is a part of the span, which ends with it."""
+        """Make the work of this block a part of the span, which ends with it."""
         token = CURRENT.set(span)
         error: str | None = None
         try:

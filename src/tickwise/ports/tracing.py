@@ -38,7 +38,7 @@ class SpanRecord(NamedTuple):
     ended: float
     attributes: Mapping[str, str | int | float | bool]
     error: str | None = None
-    """Why it failed, in one word for programs; None: it did not."""
+    """The reason of its failure, in one word for programs; None: it went well."""
     links: Sequence[TraceContext] = ()
     """Spans of other requests that it also works for."""
 

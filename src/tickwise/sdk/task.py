@@ -41,7 +41,7 @@ class Context(NamedTuple):
     traceparent: str | None = None
     """The trace that the function goes on in, in the form of W3C Trace Context; None: there is none."""
     tracestate: str | None = None
-    """What systems on the way added to the trace; None: nothing."""
+    """The notes of systems on the way of the trace; None: there are none."""
 
     @property
     def idempotency_key(self) -> str:

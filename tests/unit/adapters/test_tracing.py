@@ -129,7 +129,7 @@ async def test_a_collector_that_is_away_costs_spans_and_is_said_once(monkeypatch
     ):
         for number in range(1, 4):
             spans.add(span(number))
-            await eventually(lambda count=number: losses.dropped["failed"] == count)  # type: ignore[misc]
+            await eventually(lambda count=number: losses.dropped["failed"] == count)  # type: ignore[misc]  # mypy cannot see the type of a default
         with collecting() as here:
             spans._exporter = exporter_to(here)
             spans.add(span(4))

@@ -90,10 +90,9 @@ class Scheduler(Service):
         tracer: Tracer | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
-        without them they are left to other schedulers.
-        `hint_publisher` publishes claim hints through the broker. `keep_anchors` keeps the heads of the audit log's
-        chains outside the database; None: they are in the log of the process alone.
-        `tracer` says which runs are recorded as traces."""
+        without them they are left to other schedulers. `hint_publisher` publishes claim hints through the broker.
+        `keep_anchors` keeps the heads of the audit log's chains outside the database; None: they are in the log of the
+        process alone. `tracer` says which runs are recorded."""
         super().__init__()
         self._signals = signals
         self._clock = clock

@@ -42,7 +42,7 @@ class TraceContext(NamedTuple):
     """64 bits, not 0."""
     sampled: bool
     tracestate: str = ""
-    """What systems on the way say to themselves; empty: nothing."""
+    """The notes of systems on the way; empty: none."""
 
     @property
     def traceparent(self) -> str:
