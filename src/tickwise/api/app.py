@@ -69,7 +69,7 @@ from tickwise.api.reading import (
     read_body,
 )
 from tickwise.api.request_log import PER_SECOND, RequestLog
-from tickwise.api.request_spans import describe_request
+from tickwise.api.request_spans import describe_request, trace_sent
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
@@ -91,7 +91,7 @@ from tickwise.domain.errors import (
 )
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.permissions import EVERYTHING
-from tickwise.domain.trace_context import TraceContext, read_trace
+from tickwise.domain.trace_context import TraceContext
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import RateLimits
@@ -364,7 +364,7 @@ class Front:
         headers = dict(scope["headers"])
         exchange = Exchange(self._request_id(headers), headers, None, self._addresses.of(scope))
         if b"traceparent" in headers:
-            exchange.trace = read_trace(headers[b"traceparent"], headers.get(b"tracestate"))
+            exchange.trace = trace_sent(scope["headers"])
         if self._tracer is None or (span := self._tracer.request(scope["method"], exchange.trace)) is None:
             await self._exchanged(exchange, scope, receive, send)
             return

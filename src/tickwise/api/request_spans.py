@@ -3,14 +3,29 @@ query, no body."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tickwise.domain.model import Principal
+from tickwise.domain.trace_context import TraceContext, read_trace
 from tickwise.observability.tracing import OpenSpan
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER: Final = "_OTHER"
 """OpenTelemetry's word for a method that a client made up."""
+_PARENT: Final = b"traceparent"
+_STATE: Final = b"tracestate"
+
+
+def trace_sent(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
+    """The trace that a request names; None: none, or several. Lines of the state are one list (RFC 9110, 5.3)."""
+    parents, states = [], []
+    for name, value in headers:
+        if name == _PARENT:
+            parents.append(value)
+        elif name == _STATE:
+            states.append(value)
+    return read_trace(parents[0], b",".join(states)) if len(parents) == 1 else None
 
 
 def describe_request(

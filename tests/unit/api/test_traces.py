@@ -83,6 +83,20 @@ async def test_a_hostile_trace_is_ignored(sent: str) -> None:
         assert (None, None) == await trace_of(here, await made(here, {"traceparent": sent, "tracestate": STATE}))
 
 
+async def test_two_traces_are_none_and_two_states_are_one_list() -> None:
+    """As HTTP reads repeated headers."""
+    async with world() as here:
+        body = {"name": "a", "task": SHELL, "schedule_type": "IMMEDIATE"}
+        found = []
+        for headers in (
+            [("traceparent", SENT), ("traceparent", OTHER)],
+            [("traceparent", SENT), ("tracestate", "a=1"), ("tracestate", "b=2")],
+        ):
+            answer = await here.client.post(f"{API}/jobs", json=body, headers=headers)
+            found.append(await trace_of(here, answer.json()["job_id"]))
+        assert [(None, None), (SENT, "a=1,b=2")] == found
+
+
 async def test_every_job_of_a_batch_is_in_the_trace_of_the_batch() -> None:
     """As one span that works for all of them."""
     async with world() as here:

@@ -40,7 +40,9 @@ _BOUNDED: Final = (
     *(field.name for field in JOB_FIELDS),
 )  # fmt: skip
 _DEFAULTS_FROM: Final = NewJob._fields.index("never")
-_DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:])
+_DEFAULTS_TO: Final = NewJob._fields.index("source")
+"""The caller of the request is of no concern here, and always known."""
+_DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:_DEFAULTS_TO])
 _USUAL: Final = Definition(schedule_type=ScheduleType.FUTURE, task=msgspec.Raw(b"{}"))
 
 
@@ -77,7 +79,7 @@ def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCh
         in_time = kind is ScheduleType.IMMEDIATE
     else:
         in_time = kind is ScheduleType.FUTURE and accepted <= at <= LAST_INSTANT
-    if not in_time or job[_DEFAULTS_FROM:] != _DEFAULTS or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
+    if not in_time or job[_DEFAULTS_FROM:_DEFAULTS_TO] != _DEFAULTS or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
         return False
     task = check.inline(bytes(definition.task))
     offered = job.lane.requires[:1] != ("function:*",)
