@@ -108,7 +108,7 @@ NAMESPACE_HEADER: Final = b"tickwise-namespace"
 IDEMPOTENCY_KEY_MAX: Final = 255
 HOT: Final = frozenset({("POST", f"{API}/jobs")})
 PROBES: Final = frozenset({"/livez", "/readyz"})
-"""Not counted: a probe that is refused takes a server out of service that works."""
+"""Not counted: a probe that is refused takes a server out of service that works. Not recorded as traces either."""
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 NOBODY: Final = Principal("nobody", "", frozenset())
@@ -365,11 +365,12 @@ class Front:
         exchange = Exchange(self._request_id(headers), headers, None, self._addresses.of(scope))
         if b"traceparent" in headers:
             exchange.trace = trace_sent(scope["headers"])
-        if self._tracer is None or (span := self._tracer.request(scope["method"], exchange.trace)) is None:
+        tracer = None if scope["path"] in PROBES else self._tracer
+        if tracer is None or (span := tracer.request(scope["method"], exchange.trace)) is None:
             await self._exchanged(exchange, scope, receive, send)
             return
         exchange.trace = span.context
-        with self._tracer.within(span):
+        with tracer.within(span):
             status = await self._exchanged(exchange, scope, receive, send)
             describe_request(
                 span,

@@ -33,12 +33,14 @@ Attributes = dict[str, str | int | float | bool]
 _SAMPLED_OF: Final = 1 << 56
 """The lower bits of a run's id decide whether it is recorded. They are drawn from a hash."""
 _LOWER: Final = _SAMPLED_OF - 1
+PARTS_MAX: Final = 1_000
+"""Recorded parts of one span: a stream of live events asks the store for hours."""
 
 
 class OpenSpan:
     """A span of work that goes on. It is recorded when it ends."""
 
-    __slots__ = ("_sink", "attributes", "context", "error", "kind", "links", "name", "parent_id", "started")
+    __slots__ = ("_sink", "attributes", "context", "error", "kind", "links", "name", "parent_id", "parts", "started")
 
     def __init__(
         self, sink: SpanSink, name: str, kind: SpanKind, context: TraceContext, parent_id: int | None, started: float
@@ -53,9 +55,13 @@ class OpenSpan:
         self.error: str | None = None
         """The reason of its failure, in one word."""
         self.links: Sequence[TraceContext] = ()
+        self.parts = 0
+        """The number of its parts, also of those that were not recorded."""
 
     def end(self, at: float, error: str | None = None) -> None:
         """Record it."""
+        if self.parts > PARTS_MAX:
+            self.attributes["tickwise.parts.left_out"] = self.parts - PARTS_MAX
         self._sink.add(
             SpanRecord(
                 self.name,
@@ -100,9 +106,12 @@ class Tracer:
         return self._under(name, SpanKind.SERVER, sent) if sent.sampled else None
 
     def part(self, name: str, kind: SpanKind = SpanKind.INTERNAL) -> OpenSpan | None:
-        """A part of the work at hand; None: that is not recorded."""
+        """A part of the work at hand; None: that is not recorded, or has too many parts."""
         current = CURRENT.get()
-        return None if current is None else self._under(name, kind, current.context)
+        if current is None:
+            return None
+        current.parts += 1
+        return None if current.parts > PARTS_MAX else self._under(name, kind, current.context)
 
     def shared(self, name: str, works_for: Sequence[TraceContext]) -> OpenSpan:
         """A span of work for several recorded requests at once: a part of the first, with links to the others."""
@@ -155,10 +164,8 @@ class _TracedStore(WrappedStore):
         tracer, facts, current = self._tracer, self._facts, CURRENT.get
 
         async def traced_call(*arguments: Any, **named: Any) -> Any:
-            if current() is None:
+            if current() is None or (span := tracer.part(name, SpanKind.CLIENT)) is None:
                 return await call(*arguments, **named)
-            span = tracer.part(name, SpanKind.CLIENT)
-            assert span is not None
             span.attributes |= {**facts, "db.operation.name": name}
             error: str | None = None
             try:

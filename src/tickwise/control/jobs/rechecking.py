@@ -79,7 +79,12 @@ def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCh
         in_time = kind is ScheduleType.IMMEDIATE
     else:
         in_time = kind is ScheduleType.FUTURE and accepted <= at <= LAST_INSTANT
-    if not in_time or job[_DEFAULTS_FROM:_DEFAULTS_TO] != _DEFAULTS or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
+    if (
+        not in_time
+        or job[_DEFAULTS_FROM:_DEFAULTS_TO] != _DEFAULTS
+        or not 0 < len(job.name) <= TEXT_MAX
+        or "\0" in job.name
+    ):
         return False
     task = check.inline(bytes(definition.task))
     offered = job.lane.requires[:1] != ("function:*",)
