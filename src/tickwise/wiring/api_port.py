@@ -78,6 +78,7 @@ def _app(runtime: Runtime, control: Control) -> Any:
         limits=runtime.coordination.limits,
         paces=_paces(settings),
         addresses=_addresses(settings),
+        tracer=runtime.tracer,
     )
 
 
