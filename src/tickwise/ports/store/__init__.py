@@ -97,6 +97,7 @@ from tickwise.ports.store.error_groups import (
     PendingFailures,
 )
 from tickwise.ports.store.flow import (
+    QUEUE_HELD,
     Check,
     CheckStore,
     Completion,
@@ -203,6 +204,7 @@ __all__ = [
     "MAX_TIMERS_LOOKED",
     "NO_TEXT",
     "PAGE_BYTES",
+    "QUEUE_HELD",
     "RESERVED",
     "TALLIES_SECONDS",
     "Added",
