@@ -251,7 +251,7 @@ async def test_a_search_in_an_output_leads_to_the_line(rig: Rig) -> None:
     links = {each.get("rel"): each["href"] for each in page.named("a") if "rel" in each}
     assert (await goes(links["next"])).endswith(f"#b{9991 * size}")
     none = await goes(links["prev"])
-    assert "No other line has it." in (await _shown(browser, none.partition("#")[0])).words
+    assert "This is the first hit. To the last hit" in (await _shown(browser, none.partition("#")[0])).words
     last = await goes(f"/runs/{run}/log/find?find=end&back=1")
     assert last.endswith(f"#b{20_000 * size}")
     none = await goes(f"/runs/{run}/log/find?find=nowhere")

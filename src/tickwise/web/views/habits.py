@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.jobs.service import JobService
 from tickwise.control.runs.service import RunService
+from tickwise.control.stops.service import StopService
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import JobQuery
 from tickwise.web import forms
@@ -23,6 +24,7 @@ from tickwise.web.visit import Visit
 FOUND_MAX: Final = 8
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
+STOP_TITLE: Final = "Stop for a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ async def palette(visit: Visit) -> Response:
     """The goals of a text. A script shows them in a dialog; without one this is a page."""
     wanted = forms.text(visit.query, "q", TEXT_MAX) or ""
     goals = [Goal(door.title, "page", door.path) for door in _doors(visit) if wanted.lower() in door.title.lower()]
+    if visit.may(StopService.add) and visit.may(StopService.page) and wanted and wanted.lower() in STOP_TITLE.lower():
+        goals.append(Goal(STOP_TITLE, "action", "/stops#new-stop"))
     goals += await _by_id(visit, wanted) or await _jobs(visit, wanted)
     return visit.page("palette.html", {"wanted": wanted, "goals": goals})
 

@@ -131,8 +131,17 @@ async def _shown(visit: Visit, sheet: Sheet, status: int = 200) -> Response:
         "fields": job_fields,
         "zones": zone_names(),
         "functions": functions,
+        "queue_warning": await _queue_warning(visit, typed),
     }
     return visit.page("job_form.html", values, 200 if visit.part else status)
+
+
+async def _queue_warning(visit: Visit, typed: Typed) -> str | None:
+    """The warning for a queue that nobody serves, as it is typed."""
+    queue = typed.texts.get("queue", "").strip()
+    if not queue or "queue" in typed.faults or not visit.may(JobService.queue_warning):
+        return None
+    return await visit.control.jobs.queue_warning(visit.who, queue[:TEXT_MAX])
 
 
 @cache

@@ -23,7 +23,7 @@ from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
 from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
-from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
+from tickwise.web.views.rows import job_line, lateness_of, lateness_with_retries, took, with_strips
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
@@ -126,6 +126,7 @@ async def show_job(
         _runs(visit, job_id),
     )
     line = job_line(row, runs or ())
+    late = await lateness_with_retries(visit, runs) if runs else lateness_of
     last = await _last_asked(visit, runs or ())
     visit.job_zone = line.definition.timezone
     task = dict(_task(line.definition.task))
@@ -143,8 +144,8 @@ async def show_job(
         "explanation": explanation,
         "runs": None if runs is None else runs[:RUNS],
         "durations": charts.columns(runs or (), [took(run) for run in runs or ()]),
-        "latenesses": charts.columns(runs or (), [lateness_of(run) for run in runs or ()]),
-        "lateness_of": lateness_of,
+        "latenesses": charts.columns(runs or (), [late(run) for run in runs or ()]),
+        "lateness_of": late,
         "took": took,
         "typed": typed or {},
         "fault": fault,

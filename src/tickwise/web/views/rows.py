@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -51,10 +51,17 @@ class JobLine:
         return quantile([late for run in self.runs if (late := lateness_of(run)) is not None], 0.5)
 
 
-def lateness_of(run: RunRow) -> float | None:
-    """The seconds from its due time to the start of its first attempt; None: it has not begun, or a list does not know,
-    because a later attempt is the one that it knows of."""
-    return None if run.started_at is None or run.attempt > 1 else max(0.0, run.started_at - run.due_at)
+def lateness_of(run: RunRow, firsts: Mapping[UUID, float] | None = None) -> float | None:
+    """The seconds from its due time to the start of its first attempt, of which `firsts` tells if there was another
+    one; None: it has not begun, or it is not known."""
+    began = (firsts or {}).get(run.run_id) if run.attempt > 1 else run.started_at
+    return None if began is None else max(0.0, began - run.due_at)
+
+
+async def lateness_with_retries(visit: Visit, rows: Sequence[RunRow]) -> Callable[[RunRow], float | None]:
+    """`lateness_of` for these runs, also for those that were tried again."""
+    firsts = await visit.control.runs.first_starts(visit.who, rows)
+    return lambda run: lateness_of(run, firsts)
 
 
 def took(run: RunRow) -> float | None:

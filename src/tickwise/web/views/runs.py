@@ -25,7 +25,7 @@ from tickwise.web.json_text import pretty
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of, labels_of
 from tickwise.web.views.output import Output, output_of
-from tickwise.web.views.rows import error_groups, job_names, jobs_of, lateness_of, took
+from tickwise.web.views.rows import error_groups, job_names, jobs_of, lateness_of, lateness_with_retries, took
 from tickwise.web.visit import Visit
 from tickwise.web.waterfall import waterfall
 
@@ -95,7 +95,7 @@ async def runs_page(visit: Visit) -> Response:
         "chosen": [each.value for each in query.states],
         "next": visit.url("/runs", **filters, cursor=shown[-1].run_id) if more else None,
         "first": visit.url("/runs", **filters) if query.before else None,
-        "lateness_of": lateness_of,
+        "lateness_of": await lateness_with_retries(visit, shown),
         "took": took,
     }
     return visit.page("runs.html", values)
