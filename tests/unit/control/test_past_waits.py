@@ -20,7 +20,8 @@ DUE = 1_800_000_000.0
 def _run(**fields: Any) -> RunRow:
     values: dict[str, Any] = {
         "run_id": uuid4(), "job_id": uuid4(), "namespace": "default", "state": RunState.SUCCESS, "trigger": 1,
-        "due_at": DUE, "queued_at": DUE - 5.0, "dispatched_at": None, "started_at": DUE + 100.0, "ended_at": DUE + 110.0,
+        "due_at": DUE, "queued_at": DUE - 5.0, "dispatched_at": None, "started_at": DUE + 100.0,
+        "ended_at": DUE + 110.0,
         "ready_at": None, "attempt": 1, "failures": 0, "crashes": 0, "executor": 1, "reason": None, "error": None,
         "result": None, "origin": None, "definition": None, "nominal_at": DUE,
     }  # fmt: skip

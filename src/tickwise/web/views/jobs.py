@@ -21,6 +21,7 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
+from tickwise.web.editing.summary import policy_texts
 from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, lateness_of, lateness_with_retries, took, with_strips
@@ -137,6 +138,7 @@ async def show_job(
         "script": task.pop(SOURCE, None),
         "task": pretty_value(task),
         "payload": pretty_value(line.definition.payload),
+        "policies": policy_texts(row, line.definition),
         "last_payload": None if last is None else pretty_value(last),
         "once": (typed or {}).get(once.FIELD) or once.new_name(visit),
         "warnings": warnings,
