@@ -9,7 +9,7 @@
 (() => {
   "use strict";
   const notice = document.getElementById("connection");
-  const LONGEST = 60;
+  const LONGEST = 10; // s between two looks for a server that is away
 
   const say = (text) => {
     if (!notice) return;
@@ -100,8 +100,9 @@
 
     const plan = () => {
       clearTimeout(timer);
-      const wait = Number(shown()?.dataset.live || 0) * (isOpen() && !failures ? BESIDE : 1);
-      if (wait && !document.hidden) timer = setTimeout(tick, 1000 * Math.min(wait * 2 ** failures, LONGEST));
+      const each = Number(shown()?.dataset.live || 0);
+      const wait = failures ? Math.min(each * 2 ** failures, LONGEST) : each * (isOpen() ? BESIDE : 1);
+      if (wait && !document.hidden) timer = setTimeout(tick, 1000 * wait);
     };
     const tick = async () => {
       if (busy) return;

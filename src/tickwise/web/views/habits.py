@@ -46,6 +46,12 @@ async def palette(visit: Visit) -> Response:
     return visit.page("palette.html", {"wanted": wanted, "goals": goals})
 
 
+async def alive(visit: Visit) -> Response:
+    """That the server and its database answer, and know the visitor: a page asks before it sends a form."""
+    await visit.control.context.store.now()
+    return Response(status_code=204)
+
+
 async def show_so(visit: Visit) -> Response:
     """Keep how the visitor wants the pages, and go back."""
     response = RedirectResponse(own_address(visit.form.get("back", "/")), SEE_OTHER)
@@ -86,5 +92,6 @@ async def _jobs(visit: Visit, wanted: str) -> list[Goal]:
 
 HABITS: Final = (
     WebPage(method="GET", path="/find", name="find", handler=palette),
+    WebPage(method="GET", path="/alive", name="alive", handler=alive, is_stream=True),
     WebPage(method="POST", path="/display", name="display", handler=show_so, is_open=True),
 )
