@@ -16,6 +16,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
+from tickwise.control.jobs.presence import PresenceService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
@@ -81,7 +82,8 @@ class Control:
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
-        `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
+        `membership` is the shared state where roles note that they are active, and people that they have a job
+        open. `scripts` looks at the syntax of
         scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
         all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
@@ -100,6 +102,7 @@ class Control:
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
+        self.presence = PresenceService(context, membership)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks = TaskService(context, check)

@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from tickwise.control.bulk.operations import OperationService
+from tickwise.control.jobs.presence import Doing
 from tickwise.control.jobs.service import JobService
 from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
@@ -24,7 +25,7 @@ from tickwise.web import charts, forms, once
 from tickwise.web.editing.summary import policy_texts
 from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
-from tickwise.web.views.rows import job_line, lateness_of, lateness_with_retries, took, with_strips
+from tickwise.web.views.rows import job_line, lateness_of, lateness_with_retries, others_at, took, with_strips
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
@@ -138,6 +139,7 @@ async def show_job(
         "script": task.pop(SOURCE, None),
         "task": pretty_value(task),
         "payload": pretty_value(line.definition.payload),
+        "others": await others_at(visit, row, Doing.LOOKS),
         "policies": policy_texts(row, line.definition),
         "last_payload": None if last is None else pretty_value(last),
         "once": (typed or {}).get(once.FIELD) or once.new_name(visit),

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.control.jobs.next_run import next_run_of
+from tickwise.control.jobs.presence import Doing, Presence
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Invalid, NotFound
@@ -88,6 +89,12 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     if visit.may(type(runs).latest):
         found = await runs.latest(visit.who, [row.job_id for row in rows], STRIP)
     return [job_line(row, found.get(row.job_id, ())) for row in rows]
+
+
+async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[Presence]:
+    """The other people who have the job open, if the visitor may change it."""
+    presence = visit.control.presence
+    return await presence.meet(visit.who, job, doing) if visit.may(type(presence).meet) else ()
 
 
 async def error_groups(visit: Visit, run_ids: Sequence[UUID]) -> Mapping[UUID, UUID]:
