@@ -68,8 +68,12 @@ class PresenceService:
         own = sha256(who.credential_name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         found = await self._notes.look(kind) or {}
         await self._tell(kind, f"{own}.{doing}", who, found.get(f"{own}.{doing}"), doing)
-        others = [seen for name, facts in found.items() if name.partition(".")[0] != own and (seen := _read(facts))]
-        return sorted(others, key=lambda each: (each.since, each.name))[:MAX_SHOWN]
+        others: dict[str, Presence] = {}
+        for name, facts in sorted(found.items()):
+            person, seen = name.partition(".")[0], _read(facts)
+            if person != own and seen is not None and (person not in others or seen.doing is Doing.EDITS):
+                others[person] = seen
+        return sorted(others.values(), key=lambda each: (each.since, each.name))[:MAX_SHOWN]
 
     async def _tell(self, kind: str, name: str, who: Principal, before: Mapping[str, Any] | None, doing: Doing) -> None:
         if self._notes is None:
