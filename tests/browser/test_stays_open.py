@@ -37,9 +37,9 @@ def test_the_panel_of_conditions_stays_open_with_its_focus_and_scroll(here: Worl
 
 def test_a_panel_of_a_run_stays_open_while_it_is_renewed_every_other_second(here: World, opened: Open) -> None:
     """The run waits for a queue that nobody serves; its page changes all the time."""
-    job = here.client.job_create(
-        {"name": "nobody serves it", "schedule_type": "ON_DEMAND", "queue": "nowhere", "task": {"kind": "shell", "command": "true"}}
-    )["job_id"]  # fmt: skip
+    task = {"kind": "shell", "command": "true"}
+    body = {"name": "nobody serves it", "schedule_type": "ON_DEMAND", "queue": "nowhere", "task": task}
+    job = here.client.job_create(body)["job_id"]
     run = here.client.request("POST", f"/jobs/{job}/runNow", body={}).body["run_id"]
     page = opened(f"/runs/{run}")
     page.locator("#conditions > summary").click()

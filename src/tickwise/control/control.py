@@ -17,6 +17,7 @@ from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.presence import PresenceService
+from tickwise.control.jobs.saved_views import SavedViewService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
@@ -102,6 +103,7 @@ class Control:
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
+        self.saved_views = SavedViewService(context)
         self.presence = PresenceService(context, membership)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)

@@ -25,7 +25,15 @@ from tickwise.web import charts, forms, once
 from tickwise.web.editing.summary import policy_texts
 from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
-from tickwise.web.views.rows import job_line, lateness_of, lateness_with_retries, others_at, took, with_strips
+from tickwise.web.views.rows import (
+    job_line,
+    lateness_of,
+    lateness_with_retries,
+    others_at,
+    took,
+    views_of_list,
+    with_strips,
+)
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
@@ -88,6 +96,7 @@ async def jobs_page(visit: Visit) -> Response:
     values = {
         "lines": await with_strips(visit, shown),
         "filters": filters,
+        "saved": await views_of_list(visit, "/jobs", filters),
         "asked": visit.query,
         "pick": _verbs(visit),
         "statuses": [each.value for each in JobStatus],

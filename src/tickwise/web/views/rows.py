@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from tickwise.control.jobs.next_run import next_run_of
 from tickwise.control.jobs.presence import Doing, Presence
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
-from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import JobRow, RunRow
+from tickwise.ports.store import JobRow, RunRow, SavedView
 from tickwise.web.charts import quantile
 from tickwise.web.visit import Visit
 
@@ -89,6 +90,34 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     if visit.may(type(runs).latest):
         found = await runs.latest(visit.who, [row.job_id for row in rows], STRIP)
     return [job_line(row, found.get(row.job_id, ())) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewsOfList:
+    """The saved views of a list, as its head shows them."""
+
+    path: str
+    query: str
+    """The filters of the page, as an address has them; empty: there are none to save."""
+    views: Sequence[SavedView]
+    may_share: bool
+
+
+async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> ViewsOfList | None:
+    """The saved views of a list; None: they cannot be read now, or a script renews the list alone."""
+    service = visit.control.saved_views
+    if visit.part == "live" or not visit.may(type(service).page):
+        return None
+    try:
+        found = await service.page(visit.who)
+    except (Forbidden, Unavailable):
+        return None
+    return ViewsOfList(
+        path=path,
+        query=urlencode(filters, doseq=True),
+        views=[view for view in found if view.path == path],
+        may_share=service.may_share(visit.who),
+    )
 
 
 async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[Presence]:
