@@ -19,6 +19,11 @@ OF_ALL: Final = (Permission.JOBS_WRITE, Permission.JOBS_OPERATE)
 """A caller with one of them, for all jobs of the namespace, may save views for everybody."""
 
 
+def may_share_views(who: Principal) -> bool:
+    """Check whether a caller may save views for everybody of the namespace."""
+    return any(who.may(permission) for permission in OF_ALL)
+
+
 class SavedViewService:
     """Everything about saved views."""
 
@@ -59,15 +64,10 @@ class SavedViewService:
         ):
             raise NotFound(f"there is no saved view {name[:NAME_CHARACTERS]!r}")
 
-    @staticmethod
-    def may_share(who: Principal) -> bool:
-        """Check whether a caller may save views for everybody of the namespace."""
-        return any(who.may(permission) for permission in OF_ALL)
-
     def _owner(self, who: Principal, *, shared: bool) -> str:
         if not shared:
             return who.credential_name
-        if not self.may_share(who):
+        if not may_share_views(who):
             raise Forbidden(
                 f"a view for everybody needs the permission jobs:write or jobs:operate in the namespace "
                 f"{who.namespace}; save it for yourself, or ask an administrator for the permission"

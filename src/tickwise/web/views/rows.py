@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tickwise.control.jobs.next_run import next_run_of
 from tickwise.control.jobs.presence import Doing, Presence
+from tickwise.control.jobs.saved_views import may_share_views
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
@@ -116,7 +117,7 @@ async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> 
         path=path,
         query=urlencode(filters, doseq=True),
         views=[view for view in found if view.path == path],
-        may_share=service.may_share(visit.who),
+        may_share=may_share_views(visit.who),
     )
 
 
