@@ -20,6 +20,8 @@ from tickwise.web.charts import WIDTH
 BAR_LEAST: Final = 2.0
 GAP_LEAST: Final = 0.0005
 """Seconds: a shorter gap is the accuracy of the clocks, and no stage."""
+GOES_ON: Final = 1.0
+"""Seconds: a wait that was there so lately goes on. It was looked at a moment before the page was made."""
 WHY_MAX: Final = 200
 _NOT_A_WAIT: Final = frozenset({"late_start", "late_executor_lost"})
 """Codes that tell of a later stage than the wait for an executor."""
@@ -104,7 +106,7 @@ def _stages(run: RunRow, attempts: Sequence[AttemptRow], explanation: Explanatio
         before = attempt
     goes_on = any(each.end is None for each in stages)
     if run.ended_at is None and not goes_on:
-        over = [each for each in waits if each.end < now - GAP_LEAST]
+        over = [each for each in waits if each.end < now - GOES_ON]
         rest = max([at, *(each.end for each in over)])
         stages += _gaps(before, "", over, at, rest) if rest > at else []
         stages.append(_gap(before, wait, rest, None))

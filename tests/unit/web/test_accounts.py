@@ -316,8 +316,9 @@ async def test_hostile_names_stay_text(rig: Rig, path: str) -> None:
 
 async def test_a_link_that_was_used_says_so_in_place_of_a_form(rig: Rig) -> None:
     """And a password that was chosen is told of at the sign-in."""
-    admin = await rig.signed_in("inviter", ("admin", "default"))
-    secret = _secret((await admin.post("/users", {"name": "invited"})).text, "twl")
+    admin = await _admin(rig, "invites again")
+    invited = {"name": "Ivy", "role": "viewer", "namespace": "default"}
+    secret = _secret((await admin.post("/users", invited)).text, "twl")
     browser = rig.browser()
     assert "Choose it" in (await browser.get(f"/choose-password/{secret}")).text
     form = {"secret": secret, "password": PASSWORD, "password_again": PASSWORD}

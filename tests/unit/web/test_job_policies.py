@@ -33,7 +33,7 @@ async def page_of(rig: Rig, **fields: Any) -> tuple[str, str]:
 
 async def test_what_a_job_sets_itself_is_shown_in_words(rig: Rig) -> None:
     """Each of its fields, with limits as one sentence."""
-    before, _ = await page_of(
+    before, after = await page_of(
         rig,
         timeout_seconds=90,
         start_deadline_seconds=600,
@@ -60,6 +60,8 @@ async def test_what_a_job_sets_itself_is_shown_in_words(rig: Rig) -> None:
         "Runs that could not begin in time skip",
     ):
         assert said in before, said
+    assert "First delay" not in before, "an object that is stored whole has defaults, too"
+    assert "Longest delay 5m" in after
 
 
 async def test_a_default_stands_behind_all_fields(rig: Rig) -> None:
@@ -70,3 +72,5 @@ async def test_a_default_stands_behind_all_fields(rig: Rig) -> None:
         assert label in after
     assert "If an earlier run goes on skip the new one" in after
     assert "Retries 3" in after
+    assert "Needs an executor with none" in after
+    assert "Calendars and windows none" in after

@@ -41,10 +41,10 @@ def policy_texts(row: JobRow, definition: Definition) -> PolicyTexts:
     rest = []
     for field in _fields():
         text = said.get(field.name, "")
-        if text and text != _default(field):
+        if text and text != _default(field) and not _is_usual(field, text):
             own.append(PolicyText(field.label, _words(field, text)))
         else:
-            rest.append(PolicyText(field.label, _words(field, _default(field)) or field.placeholder or _UNSAID))
+            rest.append(PolicyText(field.label, _words(field, _default(field)) or _usual(field) or _UNSAID))
     return PolicyTexts(own, rest)
 
 
@@ -56,6 +56,17 @@ def _fields() -> Iterator[FormField]:
 def _default(field: FormField) -> str:
     value = DEFAULTS.get(field.name)
     return "" if value is None else written(field, value, zone_named("UTC"))
+
+
+def _usual(field: FormField) -> str:
+    """The value that its input shows while it is empty; of lists and texts that is an example, and no value."""
+    return field.placeholder if field.input in (Input.DURATION, Input.WHOLE, Input.NUMBER, Input.TEXT) else ""
+
+
+def _is_usual(field: FormField, text: str) -> bool:
+    """Check whether a value is that of an empty input. A stored object has all of its values."""
+    usual = _usual(field)
+    return text == usual or (field.input is Input.NUMBER and bool(usual) and float(text) == float(usual))
 
 
 def _words(field: FormField, text: str) -> str:

@@ -121,8 +121,9 @@ def findings(
         found.append(Finding(False, f"On hold: queue {', '.join(held[:5])}.", "Runs of a held queue wait."))
     if unserved and stats.executors:
         named = ", ".join(unserved[:5])
-        words = f"Runs wait in the queue{'s' if len(unserved) > 1 else ''} {named}, and no active executor serves it."
-        found.append(Finding(False, words, "Start an executor with --queue, or give the jobs another queue."))
+        plural, those = ("s", "them") if len(unserved) > 1 else ("", "it")
+        words = f"Runs wait in the queue{plural} {named}, and no active executor serves {those}."
+        found.append(Finding(False, words, "Start an executor with --queues, or give the jobs another queue."))
     if overdue:
         found.append(Finding(False, "Some jobs are overdue.", "They are listed below."))
     return sorted(found, key=lambda finding: not finding.grave)
