@@ -83,10 +83,10 @@ class Control:
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
-        `membership` is the shared state where roles note that they are active, and people that they have a job
-        open. `scripts` looks at the syntax of
-        scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
-        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
+        `membership` is the shared state where roles note that they are active, and people which job they have open.
+        `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
+        not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
+        `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
         self.context, self.clock = context, context.clock
         self._kinds, self._scripts = kinds, scripts
@@ -102,12 +102,10 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
-        self.runs, self.queues = RunService(context), QueueService(context)
-        self.saved_views = SavedViewService(context)
-        self.presence = PresenceService(context, membership)
+        self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.tasks = TaskService(context, check)
+        self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)

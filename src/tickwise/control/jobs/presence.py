@@ -39,7 +39,7 @@ class Doing(StrEnum):
     EDITS = "edits"
 
 
-class Presence(NamedTuple):
+class PersonAtJob(NamedTuple):
     """A person at a job."""
 
     name: str
@@ -58,7 +58,7 @@ class PresenceService:
         self._told: dict[tuple[str, str], float] = {}
 
     @requires(Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
-    async def meet(self, who: Principal, job: JobRow, doing: Doing) -> Sequence[Presence]:
+    async def meet(self, who: Principal, job: JobRow, doing: Doing) -> Sequence[PersonAtJob]:
         """Note that the caller has this job open, which a page shows to them; return the others, the first comer first.
         Empty while the notes cannot be read. Never raises because of them."""
         if self._notes is None or job.namespace != who.namespace or not matches(job.labels, who.within):
@@ -68,7 +68,7 @@ class PresenceService:
         own = sha256(who.credential_name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         found = await self._notes.look(kind) or {}
         await self._tell(kind, f"{own}.{doing}", who, found.get(f"{own}.{doing}"), doing)
-        others: dict[str, Presence] = {}
+        others: dict[str, PersonAtJob] = {}
         for name, facts in sorted(found.items()):
             person, seen = name.partition(".")[0], _read(facts)
             if person != own and seen is not None and (person not in others or seen.doing is Doing.EDITS):
@@ -90,9 +90,9 @@ class PresenceService:
         await self._notes.put([Note(kind, name, facts)], SEEN_SECONDS)
 
 
-def _read(facts: Mapping[str, Any]) -> Presence | None:
+def _read(facts: Mapping[str, Any]) -> PersonAtJob | None:
     """A note as it was written; None: it is of another version."""
     name, doing, since = facts.get("name"), facts.get("doing"), facts.get("since")
     if not isinstance(name, str) or doing not in tuple(Doing) or not isinstance(since, int | float):
         return None
-    return Presence(name, Doing(doing), float(since))
+    return PersonAtJob(name, Doing(doing), float(since))

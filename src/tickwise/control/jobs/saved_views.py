@@ -60,7 +60,7 @@ class SavedViewService:
         """Remove a view of the caller, or a shared one. Raises `NotFound`, `Forbidden`."""
         owner = self._owner(who, shared=shared)
         if not await self._context.surely(
-            lambda: self._context.store.saved_views.remove(who.namespace, owner, path, name)
+            lambda: self._context.store.saved_views.remove(who.namespace, owner, path=path, name=name)
         ):
             raise NotFound(f"there is no saved view {name[:NAME_CHARACTERS]!r}")
 

@@ -118,8 +118,8 @@ class RunService:
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def first_starts(self, who: Principal, rows: Sequence[RunRow]) -> Mapping[UUID, float]:
-        """When the first attempt of each of these runs began, which the caller was shown: a row knows the last one. A
-        look for each that was tried again, for at most `RETRIED_LOOKED_AT` of them."""
+        """The begin of the first attempt of each of these runs, which the caller was shown: a row knows the last one.
+        A look for each that was tried again, for at most `RETRIED_LOOKED_AT` of them."""
         again = [row.run_id for row in rows if row.attempt > 1 and row.namespace == who.namespace]
         gate = asyncio.Semaphore(LOOKS_AT_ONCE)
 

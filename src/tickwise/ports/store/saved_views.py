@@ -43,7 +43,7 @@ class SavedViewStore(Protocol):
         """The views of these owners in a namespace, by list, name and owner."""
         ...
 
-    async def remove(self, namespace: str, owner: str, path: str, name: str) -> bool:
+    async def remove(self, namespace: str, owner: str, *, path: str, name: str) -> bool:
         """Remove a view; whether it was there."""
         ...
 

@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from tickwise.control.jobs.next_run import next_run_of
-from tickwise.control.jobs.presence import Doing, Presence
+from tickwise.control.jobs.presence import Doing, PersonAtJob
 from tickwise.control.jobs.saved_views import may_share_views
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import JobRow, RunRow, SavedView
+from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
 from tickwise.web.visit import Visit
 
@@ -93,19 +93,8 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     return [job_line(row, found.get(row.job_id, ())) for row in rows]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewsOfList:
-    """The saved views of a list, as its head shows them."""
-
-    path: str
-    query: str
-    """The filters of the page, as an address has them; empty: there are none to save."""
-    views: Sequence[SavedView]
-    may_share: bool
-
-
-async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> ViewsOfList | None:
-    """The saved views of a list; None: they cannot be read now, or a script renews the list alone."""
+async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The saved views of a list, and what a form saves; None: they cannot be read now, or a script renews the list alone."""
     service = visit.control.saved_views
     if visit.part == "live" or not visit.may(type(service).page):
         return None
@@ -113,15 +102,15 @@ async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> 
         found = await service.page(visit.who)
     except (Forbidden, Unavailable):
         return None
-    return ViewsOfList(
-        path=path,
-        query=urlencode(filters, doseq=True),
-        views=[view for view in found if view.path == path],
-        may_share=may_share_views(visit.who),
-    )
+    return {
+        "path": path,
+        "query": urlencode(filters, doseq=True),
+        "views": [view for view in found if view.path == path],
+        "may_share": may_share_views(visit.who),
+    }
 
 
-async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[Presence]:
+async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[PersonAtJob]:
     """The other people who have the job open, if the visitor may change it."""
     presence = visit.control.presence
     return await presence.meet(visit.who, job, doing) if visit.may(type(presence).meet) else ()

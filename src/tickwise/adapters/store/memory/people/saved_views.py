@@ -24,5 +24,5 @@ class SavedViews(Duty):
             (each for each in found if each.owner in owners), key=lambda each: (each.path, each.name, each.owner)
         )
 
-    async def remove(self, namespace: str, owner: str, path: str, name: str) -> bool:
+    async def remove(self, namespace: str, owner: str, *, path: str, name: str) -> bool:
         return self._state.saved_views.pop((namespace, owner, path, name), None) is not None

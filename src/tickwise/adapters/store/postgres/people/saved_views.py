@@ -36,7 +36,7 @@ class SavedViews(Part):
             for row in rows
         ]  # fmt: skip
 
-    async def remove(self, namespace: str, owner: str, path: str, name: str) -> bool:
+    async def remove(self, namespace: str, owner: str, *, path: str, name: str) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return bool(await connection.fetchval(statement("saved_view_remove"), namespace, owner, path, name))

@@ -53,8 +53,8 @@ class SavedViewsContract(StoreContract):
         """And that of another owner stays."""
         await store.saved_views.put(self.view())
         await store.saved_views.put(self.view(owner=BOB))
-        assert await store.saved_views.remove("default", ADA, "/runs", "failed") is True
-        assert await store.saved_views.remove("default", ADA, "/runs", "failed") is False
+        assert await store.saved_views.remove("default", ADA, path="/runs", name="failed") is True
+        assert await store.saved_views.remove("default", ADA, path="/runs", name="failed") is False
         assert [each.owner for each in await store.saved_views.find("default", [ADA, BOB])] == [BOB]
 
     async def test_no_owner_has_too_many(self, store: Store, other: Store) -> None:
