@@ -97,8 +97,7 @@ class Control:
         changes = JobChanges(context, composer, submissions)
         self._submissions = submissions
         self._ingest: BufferedIngest | None = None
-        self.jobs = JobService(context, changes)
-        self.schedules = ScheduleService(context)
+        self.jobs, self.schedules = JobService(context, changes), ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)

@@ -94,7 +94,7 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
 
 
 async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The saved views of a list, and what a form saves; None: they cannot be read now, or a script renews the list alone."""
+    """The saved views of a list, and what its form saves. None: they cannot be read, or the list alone is renewed."""
     service = visit.control.saved_views
     if visit.part == "live" or not visit.may(type(service).page):
         return None
