@@ -82,6 +82,7 @@ from tickwise.testing.contracts.store.people.namespaces import NamespacesContrac
 from tickwise.testing.contracts.store.people.quotas import QuotasContract
 from tickwise.testing.contracts.store.people.removals import ClosedNamespacesContract, RemovalsContract
 from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
+from tickwise.testing.contracts.store.people.saved_views import SavedViewsContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
@@ -256,6 +257,10 @@ class TestLatestRuns(Backend, LatestRunsContract):
 
 
 class TestComingJobs(Backend, ComingJobsContract):
+    pass
+
+
+class TestSavedViews(Backend, SavedViewsContract):
     pass
 
 

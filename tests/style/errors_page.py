@@ -79,6 +79,7 @@ MEANINGS = {
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
     "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
     "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
+    "views_exhausted": "There are 50 saved views already, of the caller or for all of the namespace. Remove one.",
     "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
     "quota) as it may, or all "
     "together have 10,000. Delete one first, or put the times of several into one.",

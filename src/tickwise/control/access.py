@@ -114,7 +114,10 @@ def admitted(who: Principal, *permissions: str, by_labels: bool = False) -> Prin
             f"the caller has the permission {needed} for jobs with the labels {in_words(selector)} alone, and this is "
             "about more than such jobs; ask for a role or a key without labels"
         )
-    raise Forbidden(f"the caller lacks the permission {needed} in the namespace {who.namespace}")
+    raise Forbidden(
+        f"{who.name!r} lacks the permission {needed} in the namespace {who.namespace}; an administrator of it can give "
+        "a role or a key that has it"
+    )
 
 
 def check_labels(who: Principal, labels: Mapping[str, str]) -> None:

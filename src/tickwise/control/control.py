@@ -16,6 +16,8 @@ from tickwise.control.context import ControlContext
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
+from tickwise.control.jobs.presence import PresenceService
+from tickwise.control.jobs.saved_views import SavedViewService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
 from tickwise.control.keys.credentials import Credentials
@@ -81,9 +83,10 @@ class Control:
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
-        `membership` is the shared state where roles note that they are active. `scripts` looks at the syntax of
-        scripts; None: nothing does. `registration`: how people register; None: they do not. `limits` counts sign-ins of
-        all processes. `source_bytes_most`: how long a script in a job may be. `bootstrap_key`: that of the settings.
+        `membership` is the shared state where roles note that they are active, and people which job they have open.
+        `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
+        not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
+        `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
         self.context, self.clock = context, context.clock
         self._kinds, self._scripts = kinds, scripts
@@ -94,15 +97,14 @@ class Control:
         changes = JobChanges(context, composer, submissions)
         self._submissions = submissions
         self._ingest: BufferedIngest | None = None
-        self.jobs = JobService(context, changes)
-        self.schedules = ScheduleService(context)
+        self.jobs, self.schedules = JobService(context, changes), ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
-        self.runs, self.queues = RunService(context), QueueService(context)
+        self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.tasks = TaskService(context, check)
+        self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)

@@ -227,7 +227,9 @@ class Pages:
         elif isinstance(error, Unavailable) and failure.status == 503:
             logger.warning("page_put_off", request_id=visit.origin.request_id, reason=error.detail)
         pointer = error.pointer if isinstance(error, TickwiseError) and hasattr(error, "pointer") else None
-        values = {"failure": failure, "pointer": pointer}
+        passing = isinstance(error, Unavailable) and visit.request.method not in SAFE
+        typed = {name: value for name, value in visit.form.items() if "password" not in name.lower()} if passing else {}
+        values = {"failure": failure, "pointer": pointer, "typed": typed}
         return visit.page("failure.html", values, failure.status)
 
     def _finish(self, page: WebPage, visit: Visit, response: Response) -> None:

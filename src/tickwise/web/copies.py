@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 API: Final = "/api/v1"
+OF_COMMANDS: Final = ("http://127.0.0.1:8470", "http://localhost:8470")
+"""The addresses of a local `up` by default, which commands find by themselves."""
 
 
 class CopiedList(NamedTuple):
@@ -129,7 +131,8 @@ class Copier:
         return f'{shlex.join(words)} -H "Authorization: Bearer $TICKWISE_API_KEY" {shlex.quote(address)}'
 
     def _command(self, command: str, *words: str) -> str:
-        return f"tickwise {command} {shlex.join([*words, '--namespace', self._namespace])}"
+        server = [] if self._base in OF_COMMANDS else ["--url", self._base]
+        return f"tickwise {command} {shlex.join([*words, *server, '--namespace', self._namespace])}"
 
     def _python(self, *lines: str) -> str:
         opened = (

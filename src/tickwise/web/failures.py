@@ -37,7 +37,7 @@ _KINDS: Final[tuple[tuple[type[TickwiseError], int, str, str], ...]] = (
         "Not found",
         "It may be over for so long that it is no longer kept, or belong to another namespace.",
     ),
-    (Forbidden, 403, "Not allowed", "Ask an administrator for the permission, or choose another namespace."),
+    (Forbidden, 403, "Not allowed", "Or choose another namespace in the menu above."),
     (VersionConflict, 409, "Changed meanwhile", "Open the page again to see what changed, and repeat."),
     (Conflict, 409, "Not possible now", ""),
     (Invalid, 422, "Not accepted", "Go back, correct it, and send it again."),

@@ -49,6 +49,7 @@ from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEar
 from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
 from tickwise.wiring.tls.clear_text import warn_of_clear_text
 
+STOPPING_TOLD_SECONDS: Final = 5.0
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """Objects of a busy role die young by reference counting; with Python's defaults a tenth of its time is lost to
 collections that find nothing."""
@@ -170,11 +171,24 @@ def _stopper(stop: asyncio.Event, drain_seconds: float) -> Callable[[], None]:
         if heard == 1:
             logger.info("stopping", detail="running work ends first; press Ctrl-C twice more to end at once")
             bound_end(drain_seconds)
+            if sys.stderr.isatty():
+                _say_stopping(asyncio.get_running_loop(), drain_seconds)
         stop.set()
         if heard >= 3:
             os._exit(130)
 
     return hear
+
+
+def _say_stopping(loop: asyncio.AbstractEventLoop, left: float) -> None:
+    """Tell a person at a terminal what the end waits for, each `STOPPING_TOLD_SECONDS` until it comes."""
+    sys.stderr.write(
+        f"Stopping: tasks that run have {max(left, 0.0):.0f} s to end; then they are stopped, and run again at the "
+        "next start. Press Ctrl-C twice more to end at once.\n"
+    )
+    if left > 0:
+        pause = min(STOPPING_TOLD_SECONDS, left)
+        loop.call_later(pause, _say_stopping, loop, left - pause)
 
 
 async def _up(settings: Settings, stop: asyncio.Event) -> None:

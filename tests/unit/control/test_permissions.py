@@ -180,7 +180,9 @@ async def test_a_refusal_names_the_permission_and_stores_nothing() -> None:
     async with world() as here:
         ada = Principal("ada", "default", frozenset({"jobs:read"}))
         made = await _job(here)
-        with pytest.raises(Forbidden, match="the caller lacks the permission jobs:write"):
+        with pytest.raises(
+            Forbidden, match="'ada' lacks the permission jobs:write in the namespace default; an administrator"
+        ):
             await here.control.requests.cancel(ada, made)
         assert "SCHEDULED" == (await here.control.jobs.get(ada, made)).status
 

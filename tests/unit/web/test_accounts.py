@@ -312,3 +312,21 @@ async def test_hostile_names_stay_text(rig: Rig, path: str) -> None:
         page = Markup(answer.text)
         assert not {"img"} & page.tags()
         assert all(each["src"].startswith("/static/") for each in page.named("script")), address
+
+
+async def test_a_link_that_was_used_says_so_in_place_of_a_form(rig: Rig) -> None:
+    """And a password that was chosen is told of at the sign-in."""
+    admin = await _admin(rig, "invites again")
+    invited = {"name": "Ivy", "role": "viewer", "namespace": "default"}
+    secret = _secret((await admin.post("/users", invited)).text, "twl")
+    browser = rig.browser()
+    assert "Choose it" in (await browser.get(f"/choose-password/{secret}")).text
+    form = {"secret": secret, "password": PASSWORD, "password_again": PASSWORD}
+    chosen = await browser.post("/choose-password", form)
+    assert 303 == chosen.status_code, chosen.text
+    assert "Your password is stored." in (await browser.get(chosen.headers["location"])).text
+    again = await browser.get(f"/choose-password/{secret}")
+    assert 401 == again.status_code
+    assert "it was used or is too old" in again.text
+    assert "Choose it" not in again.text
+    assert "To the sign-in" in again.text

@@ -192,6 +192,14 @@ def test_a_command_has_the_values_as_they_are() -> None:
     assert copier.listing("/jobs", [("key", "x")]) is None
 
 
+def test_a_command_names_the_server_where_commands_would_not_find_it() -> None:
+    """At another address than that of a local `up` by default."""
+    assert "--url" not in Copier("http://localhost:8470/", "default").of_job("x")[0].command
+    elsewhere = shlex.split(Copier("https://tickwise.example/", "default").of_job("x")[0].command)
+    assert ["--url", "https://tickwise.example", "--namespace", "default"] == elsewhere[-4:]
+    assert _known(elsewhere[1:3] + elsewhere[4:5])
+
+
 def _known(words: list[str]) -> bool:
     """Check whether the command line has these commands and options."""
     found: Any = root
@@ -251,7 +259,7 @@ async def test_a_search_in_an_output_leads_to_the_line(rig: Rig) -> None:
     links = {each.get("rel"): each["href"] for each in page.named("a") if "rel" in each}
     assert (await goes(links["next"])).endswith(f"#b{9991 * size}")
     none = await goes(links["prev"])
-    assert "No other line has it." in (await _shown(browser, none.partition("#")[0])).words
+    assert "This is the first hit. To the last hit" in (await _shown(browser, none.partition("#")[0])).words
     last = await goes(f"/runs/{run}/log/find?find=end&back=1")
     assert last.endswith(f"#b{20_000 * size}")
     none = await goes(f"/runs/{run}/log/find?find=nowhere")

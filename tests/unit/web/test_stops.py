@@ -155,7 +155,7 @@ async def test_the_conditions_of_a_wait_stand_behind_its_sentence(rig: Rig) -> N
     run = (await rig.here.client.post(f"{API}/jobs/{job.job_id}/runNow", json={})).json()["run_id"]
     for path in (f"/runs/{run}", f"/jobs/{job.job_id}"):
         page = Markup((await ops.get(path)).text)
-        assert "Each condition" in page.words, path
+        assert "keeps it from starting" in page.words, path
         assert "What would change it" in page.words, path
         assert "no executor is active" in page.words, path
         assert "their database moves" in page.words, path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from tickwise.control.explain.explanations import Because, Cause, Explanation
+from tickwise.control.explain.explanations import Because, Cause, Explanation, PastWait
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import AttemptRow, RunRow
 from tickwise.web.waterfall import Span, waterfall
@@ -91,3 +91,41 @@ def test_a_run_that_is_not_due_yet_or_never_began_has_no_attempt() -> None:
     assert all(span.end >= span.begin for span in waterfall(_run(state=RunState.QUEUED), [], ON_TIME, DUE - 3.0))
     cancelled = _run(state=RunState.CANCELLED, attempt=0, ended_at=DUE + 2.0, reason="cancelled")
     assert [("Waited for an executor", "cancelled", 2.0)] == _told(waterfall(cancelled, [], ON_TIME, DUE + 9.0))
+
+
+def test_each_wait_whose_time_is_known_has_a_stage_of_its_own() -> None:
+    """What is left of the gap is the wait for an executor; the time beside the gap is not drawn."""
+    stop = Cause(Because.LATE_STOPPED, "ada stopped it")
+    hold = Cause(Because.LATE_QUEUE_HELD, "its queue was on hold")
+    waits = (PastWait(stop, DUE + 1.0, DUE + 4.0), PastWait(hold, DUE + 4.0, DUE + 9.0))
+    explained = Explanation(code=Because.LATE_STOPPED, sentence="it was late", waits=waits)
+    attempts = [_attempt(1, RunState.SUCCESS, taken=10.0, began=10.0, ended=12.0)]
+    assert [
+        ("Waited for an executor", "", 1.0),
+        ("Waited for the end of a stop", "ada stopped it", 3.0),
+        ("Waited: its queue was on hold", "its queue was on hold", 5.0),
+        ("Waited for an executor", "", 1.0),
+        ("Attempt 1", "", 2.0),
+    ] == _told(waterfall(_run(ended_at=DUE + 12.0), attempts, explained, DUE + 20.0))
+
+
+def test_a_run_that_waits_shows_the_waits_that_are_over_and_the_one_that_goes_on() -> None:
+    """The last one has the sentence of the explanation."""
+    stop = PastWait(Cause(Because.LATE_STOPPED, "ada stopped it"), DUE, DUE + 4.0)
+    waits = Explanation(code=Because.WAITING_SLOT, sentence="two runs have the slots", waits=(stop,))
+    assert [
+        ("Waited for the end of a stop", "ada stopped it", 4.0),
+        ("Waits", "two runs have the slots", 3.0),
+    ] == _told(waterfall(_run(state=RunState.QUEUED, attempt=0), [], waits, DUE + 7.0))
+
+
+def test_a_turn_under_a_rate_is_named_where_an_executor_held_the_run_for_it() -> None:
+    """Such a run is handed out ahead of its turn."""
+    rate = Cause(Because.LATE_LIMITED, "its job has a limit (rate)")
+    explained = Explanation(code=Because.LATE_LIMITED, sentence="late", waits=(PastWait(rate, DUE, DUE + 5.0),))
+    attempts = [_attempt(1, RunState.SUCCESS, taken=2.0, began=5.0, ended=6.0)]
+    assert [
+        ("Waited for a limit", "its job has a limit (rate)", 2.0),
+        ("Held by its executor", "its job has a limit (rate)", 3.0),
+        ("Attempt 1", "", 1.0),
+    ] == _told(waterfall(_run(ended_at=DUE + 6.0), attempts, explained, DUE + 20.0))

@@ -54,7 +54,10 @@ def check_kind(who: Principal, kind: str, *actions: Action) -> None:
     """A principal that may ask for an operation may look at it and end it. Raises `Forbidden`."""
     if not may(who, kind, *actions):
         needed = " or ".join(permissions_of_kind(kind, *actions))
-        raise Forbidden(f"the operation is one of {kind}, and the caller lacks the permission {needed}")
+        raise Forbidden(
+            f"the operation is one of {kind}, and {who.name!r} lacks the permission {needed} in the namespace "
+            f"{who.namespace}; an administrator of it can give a role or a key that has it"
+        )
 
 
 async def find_operation(context: ControlContext, who: Principal, operation: UUID, *actions: Action) -> OperationRow:

@@ -40,7 +40,9 @@ class Because(StrEnum):
     LATE_PRIORITY = "late_priority"
     """Runs of higher priority went first."""
     LATE_EXECUTORS_BUSY = "late_executors_busy"
-    """The executors had no free slot, or the queue was on hold; a hold that is over leaves no record."""
+    """The executors had no free slot."""
+    LATE_QUEUE_HELD = "late_queue_held"
+    """Its queue was on hold."""
     LATE_EXECUTORS_LEFT = "late_executors_left"
     """The executors that could take it were stopping, or were lost, before one of them took it."""
     LATE_LIMITED = "late_limited"
@@ -184,6 +186,15 @@ class Cause(NamedTuple):
     data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
 
 
+class PastWait(NamedTuple):
+    """A time in which a run waited."""
+
+    cause: Cause
+    begin: float
+    end: float
+    """Unix seconds; of a wait that goes on, now."""
+
+
 class ConditionName(StrEnum):
     """The conditions. Programs of users read them: never renamed."""
 
@@ -233,6 +244,8 @@ class Explanation:
     run: RunRow | None = None
     conditions: tuple[Condition, ...] = ()
     """Of a run that waits, and of a job at present: each condition of the start, met or not."""
+    waits: tuple[PastWait, ...] = ()
+    """Of a run: the waits whose time is known, the earliest first."""
 
 
 class Followed(NamedTuple):
@@ -267,6 +280,10 @@ class RunFacts:
     """Absences that touch the time from its nominal time to its first start, or to now."""
     circuits: Sequence[Incident] = ()
     """Of an http task: when the circuit of its host was open in that time."""
+    stops: Sequence[Stop] = ()
+    """The stops that concern its job, also those that are over."""
+    holds: Sequence[Incident] = ()
+    """The times in which its queue was on hold; `who` is the queue."""
     executors: Sequence[ExecutorRow] = ()
     """The executors that were alive in that time."""
     active: Sequence[ExecutorRow] = ()

@@ -50,7 +50,7 @@ from tickwise.domain.model import Trigger, name_before, name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import zone_named
-from tickwise.ports.store import NO_TEXT, JobRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, QUEUE_HELD, JobRow, RunQuery, RunRow
 
 ENDED: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED)
 
@@ -185,7 +185,7 @@ class JobExplanations:
 
     async def _overdue(self, standing: Standing, each: Occurrence) -> Explanation:
         noticed = await self._context.store.incidents.between(each.nominal, standing.now)
-        incidents = [found for found in noticed if found.kind != CIRCUIT_OPEN]
+        incidents = [found for found in noticed if found.kind not in (CIRCUIT_OPEN, QUEUE_HELD)]
         late = standing.now - each.nominal
         words = (
             f"the occurrence of {standing.said(each.nominal)} was due {lasting(late)} ago, and no scheduler has "

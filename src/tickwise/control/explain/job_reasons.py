@@ -16,6 +16,7 @@ from tickwise.control.explain.explanations import (
     lasting,
     sentence,
     stop_data,
+    stop_words,
 )
 from tickwise.control.explain.standing import EXACT_SECONDS, Standing
 from tickwise.control.jobs.replans import pause_words
@@ -141,6 +142,10 @@ def on_demand(standing: Standing) -> Explanation:
     if standing.row.status is JobStatus.CANCELLED:
         return over(standing)
     words = f"the job has no schedule: it runs {schedules.explain(standing.schedule)}"
+    stop = None if standing.rules is None else last_stop(standing.rules.stops, standing.now)
+    if stop is not None:
+        words = f"{stop_words(stop, standing.said)}; runs of the job are asked for, and wait until then"
+        return Explanation(code=Because.HELD_STOPPED, sentence=sentence(words), data=stop_data(stop))
     return Explanation(code=Because.ON_DEMAND, sentence=sentence(words))
 
 

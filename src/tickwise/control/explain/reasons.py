@@ -19,8 +19,15 @@ from tickwise.control.explain.explanations import (
     RunFacts,
     lasting,
     sentence,
-    stop_data,
-    stop_words,
+)
+from tickwise.control.explain.lateness import (
+    absent_words,
+    by_overlap,
+    can_take,
+    first_delay,
+    past_waits,
+    priority_words,
+    wanted,
 )
 from tickwise.control.explain.waits import (
     POISON,
@@ -37,7 +44,7 @@ from tickwise.domain.decision import Overlap, SkipReason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.rules.sentences import EXECUTOR_LEFT, LEASE_LOST, REPLACED_SENTENCE
-from tickwise.ports.store import ExecutorRow, Incident, RunRow
+from tickwise.ports.store import RunRow
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
 PLANNED_AHEAD_SECONDS: Final = 60.0
@@ -57,15 +64,11 @@ _SKIPPED: Final[dict[str, Because]] = {
 }
 _SKIPPED_TOO: Final = "; skipped"
 """The end of the sentence of a record of times that the clock left out."""
-_ABSENCES: Final = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
 _ON_THE_WAY: Final = (
     Because.EXECUTOR_LOST, Because.EXECUTOR_LEFT, Because.RETRIED, Because.RETRIED_BY_RULE, Because.NOT_RETRIED_RULE,
     Because.NOT_RETRIED_DEADLINE, Because.UNKNOWN_OUTCOME, Because.FAILED_EXECUTOR_LOST, Because.ASKED_TO_STOP,
     Because.LIMIT_CPU, Because.LIMIT_MEMORY, Because.LIMIT_PROCESSES, Because.LIMIT_OUTPUT,
 )  # fmt: skip
-_QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
-_ASKED: Final = (Trigger.RUN_NOW, Trigger.RETRY)
-"""Triggers whose runs wait their turn under every overlap policy."""
 
 
 def judged(facts: RunFacts) -> Explanation:
@@ -101,12 +104,13 @@ def _ran(facts: RunFacts) -> Explanation:
     late = began - run.due_at
     causes: list[Cause] = []
     if late > ON_TIME_SECONDS:
-        causes.append(_late(facts, began))
+        causes.append(first_delay(facts, began))
     ended = ended_because(facts)
     causes += [*ended, *_along_the_way(facts)]
     moved = _moved(facts)
     causes += [moved] if moved else []
     causes += _asked(facts)
+    causes += _waited_too(facts, causes)
     how = _punctuality(run, late)
     words = f"{facts.name} began {how}, at {facts.said(began)}"
     if causes and causes[0].code is not Because.FAILED:  # the error of a failure ends the sentence
@@ -137,199 +141,6 @@ def _punctuality(run: RunRow, late: float) -> str:
     return "when it was due" if run.due_at - run.nominal_at > ON_TIME_SECONDS else "on time"
 
 
-def _late(facts: RunFacts, began: float) -> Cause:
-    """The first thing on its way that took longer than it should."""
-    run, due = facts.run, facts.run.due_at
-    if run.queued_at - due > ON_TIME_SECONDS:
-        return _made_late(facts)
-    away = _absence(facts.incidents, "store_away", due, began)
-    if away is not None:
-        return _away(facts, away, Because.LATE_STORE_AWAY)
-    stop = facts.stop_at(due)
-    if stop is not None and min(stop.until, began) - due > ON_TIME_SECONDS:
-        return Cause(Because.LATE_STOPPED, stop_words(stop, facts.said), stop_data(stop))
-    if facts.circuits:
-        return _left_alone(facts)
-    absent = _without_executor(facts, began)
-    if absent is not None:
-        # Also of a run that then waited for an earlier one: that waited for an executor, too.
-        return absent
-    earlier = _waited_for(facts, due, began)
-    if earlier is not None:
-        return Cause(
-            Because.LATE_OVERLAP,
-            f"it waited until the run of {facts.said(earlier.nominal_at)} had ended{_by_overlap(facts)}",
-            {"waited_for": str(earlier.run_id)},
-        )
-    if facts.attempts and facts.attempts[0].attempt > 1:
-        return Cause(
-            Because.LATE_EXECUTOR_LOST,
-            "the executor that held it first was lost before it began",
-            {"first_attempt": facts.attempts[0].attempt},
-        )
-    return _nobody_took_it(facts)
-
-
-def _made_late(facts: RunFacts) -> Cause:
-    run = facts.run
-    away = [
-        (found, code)
-        for kind, code in (
-            ("store_away", Because.LATE_STORE_AWAY),
-            ("scheduler_away", Because.LATE_SCHEDULER_AWAY),
-        )
-        if (found := _absence(facts.incidents, kind, run.due_at, run.queued_at)) is not None
-    ]
-    if away:
-        # If both absences were noticed, the longer one.
-        found, code = max(away, key=lambda each: each[0].end - each[0].begin)
-        return _away(facts, found, code)
-    return Cause(
-        Because.LATE_SCHEDULER_BEHIND,
-        f"schedulers made the run only at {facts.said(run.queued_at)}; no absence was noticed",
-        {"made_time": written(run.queued_at)},
-    )
-
-
-def _left_alone(facts: RunFacts) -> Cause:
-    """The circuit of its host was open."""
-    first, last = facts.circuits[0], facts.circuits[-1]
-    words = f"{first.who} kept failing and was left alone from {facts.said(first.begin)} to {facts.said(last.end)}"
-    data = {"host": first.who, "open_from": written(first.begin), "open_until": written(last.end)}
-    return Cause(Because.LATE_CIRCUIT, words, data)
-
-
-def _away(facts: RunFacts, away: Incident, code: Because) -> Cause:
-    return Cause(
-        code,
-        f"{_absent(facts, away)}, as {away.who} noticed",
-        {"away_from": written(away.begin), "away_to": written(away.end), "noticed_by": away.who},
-    )
-
-
-def _absent(facts: RunFacts, away: Incident) -> str:
-    what = _ABSENCES.get(away.kind, away.kind)
-    return f"{what} from {facts.said(away.begin)} to {facts.said(away.end)}"
-
-
-def _absence(incidents: Sequence[Incident], kind: str, begin: float, end: float) -> Incident | None:
-    """The longest one of this time, if it was long enough to matter."""
-    found = [
-        each
-        for each in incidents
-        if each.kind == kind and min(each.end, end) - max(each.begin, begin) > ON_TIME_SECONDS
-    ]
-    return max(found, key=lambda each: min(each.end, end) - max(each.begin, begin), default=None)
-
-
-def _waited_for(facts: RunFacts, due: float, began: float) -> RunRow | None:
-    """The run of the job whose end let this one begin."""
-    if facts.plan is None or (facts.plan.overlap not in _QUEUES and facts.run.trigger not in _ASKED):
-        return None
-    ended = [
-        each
-        for each in facts.earlier
-        if each.state is not RunState.SKIPPED and each.ended_at is not None and due < each.ended_at <= began
-    ]
-    return max(ended, key=lambda each: each.ended_at or 0.0, default=None)
-
-
-def _without_executor(facts: RunFacts, began: float) -> Cause | None:
-    """No executor was active at its due time, or none that could take it."""
-    due = facts.run.due_at
-    anybody = _alive_from(facts.executors, due)
-    if anybody is None or anybody - due > ON_TIME_SECONDS:
-        until = began if anybody is None else min(anybody, began)
-        return Cause(
-            Because.LATE_NO_EXECUTOR,
-            f"no executor was alive until {facts.said(until)}",
-            {"executors_from": written(until)},
-        )
-    able = [each for each in facts.executors if _can_take(facts, each)]
-    somebody = _alive_from(able, due)
-    if somebody is None or somebody - due > ON_TIME_SECONDS:
-        until = began if somebody is None else min(somebody, began)
-        return Cause(
-            Because.LATE_NOT_OFFERED,
-            f"no executor with {_needs(facts)} was alive until {facts.said(until)}",
-            {"executors_from": written(until), **_wanted(facts)},
-        )
-    return None
-
-
-def _nobody_took_it(facts: RunFacts) -> Cause:
-    """Executors: none free, or one that was slow."""
-    due = facts.run.due_at
-    able = [each for each in facts.executors if _can_take(facts, each)]
-    if facts.favoured:
-        return Cause(Because.LATE_PRIORITY, *_priority(facts))
-    if facts.plan is not None and (facts.plan.concurrency or facts.plan.rate):
-        what = " and ".join(name for name in ("concurrency", "rate") if getattr(facts.plan, name) is not None)
-        return Cause(Because.LATE_LIMITED, f"its job has a limit ({what}), and nothing else is known that kept it")
-    if facts.concurrent_runs is not None:
-        words = f"its namespace has a quota of runs at once ({facts.concurrent_runs}), and nothing else is known that "
-        return Cause(Because.LATE_LIMITED, f"{words}kept it", {"concurrent_runs": facts.concurrent_runs})
-    taken = facts.attempts[0].dispatched_at if facts.attempts else facts.run.dispatched_at
-    if taken is not None and taken - due > ON_TIME_SECONDS:
-        gone = [each.gone_at for each in able if each.registered_at <= due < (each.gone_at or each.lease_until)]
-        ends = [each for each in gone if each is not None and each <= taken]
-        if ends and len(ends) == len(gone):
-            # An executor that stops claims nothing more; when it began to stop is not on record.
-            return Cause(
-                Because.LATE_EXECUTORS_LEFT,
-                f"the executors that could take it were stopping or lost; the last of them was gone at "
-                f"{facts.said(max(ends))}",
-                {"taken_time": written(taken), "executors_gone": written(max(ends))},
-            )
-        return Cause(
-            Because.LATE_EXECUTORS_BUSY,
-            f"until {facts.said(taken)} the executors that could take it had no free slot, or its queue was on hold",
-            {"taken_time": written(taken), "slots": sum(each.slots for each in able)},
-        )
-    if taken is not None:
-        return Cause(
-            Because.LATE_START,
-            f"its executor had it since {facts.said(taken)} and began late; that machine may be overloaded",
-            {"taken_time": written(taken)},
-        )
-    return Cause(Because.LATE, "nothing on record says why")
-
-
-def _alive_from(executors: Sequence[ExecutorRow], instant: float) -> float | None:
-    """From when on, at or after `instant`, one of them was alive."""
-    alive = [each for each in executors if (each.gone_at or each.lease_until) > instant]
-    return min((max(each.registered_at, instant) for each in alive), default=None)
-
-
-def _can_take(facts: RunFacts, executor: ExecutorRow) -> bool:
-    job = facts.job
-    return job is None or unserved(job.lane, facts.function, [executor], job.namespace) is None
-
-
-def _wanted(facts: RunFacts) -> dict[str, Any]:
-    if facts.job is None:
-        return {}
-    labels = [label for label in facts.job.lane.requires if ":" not in label]
-    return {"queue": facts.job.lane.queue, "labels": labels, "function": facts.function}
-
-
-def _needs(facts: RunFacts) -> str:
-    wanted = _wanted(facts)
-    words = [f"the queue {wanted.get('queue')!r}"]
-    if wanted.get("labels"):
-        words.append(f"the labels {', '.join(wanted['labels'])}")
-    if facts.function is not None:
-        words.append(f"the function {facts.function!r}")
-    return " and ".join(words)
-
-
-def _priority(facts: RunFacts) -> tuple[str, dict[str, Any]]:
-    own = 0 if facts.job is None else facts.job.lane.priority
-    highest = max(job.lane.priority for _, job in facts.favoured)
-    words = f"runs of a higher priority (up to {highest}, its own is {own}) were taken first"
-    return words, {"priority": own, "higher": highest, "taken_first": [str(run.run_id) for run, _ in facts.favoured]}
-
-
 def _in_the_way(facts: RunFacts, instant: float) -> RunRow | None:
     """The run of the same job that was unfinished at `instant` and kept this one from starting: one that came before
     it, or had been let start; of several one that had, else the first."""
@@ -347,13 +158,6 @@ def _in_the_way(facts: RunFacts, instant: float) -> RunRow | None:
 
 def _had_begun(run: RunRow, instant: float) -> bool:
     return run.started_at is not None and run.started_at <= instant
-
-
-def _by_overlap(facts: RunFacts) -> str:
-    """The policy, in brackets; nothing of a job that is gone."""
-    if facts.run.trigger in _ASKED:
-        return " (a run that a person asked for waits its turn)"
-    return "" if facts.plan is None else f" (overlap: {facts.plan.overlap.value})"
 
 
 def _along_the_way(facts: RunFacts) -> list[Cause]:
@@ -399,7 +203,7 @@ def _moved(facts: RunFacts) -> Cause | None:
         data = {"closed_by": closed.name, "reason": closed.reason.value}
         return Cause(Because.DEFERRED, f"it was deferred {to}: {closed.sentence}", data)
     away = [each for each in facts.incidents if each.begin <= run.queued_at and each.end >= run.nominal_at]
-    why = "no scheduler fired it in time" if not away else _absent(facts, away[0])
+    why = "no scheduler fired it in time" if not away else absent_words(facts, away[0])
     return Cause(Because.MADE_UP_FOR, f"its time was missed, so it was made up for ({why})")
 
 
@@ -439,6 +243,16 @@ def _asked(facts: RunFacts) -> list[Cause]:
 # ------------------------------------------------------------------------------------------ it waits
 
 
+def _waited_too(facts: RunFacts, told: Sequence[Cause]) -> list[Cause]:
+    """The waits that are over, beside those that are told already."""
+    found: list[Cause] = []
+    for each in past_waits(facts):
+        is_over = each.end < facts.now and each.end - each.begin > ON_TIME_SECONDS
+        if is_over and each.cause not in told and each.cause not in found:
+            found.append(each.cause)
+    return found
+
+
 def _waiting(facts: RunFacts) -> Explanation:
     run, now = facts.run, facts.now
     data = _of_run(facts)
@@ -447,8 +261,9 @@ def _waiting(facts: RunFacts) -> Explanation:
     code, words, more = _waits(facts)
     since = max(run.due_at, run.queued_at)
     data |= {"waiting_seconds": round(max(0.0, now - since), 3), **more}
-    causes = (*started_by(facts), *ended_because(facts), *_along_the_way(facts))
-    return Explanation(code=code, sentence=sentence(f"{facts.name} {words}"), data=data, causes=causes, run=run)
+    causes = [*started_by(facts), *ended_because(facts), *_along_the_way(facts)]
+    causes += _waited_too(facts, causes)
+    return Explanation(code=code, sentence=sentence(f"{facts.name} {words}"), data=data, causes=tuple(causes), run=run)
 
 
 def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
@@ -460,7 +275,7 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
         first = _in_the_way(facts, now)
         which = "an earlier run of its job" if first is None else f"the run of {facts.said(first.nominal_at)}"
         data = {} if first is None else {"waits_for": str(first.run_id)}
-        return Because.WAITING_OVERLAP, f"waits until {which} has ended{_by_overlap(facts)}", data
+        return Because.WAITING_OVERLAP, f"waits until {which} has ended{by_overlap(facts)}", data
     if run.ready_at is not None and run.ready_at > now:
         failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
         error = cause_in_words(failed[-1].error) if failed else ""
@@ -475,11 +290,11 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
         missing = not_offered(facts.function, frozenset(offered))
         missing = missing or unserved(facts.job.lane, facts.function, facts.active, facts.job.namespace)
     if missing is not None:
-        return Because.WAITING_NOT_OFFERED, f"waits: {missing}", _wanted(facts)
+        return Because.WAITING_NOT_OFFERED, f"waits: {missing}", wanted(facts)
     if facts.favoured:
-        words, data = _priority(facts)
+        words, data = priority_words(facts)
         return Because.WAITING_PRIORITY, f"waits: {words}", data
-    able = [each for each in facts.active if _can_take(facts, each)]
+    able = [each for each in facts.active if can_take(facts, each)]
     slots, held = sum(each.slots for each in able), sum(each.held for each in able)
     if held >= slots:
         words = f"waits: the executors that can take it have no free slot ({held} of {slots} are in use)"
@@ -560,8 +375,8 @@ def _overlapped(facts: RunFacts, said: str) -> tuple[str, dict[str, Any]]:
         return words, {"replaced_by": str(by.run_id)}
     going = _in_the_way(facts, ended)
     if going is None:
-        return f"{said}{_by_overlap(facts)}", {}
-    words = f"the run of {facts.said(going.nominal_at)} was still unfinished{_by_overlap(facts)}"
+        return f"{said}{by_overlap(facts)}", {}
+    words = f"the run of {facts.said(going.nominal_at)} was still unfinished{by_overlap(facts)}"
     return words, {"unfinished_run": str(going.run_id)}
 
 
@@ -573,7 +388,7 @@ def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
     if code is Because.SKIPPED_MISFIRE:
         last = run.nominal_at if run.until is None else run.until
         away = [each for each in facts.incidents if each.begin <= last + 1.0 and each.end >= run.nominal_at]
-        noticed = "".join(f"; {_absent(facts, each)}" for each in away[:3])
+        noticed = "".join(f"; {absent_words(facts, each)}" for each in away[:3])
         absences = [{"kind": each.kind, "from": written(each.begin), "to": written(each.end)} for each in away]
         return said + noticed, {"absences": absences}
     if code is Because.SKIPPED_PAUSED:

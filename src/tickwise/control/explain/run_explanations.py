@@ -16,6 +16,7 @@ from tickwise.control.explain.explanations import (
     Explanation,
     RunFacts,
 )
+from tickwise.control.explain.lateness import past_waits
 from tickwise.control.explain.reasons import judged
 from tickwise.control.explain.run_context import RunContext
 from tickwise.control.explain.standing import Standing
@@ -26,8 +27,9 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger, joined, name_from
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.selectors import Selector, matches
+from tickwise.domain.stops import Stop
 from tickwise.domain.zones import zone_named
-from tickwise.ports.store import NO_TEXT, ExecutorRow, Incident, JobRow, RunQuery, RunRow
+from tickwise.ports.store import NO_TEXT, QUEUE_HELD, ExecutorRow, Incident, JobRow, RunQuery, RunRow, StopQuery
 
 RUNS_LOOKED_AT: Final = 50
 MAX_FAVOURED_JOBS: Final = 10
@@ -53,8 +55,9 @@ class RunExplanations:
         facts = RunFacts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
         flow = await self._around.facts(run, None if standing is None else (standing.row, standing.plan))
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
-        noticed = await self._context.store.incidents.between(min(run.nominal_at, run.due_at), max(until, run.due_at))
-        incidents = [each for each in noticed if each.kind != CIRCUIT_OPEN]
+        last = until if len(attempts) < 2 else run.ended_at or now
+        noticed = await self._context.store.incidents.between(min(run.nominal_at, run.due_at), max(last, run.due_at))
+        incidents = [each for each in noticed if each.kind not in (CIRCUIT_OPEN, QUEUE_HELD)]
         if standing is None:
             return judged(replace(facts, incidents=incidents, **flow))
         waits = run.state in UNFINISHED and facts.began is None
@@ -70,19 +73,27 @@ class RunExplanations:
             rules=standing.rules,
             function=_function(standing.row, standing.plan),
             incidents=incidents,
-            circuits=_circuits(noticed, standing),
+            circuits=_circuits([each for each in noticed if each.begin <= max(until, run.due_at)], standing),
+            stops=await self._stops(standing) if late or len(attempts) > 1 else (),
+            holds=_holds(noticed, standing),
             executors=await self._context.store.executors.all(between=(run.due_at, until)) if late else (),
             active=await self._active(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
             earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
             favoured=await self._favoured(run, standing, until) if late else (),
             **flow,
         )
-        found = replace(judged(whole), conditions=run_conditions(whole))
+        found = replace(judged(whole), conditions=run_conditions(whole), waits=past_waits(whole))
         if run.trigger in BY_SCHEDULE:
             found.data["schedule"] = schedules.explain(standing.schedule)
         if whole.asked_by is not None:
             found.data["asked_by"] = whole.asked_by
         return found
+
+    async def _stops(self, standing: Standing) -> list[Stop]:
+        """The stops that concern the job, also those that are over."""
+        row = standing.row
+        rows = await self._context.store.stops.find(StopQuery(namespace=row.namespace))
+        return [stop for stop in rows if stop.concerns(row.job_id, row.labels, row.lane.queue)]
 
     async def _active(self, now: float) -> list[ExecutorRow]:
         rows = await self._context.store.executors.all()
@@ -133,6 +144,15 @@ class RunExplanations:
 def _function(row: JobRow, plan: Definition) -> str | None:
     name = msgspec.json.decode(plan.task).get("name") if row.task_kind == "function" else None
     return name if isinstance(name, str) else None
+
+
+def _holds(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:
+    """The times in which the queue of the job was on hold; `who` is the queue."""
+    row = standing.row
+    target = joined(row.namespace, row.lane.queue)
+    return [
+        replace(each, who=row.lane.queue) for each in noticed if each.kind == QUEUE_HELD and each.who == target
+    ]  # fmt: skip
 
 
 def _circuits(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:

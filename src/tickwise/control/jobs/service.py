@@ -21,7 +21,7 @@ from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition, decode_plan, definition_of_run
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus
-from tickwise.domain.model import Principal, Trigger, run_id
+from tickwise.domain.model import Lane, Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
 from tickwise.domain.selectors import matches
 from tickwise.ports.store import (
@@ -151,6 +151,12 @@ class JobService:
             # Without any active executor the job is not at fault; the explanation of its runs says so.
             passing = unserved(row.lane, function_of(row, definition), active, row.namespace) if active else None
         return (*definition.warnings, passing) if passing else definition.warnings
+
+    @requires(Permission.JOBS_WRITE, by_labels=True)
+    async def queue_warning(self, who: Principal, queue: str) -> str | None:
+        """The warning for a job of a queue that no active executor serves; None: one does, or none is active."""
+        active = await self._context.executors.rows()
+        return unserved(Lane(queue), None, active, who.namespace) if active else None
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def status(self, who: Principal, job_id: UUID) -> RunRow | None:

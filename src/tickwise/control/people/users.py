@@ -309,6 +309,13 @@ class UserService:
         logger.info("user_chose_password", user_id=str(row.user_id), name=row.name)
         return SeenUser(row)
 
+    @requires_none("the secret of the link is the permission")
+    async def link_works(self, secret: str) -> bool:
+        """Check whether a link leads to a password still. Nothing is used up."""
+        if self._forms.fault(secret, SecretKind.LINK) is not None:
+            return False
+        return await self._users.link_holder(secret_digest(secret.encode())) is not None
+
     @requires_none("it is about the caller, and asks for the present password")
     async def change_password(self, who: Principal, body: PasswordBody) -> SeenUser:
         """Choose another password for oneself; all sessions end. Raises `Forbidden` for a key, `Invalid` for a wrong

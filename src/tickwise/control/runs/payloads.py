@@ -22,8 +22,8 @@ class PayloadSource(StrEnum):
     JOB = "job"
     """The payload of its job."""
     JOB_CHANGED = "job_changed"
-    """The present payload of its job. The job was changed after the run began, so the run may have received another
-    payload."""
+    """The present payload of its job. The job was edited, paused or resumed after the run began; of the payload alone
+    that is not on record, so the run may have received another one."""
 
 
 def received_payload(details: RunDetails) -> tuple[msgspec.Raw | None, int | None, PayloadSource | None]:

@@ -40,6 +40,14 @@ class QueueService:
         return await self._context.store.queues.all(who.namespace)
 
     @requires(Permission.QUEUES_READ)
+    async def unserved(self, who: Principal, rows: Sequence[QueueRow]) -> Sequence[str]:
+        """Of these queues of the namespace, the names of those in which runs wait and that no active executor
+        serves."""
+        active = await self._context.executors.rows()
+        served = {queue for executor in active if executor.takes(who.namespace) for queue in executor.queues}
+        return [row.queue for row in rows if row.queued and row.queue not in served]
+
+    @requires(Permission.QUEUES_READ)
     async def get(self, who: Principal, queue: str) -> QueueRow:
         """One queue. Raises `NotFound` for one that no job has used and that is not on hold."""
         return await self._get(who, queue)

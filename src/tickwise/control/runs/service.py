@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -48,6 +49,10 @@ LISTED_TEXTS: Final = frozenset({RunText.RESULT})
 """A list of runs shows no definition, with the payload in it."""
 MAX_TALLIED_SECONDS: Final = 92 * DAY_SECONDS
 """The most that fits into one answer of the store, `MAX_TALLIES`."""
+
+
+RETRIED_LOOKED_AT: Final = 60
+LOOKS_AT_ONCE: Final = 8
 
 
 class RunDetails(NamedTuple):
@@ -110,6 +115,21 @@ class RunService:
         for row in await self._context.searches.runs(query) if jobs else ():
             found.setdefault(row.job_id, []).append(row)
         return found
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def first_starts(self, who: Principal, rows: Sequence[RunRow]) -> Mapping[UUID, float]:
+        """The begin of the first attempt of each of these runs, which the caller was shown: a row knows the last one.
+        A look for each that was tried again, for at most `RETRIED_LOOKED_AT` of them."""
+        again = [row.run_id for row in rows if row.attempt > 1 and row.namespace == who.namespace]
+        gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def first(run: UUID) -> tuple[UUID, float | None]:
+            async with gate:
+                attempts = await self._context.store.runs.attempts(run)
+            return run, min((each.started_at for each in attempts if each.started_at is not None), default=None)
+
+        found = await asyncio.gather(*(first(run) for run in again[:RETRIED_LOOKED_AT]))
+        return {run: began for run, began in found if began is not None}
 
     @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:

@@ -32,12 +32,12 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import Asker
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Forbidden, Invalid, NotFound
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.permissions import Permission
 from tickwise.domain.stops import OPEN_END_SECONDS, STOPS_KEPT_SECONDS, Meanwhile, Stop, StopScope
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import NO_TEXT, DueJob, NewOperation, RunQuery, RunRow, StopQuery
+from tickwise.ports.store import NO_TEXT, DueJob, JobQuery, NewOperation, RunQuery, RunRow, StopQuery
 
 STOP_SECONDS_USUAL: Final = 3_600.0
 """The length of a stop whose end is not given."""
@@ -49,6 +49,7 @@ MAX_COUNTED: Final = 10_000
 MAX_DUE: Final = 1_000
 """The most jobs whose fires a preview counts."""
 SAMPLE: Final = 10
+NOT_CANCELLED: Final = tuple(status for status in JobStatus if status is not JobStatus.CANCELLED)
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -95,6 +96,8 @@ class StopImpact:
     """The work that a stop would hold back."""
 
     stop: Stop
+    concerned: int | None
+    """The jobs of the scope that are not cancelled, `MAX_COUNTED` at most. None: of a queue they are not counted."""
     jobs: int
     """Jobs with a fire in the stop, `MAX_DUE` at most."""
     fires: int
@@ -225,6 +228,7 @@ class StopService:
         may_read = who.may(Permission.RUNS_READ)
         return StopImpact(
             stop=stop,
+            concerned=await self._concerned(stop),
             jobs=len(hits),
             fires=sum(hit.fires for hit in hits),
             waiting=await store.searches.count(waiting),
@@ -233,6 +237,17 @@ class StopService:
             hits=hits[:SAMPLE] if who.may(Permission.JOBS_READ) else (),
             going=await store.searches.runs(replace(going, limit=SAMPLE)) if may_read else (),
         )
+
+    async def _concerned(self, stop: Stop) -> int | None:
+        """The number of jobs of its scope; of a queue that no job has used 0, of another one None."""
+        scope, store = stop.scope, self._context.store
+        if scope.queue is not None:
+            rows = await store.queues.all(stop.namespace)
+            return None if any(row.queue == scope.queue for row in rows) else 0
+        if scope.job_id is not None:
+            return 1
+        query = JobQuery(namespace=stop.namespace, labels=scope.labels, statuses=NOT_CANCELLED, limit=MAX_COUNTED)
+        return await store.searches.count(query)
 
     async def _cancel_running(self, who: Principal, stop: Stop) -> UUID:
         """An operation that cancels what runs in the scope of a stop; its id."""

@@ -3,7 +3,7 @@
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
-    completions · queues · stops · letters · operations · error_groups
+    completions · queues · stops · saved_views · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
@@ -97,6 +97,7 @@ from tickwise.ports.store.error_groups import (
     PendingFailures,
 )
 from tickwise.ports.store.flow import (
+    QUEUE_HELD,
     Check,
     CheckStore,
     Completion,
@@ -183,6 +184,7 @@ from tickwise.ports.store.runs import (
     not_postponable,
     number_taken,
 )
+from tickwise.ports.store.saved_views import MAX_VIEWS, SHARED, SavedView, SavedViewStore, check_views
 from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
 from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
@@ -201,9 +203,12 @@ __all__ = [
     "MAX_RULES",
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
+    "MAX_VIEWS",
     "NO_TEXT",
     "PAGE_BYTES",
+    "QUEUE_HELD",
     "RESERVED",
+    "SHARED",
     "TALLIES_SECONDS",
     "Added",
     "AttemptRow",
@@ -304,6 +309,8 @@ __all__ = [
     "RunSkip",
     "RunStore",
     "RunText",
+    "SavedView",
+    "SavedViewStore",
     "Searches",
     "Settled",
     "Settlement",
@@ -324,6 +331,7 @@ __all__ = [
     "check_room",
     "check_seen",
     "check_stops",
+    "check_views",
     "earliest_mark",
     "is_default_lane",
     "is_done",
@@ -362,6 +370,8 @@ class Store(Protocol):
     def rules(self) -> RuleStore: ...
     @property
     def stops(self) -> StopStore: ...
+    @property
+    def saved_views(self) -> SavedViewStore: ...
     @property
     def timers(self) -> TimerStore: ...
     @property

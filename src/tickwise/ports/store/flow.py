@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
@@ -29,6 +29,10 @@ class Successor(NamedTuple):
     job_id: UUID
     run: NewRun | None = None
     skip: NewSkip | None = None
+
+
+QUEUE_HELD: Final = "queue_held"
+"""The kind of the incident that is the record of a hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

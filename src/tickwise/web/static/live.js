@@ -9,7 +9,7 @@
 (() => {
   "use strict";
   const notice = document.getElementById("connection");
-  const LONGEST = 60;
+  const LONGEST = 10; // s between two looks for a server that is away
 
   const say = (text) => {
     if (!notice) return;
@@ -27,9 +27,41 @@
     headers: { "Tickwise-Part": name, "HX-Request": "true" }, credentials: "same-origin", redirect: "manual",
   });
 
+  // What a person opened, closed or has the focus on stays: the server sends each panel as it is at first. A panel is
+  // known by its id, else by the words of its summary, without the numbers that change.
+  const panels = (root) => {
+    const found = new Map();
+    for (const panel of root.querySelectorAll("details")) {
+      const words = panel.id || (panel.querySelector("summary")?.textContent ?? "").replace(/[\d\s:.,–-]+/g, " ").trim();
+      let name = words;
+      for (let other = 1; found.has(name); other++) name = `${words} ${other}`;
+      found.set(name, panel);
+    }
+    return found;
+  };
+  const focused = (target) => {
+    const active = document.activeElement;
+    if (!target.contains(active)) return () => {};
+    const panel = active.matches("summary") ? [...panels(target)].find(([, each]) => each === active.parentElement)?.[0] : null;
+    const address = active.getAttribute("href");
+    return () => {
+      if (active.isConnected) return;
+      const region = document.getElementById(target.id) || document;
+      const again = panel ? panels(region).get(panel)?.querySelector("summary")
+        : [...region.querySelectorAll("a[href]")].find((each) => address && each.getAttribute("href") === address);
+      again?.focus({ preventScroll: true });
+    };
+  };
+
   const put = async (target, text) => {
     const follows = atEnd();
-    await window.htmx.swap({ text, target, swap: "outerMorph", sourceElement: target });
+    const fresh = document.createElement("template");
+    fresh.innerHTML = text;
+    const before = panels(target);
+    for (const [name, panel] of panels(fresh.content)) if (before.has(name)) panel.open = before.get(name).open;
+    const back = focused(target);
+    await window.htmx.swap({ text: fresh.innerHTML, target, swap: "outerMorph", sourceElement: target });
+    back();
     if (follows) toEnd();
     times();
   };
@@ -68,8 +100,9 @@
 
     const plan = () => {
       clearTimeout(timer);
-      const wait = Number(shown()?.dataset.live || 0) * (isOpen() && !failures ? BESIDE : 1);
-      if (wait && !document.hidden) timer = setTimeout(tick, 1000 * Math.min(wait * 2 ** failures, LONGEST));
+      const each = Number(shown()?.dataset.live || 0);
+      const wait = failures ? Math.min(each * 2 ** failures, LONGEST) : each * (isOpen() ? BESIDE : 1);
+      if (wait && !document.hidden) timer = setTimeout(tick, 1000 * wait);
     };
     const tick = async () => {
       if (busy) return;

@@ -28,7 +28,7 @@
     ["Keyboard", () => document.getElementById("help").showModal()],
     ["Sign out", () => document.querySelector("form[action='/logout']").requestSubmit()],
   ];
-  const here = () => [...document.querySelectorAll("main .deeds summary, main .deeds > form > button, main a[download], main .copies > summary")]
+  const here = () => [...document.querySelectorAll("main .deeds summary, main .deeds > form > button, main .deeds > a.button, main a[download], main .copies > summary")]
     .filter((element) => element.checkVisibility())
     .map((element) => [element.textContent.trim(), () => {
       const details = element.closest("details");

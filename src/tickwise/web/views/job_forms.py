@@ -25,6 +25,7 @@ from tickwise.control.bodies import TEXT_MAX, JobBody, JobChangeBody, PreviewBod
 from tickwise.control.buffered.pending import PendingRequest
 from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.changes import ChangeResult
+from tickwise.control.jobs.presence import Doing
 from tickwise.control.jobs.service import JobService
 from tickwise.control.requests import RequestService
 from tickwise.control.schedules.previews import Preview
@@ -52,6 +53,7 @@ from tickwise.web.editing.form import Body, Typed
 from tickwise.web.editing.values import explained
 from tickwise.web.failures import failure_of
 from tickwise.web.page import WebPage
+from tickwise.web.views.rows import others_at
 from tickwise.web.visit import Visit
 
 SEE_OTHER: Final = 303
@@ -86,6 +88,8 @@ class Sheet:
     typed: Typed
     hidden: dict[str, str] = field(default_factory=dict)
     back: str = "/jobs"
+    job: JobRow | None = None
+    """The job that is edited; None: it is yet to be made, or cannot be read."""
     is_edit: bool = False
     note: str = ""
     meanwhile: ChangedMeanwhile | None = None
@@ -131,8 +135,18 @@ async def _shown(visit: Visit, sheet: Sheet, status: int = 200) -> Response:
         "fields": job_fields,
         "zones": zone_names(),
         "functions": functions,
+        "others": () if sheet.job is None else await others_at(visit, sheet.job, Doing.EDITS),
+        "queue_warning": await _queue_warning(visit, typed),
     }
     return visit.page("job_form.html", values, 200 if visit.part else status)
+
+
+async def _queue_warning(visit: Visit, typed: Typed) -> str | None:
+    """The warning for a queue that nobody serves, as it is typed."""
+    queue = typed.texts.get("queue", "").strip()
+    if not queue or "queue" in typed.faults or not visit.may(JobService.queue_warning):
+        return None
+    return await visit.control.jobs.queue_warning(visit.who, queue[:TEXT_MAX])
 
 
 @cache
@@ -251,6 +265,7 @@ def _edit(visit: Visit, row: JobRow, base: Body, typed: Typed, version: int | No
         typed=typed,
         hidden={"version": str(version or row.version), "base": msgspec.json.encode(base).decode()},
         back=visit.url(f"/jobs/{row.job_id}"),
+        job=row,
         is_edit=True,
         kept=[job_fields.WORDS[part] for part in job_form.PARTS if part in job_form.kept(base)],
         note="The job is cancelled, for good: it takes no change." if row.status is JobStatus.CANCELLED else "",

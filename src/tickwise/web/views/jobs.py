@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from tickwise.control.bulk.operations import OperationService
+from tickwise.control.jobs.presence import Doing
 from tickwise.control.jobs.service import JobService
 from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
@@ -21,9 +22,18 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
+from tickwise.web.editing.summary import policy_texts
 from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
-from tickwise.web.views.rows import job_line, lateness_of, took, with_strips
+from tickwise.web.views.rows import (
+    job_line,
+    lateness_of,
+    lateness_with_retries,
+    others_at,
+    took,
+    views_of_list,
+    with_strips,
+)
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
@@ -86,6 +96,7 @@ async def jobs_page(visit: Visit) -> Response:
     values = {
         "lines": await with_strips(visit, shown),
         "filters": filters,
+        "saved": await views_of_list(visit, "/jobs", filters),
         "asked": visit.query,
         "pick": _verbs(visit),
         "statuses": [each.value for each in JobStatus],
@@ -126,6 +137,7 @@ async def show_job(
         _runs(visit, job_id),
     )
     line = job_line(row, runs or ())
+    late = await lateness_with_retries(visit, runs) if runs else lateness_of
     last = await _last_asked(visit, runs or ())
     visit.job_zone = line.definition.timezone
     task = dict(_task(line.definition.task))
@@ -136,6 +148,8 @@ async def show_job(
         "script": task.pop(SOURCE, None),
         "task": pretty_value(task),
         "payload": pretty_value(line.definition.payload),
+        "others": await others_at(visit, row, Doing.LOOKS),
+        "policies": policy_texts(row, line.definition),
         "last_payload": None if last is None else pretty_value(last),
         "once": (typed or {}).get(once.FIELD) or once.new_name(visit),
         "warnings": warnings,
@@ -143,8 +157,8 @@ async def show_job(
         "explanation": explanation,
         "runs": None if runs is None else runs[:RUNS],
         "durations": charts.columns(runs or (), [took(run) for run in runs or ()]),
-        "latenesses": charts.columns(runs or (), [lateness_of(run) for run in runs or ()]),
-        "lateness_of": lateness_of,
+        "latenesses": charts.columns(runs or (), [late(run) for run in runs or ()]),
+        "lateness_of": late,
         "took": took,
         "typed": typed or {},
         "fault": fault,

@@ -60,8 +60,10 @@ async def resume(visit: Visit) -> Response:
 async def _queues(
     visit: Visit, *, typed: Mapping[str, str] | None = None, fault: Refused | None = None, of: str = ""
 ) -> Response:
+    rows = await visit.control.queues.overview(visit.who)
     values = {
-        "queues": await visit.control.queues.overview(visit.who),
+        "queues": rows,
+        "unserved": await visit.control.queues.unserved(visit.who, rows),
         "typed": typed or {},
         "fault": fault,
         "fault_of": of,

@@ -9,9 +9,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
+from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Forbidden, Invalid
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import QueueRow, RunQuery, RunRow, StoreStats, Tally
+from tickwise.domain.stops import Stop
+from tickwise.ports.store import JobRow, QueueRow, RunQuery, RunRow, StoreStats, Tally
 from tickwise.web import charts
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, job_names, lateness_of
@@ -24,6 +26,8 @@ LATE_LIMIT_SECONDS: Final = 60.0
 OVERDUE_SECONDS: Final = 5.0
 MEASURED_RUNS: Final = 200
 LISTED: Final = 8
+LATE_LOOKED_AT: Final = 40
+"""Jobs past their time that are looked at, to tell the overdue ones from those that are held back."""
 
 
 class Finding(NamedTuple):
@@ -60,19 +64,23 @@ async def overview(visit: Visit) -> Response:
         _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),
         _shown(visit, type(runs).search, lambda: runs.search(who, latest)),
         _shown(visit, type(runs).search, lambda: runs.search(who, failed)),
-        _shown(visit, type(jobs).coming, lambda: jobs.coming(who, before=now - OVERDUE_SECONDS, limit=LISTED)),
+        _shown(visit, type(jobs).coming, lambda: jobs.coming(who, before=now - OVERDUE_SECONDS, limit=LATE_LOOKED_AT)),
         _shown(visit, type(jobs).coming, lambda: jobs.coming(who, after=now, limit=LISTED)),
         _shown(visit, type(control.cluster).executors, lambda: control.cluster.executors(who)),
         _shown(visit, type(control.queues).overview, lambda: control.queues.overview(who)),
     )
     names = await job_names(visit, [run.job_id for run in failures or ()])
+    unserved = await control.queues.unserved(who, queues) if queues else ()
+    held_back = [(row, why) for row in late or () if (why := _held_back(row, visit.stops)) is not None]
+    overdue = [row for row in late or () if row not in [each for each, _ in held_back]]
     live = None if executors is None else [row for row in executors if row.gone_at is None]
     values: dict[str, Any] = {
-        "findings": findings(stats, queues, late or ()),
+        "findings": findings(stats, queues, overdue, unserved),
         "figures": None if tallies is None else _figures(tallies, measured or (), now),
         "failures": failures,
         "names": names,
-        "overdue": None if late is None else [job_line(row) for row in late],
+        "overdue": [job_line(row) for row in overdue[:LISTED]],
+        "held_back": [(job_line(row), why) for row, why in held_back[:LISTED]],
         "following": None if following is None else [job_line(row) for row in following],
         "executors": live,
         "queues": queues,
@@ -84,6 +92,7 @@ def findings(
     stats: StoreStats,
     queues: Sequence[QueueRow] | None,
     overdue: Sequence[object],
+    unserved: Sequence[str] = (),
 ) -> list[Finding]:
     """The reasons for which the installation is not well, the gravest first. None: it is well."""
     found = []
@@ -110,6 +119,11 @@ def findings(
     held = [queue.queue for queue in queues or () if queue.held]
     if held:
         found.append(Finding(False, f"On hold: queue {', '.join(held[:5])}.", "Runs of a held queue wait."))
+    if unserved and stats.executors:
+        named = ", ".join(unserved[:5])
+        plural, those = ("s", "them") if len(unserved) > 1 else ("", "it")
+        words = f"Runs wait in the queue{plural} {named}, and no active executor serves {those}."
+        found.append(Finding(False, words, "Start an executor with --queues, or give the jobs another queue."))
     if overdue:
         found.append(Finding(False, "Some jobs are overdue.", "They are listed below."))
     return sorted(found, key=lambda finding: not finding.grave)
@@ -129,6 +143,17 @@ def _figures(tallies: Sequence[Tally], measured: Sequence[RunRow], now: float) -
         late_most=charts.quantile(late, 0.99),
         bars=bars,
     )
+
+
+def _held_back(row: JobRow, stops: Sequence[Stop]) -> str | None:
+    """The reason why a job whose time has passed is held back on purpose; None: it is overdue."""
+    stop = next((each for each in stops if each.concerns(row.job_id, row.labels, row.lane.queue)), None)
+    if stop is not None:
+        return f"stopped by {stop.by}: {stop.reason}"
+    hold = None if row.timer is None else row.timer.hold
+    if hold is None:
+        return None
+    return {Hold.PAUSED: "paused", Hold.CALENDAR: "its calendar is closed"}.get(hold, "a maintenance window")
 
 
 async def _shown(visit: Visit, method: Any, ask: Any) -> Any:

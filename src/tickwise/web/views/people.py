@@ -30,6 +30,10 @@ TEXT_MAX: Final = 200
 PASSWORD_MAX: Final = 1_024
 VERSION_MOST: Final = 10**15
 SEE_OTHER: Final = 303
+SPENT: Final = (
+    "this link does not work: it was used or is too old, another was made, or your roles or e-mail changed since; if "
+    "you chose a password by it, sign in with that; else ask for a new one"
+)
 DONE: Final = {
     "added": "The account is there.",
     "changed": "The account is changed.",
@@ -236,7 +240,9 @@ def _kept(handler: Callable[[Visit, UUID], Awaitable[str]]) -> Handler:
 
 async def choose_page(visit: Visit) -> Response:
     """The form on which a person chooses a password by a link."""
-    return _choosing(visit, visit.request.path_params["secret"])
+    secret = visit.request.path_params["secret"][:TEXT_MAX]
+    works = await visit.control.users.link_works(secret)
+    return _choosing(visit, secret, None if works else Unauthenticated(SPENT))
 
 
 async def choose(visit: Visit) -> Response:
@@ -250,7 +256,7 @@ async def choose(visit: Visit) -> Response:
         await visit.control.users.use_link(LinkUseBody(secret=secret, password=password), visit.origin)
     except (Invalid, Unauthenticated, Busy) as refusal:
         return _choosing(visit, secret, refusal)
-    return RedirectResponse("/login", SEE_OTHER)
+    return RedirectResponse("/login?done=password", SEE_OTHER)
 
 
 def _choosing(visit: Visit, secret: str, fault: Refused | TickwiseError | None = None) -> Response:
@@ -259,6 +265,7 @@ def _choosing(visit: Visit, secret: str, fault: Refused | TickwiseError | None =
     values = {
         "secret": secret,
         "fault": fault,
+        "spent": isinstance(fault, Unauthenticated),
         "refused": None if private else CLEAR_TEXT,
         "cure": CLEAR_TEXT_CURE,
     }

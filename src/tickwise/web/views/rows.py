@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from tickwise.control.jobs.next_run import next_run_of
+from tickwise.control.jobs.presence import Doing, PersonAtJob
+from tickwise.control.jobs.saved_views import may_share_views
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
-from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
@@ -51,10 +54,17 @@ class JobLine:
         return quantile([late for run in self.runs if (late := lateness_of(run)) is not None], 0.5)
 
 
-def lateness_of(run: RunRow) -> float | None:
-    """The seconds from its due time to the start of its first attempt; None: it has not begun, or a list does not know,
-    because a later attempt is the one that it knows of."""
-    return None if run.started_at is None or run.attempt > 1 else max(0.0, run.started_at - run.due_at)
+def lateness_of(run: RunRow, firsts: Mapping[UUID, float] | None = None) -> float | None:
+    """The seconds from its due time to the start of its first attempt, of which `firsts` tells if there was another
+    one; None: it has not begun, or it is not known."""
+    began = (firsts or {}).get(run.run_id) if run.attempt > 1 else run.started_at
+    return None if began is None else max(0.0, began - run.due_at)
+
+
+async def lateness_with_retries(visit: Visit, rows: Sequence[RunRow]) -> Callable[[RunRow], float | None]:
+    """`lateness_of` for these runs, also for those that were tried again."""
+    firsts = await visit.control.runs.first_starts(visit.who, rows)
+    return lambda run: lateness_of(run, firsts)
 
 
 def took(run: RunRow) -> float | None:
@@ -81,6 +91,29 @@ async def with_strips(visit: Visit, rows: Sequence[JobRow]) -> list[JobLine]:
     if visit.may(type(runs).latest):
         found = await runs.latest(visit.who, [row.job_id for row in rows], STRIP)
     return [job_line(row, found.get(row.job_id, ())) for row in rows]
+
+
+async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The saved views of a list, and what its form saves. None: they cannot be read, or the list alone is renewed."""
+    service = visit.control.saved_views
+    if visit.part == "live" or not visit.may(type(service).page):
+        return None
+    try:
+        found = await service.page(visit.who)
+    except (Forbidden, Unavailable):
+        return None
+    return {
+        "path": path,
+        "query": urlencode(filters, doseq=True),
+        "views": [view for view in found if view.path == path],
+        "may_share": may_share_views(visit.who),
+    }
+
+
+async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[PersonAtJob]:
+    """The other people who have the job open, if the visitor may change it."""
+    presence = visit.control.presence
+    return await presence.meet(visit.who, job, doing) if visit.may(type(presence).meet) else ()
 
 
 async def error_groups(visit: Visit, run_ids: Sequence[UUID]) -> Mapping[UUID, UUID]:

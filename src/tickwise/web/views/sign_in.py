@@ -17,6 +17,8 @@ TYPED: Final = "typed."
 """The prefix of fields that were typed before the session ended."""
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024
 SEE_OTHER: Final = 303
+DONE: Final = {"password": "Your password is stored. Sign in with it."}
+"""The sentence about the form that led here."""
 
 
 def asked_to_sign_in(visit: Visit) -> Response:
@@ -101,6 +103,7 @@ def _form(
         "typed": {f"{TYPED}{name}": value for name, value in (typed or {}).items()},
         "username": username,
         "fault": fault,
+        "done": DONE.get(visit.query.get("done", "")),
         "refused": None if private else CLEAR_TEXT,
         "cure": CLEAR_TEXT_CURE,
     }

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.runs.service import RunService
-from tickwise.control.stops.service import StopBody, StopService
+from tickwise.control.stops.service import MAX_COUNTED, StopBody, StopService
 from tickwise.control.times import EPOCH
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, JobNotFound, NotFound, Refused
 from tickwise.domain.stops import Meanwhile
@@ -62,6 +62,7 @@ async def preview(visit: Visit) -> Response:
         return await _stops(visit, typed=said, fault=refusal)
     values = {
         "impact": impact,
+        "counted_most": MAX_COUNTED,
         "stop": impact.stop,
         "sent": {name: said[name] for name in FIELDS if said.get(name)},
         "cancels": said.get("cancel_running") == "yes",

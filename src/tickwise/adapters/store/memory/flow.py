@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +13,19 @@ from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import joined
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
-from tickwise.ports.store import Completion, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
+from tickwise.ports.store import (
+    QUEUE_HELD,
+    Completion,
+    Incident,
+    JobAction,
+    NewRun,
+    NewSkip,
+    QueueHold,
+    QueueRow,
+    Successor,
+)
 
 
 class Completions(Duty):
@@ -58,12 +70,19 @@ class Queues(Duty):
         self._state.check_open(hold.namespace, or_closing=False)
         now = self._state.now()
         stored = replace(hold, asked_at=now, begin=now if hold.begin is None else hold.begin)
+        self._shorten(hold.namespace, hold.queue)
         self._state.queue_holds[hold.namespace, hold.queue] = stored
+        end = math.inf if stored.until is None else stored.until
+        incident = Incident(
+            kind=QUEUE_HELD, begin=stored.begin or now, end=end, who=joined(hold.namespace, hold.queue)
+        )  # fmt: skip
+        self._state.incidents.setdefault((incident.kind, incident.begin, incident.who), incident)
         self._state.audit.write(audit)
         [row] = self._queues(hold.namespace, [hold.queue])
         return row
 
     async def resume(self, namespace: str, queue: str, *, audit: AuditEntry | None = None) -> bool:
+        self._shorten(namespace, queue)
         hold = self._state.queue_holds.pop((namespace, queue), None)
         stood = hold is not None and not is_past(hold, self._state.now())
         if stood:
@@ -71,6 +90,16 @@ class Queues(Duty):
             for name in self._state.slots.names_in(namespace, queue):
                 self._state.wake(name)
         return stood
+
+    def _shorten(self, namespace: str, queue: str) -> None:
+        """Let the record of a queue's hold end now, if it would end later."""
+        hold, now = self._state.queue_holds.get((namespace, queue)), self._state.now()
+        if hold is None or hold.begin is None:
+            return
+        name = (QUEUE_HELD, hold.begin, joined(namespace, queue))
+        noticed = self._state.incidents.get(name)
+        if noticed is not None and noticed.end > now:
+            self._state.incidents[name] = replace(noticed, end=max(noticed.begin, now))
 
     async def all(self, namespace: str) -> Sequence[QueueRow]:
         named = {lane.queue for owner, lane in self._state.known if owner == namespace}

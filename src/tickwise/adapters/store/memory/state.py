@@ -79,6 +79,7 @@ from tickwise.ports.store import (
     RuleKind,
     RuleRow,
     RunRow,
+    SavedView,
     StoredTask,
     is_default_lane,
 )
@@ -164,6 +165,7 @@ class State:
         self.minute = 0
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
+        self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_people()
         self.audit = AuditLog(clock)

@@ -22,6 +22,7 @@ from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessio
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
+from tickwise.adapters.store.memory.people.saved_views import SavedViews
 from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
 from tickwise.adapters.store.memory.rules import Rules, Stops
@@ -61,6 +62,7 @@ class MemoryStore:
         self.receipts = Receipts(state)
         self.rules = Rules(state)
         self.stops = Stops(state)
+        self.saved_views = SavedViews(state)
         self.timers = Timers(state)
         self.runs = Runs(state)
         self.attempts = Attempts(state)

@@ -28,6 +28,7 @@ from tickwise.adapters.store.postgres.jobs.transfers import Transfers
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
+from tickwise.adapters.store.postgres.people.saved_views import SavedViews
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
 from tickwise.adapters.store.postgres.records.audit import Audit
@@ -106,6 +107,7 @@ class PostgresStore:
         self.receipts = Receipts(shared)
         self.rules = Rules(shared)
         self.stops = Stops(shared)
+        self.saved_views = SavedViews(shared)
         self.timers = Timers(shared)
         self.runs = Runs(shared)
         self.attempts = Attempts(shared)

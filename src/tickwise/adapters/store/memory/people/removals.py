@@ -109,6 +109,7 @@ class Removals(Duty):
             + rules
             + drop(state.tasks, [each for each in state.tasks if each[0] == name], limit)
             + drop(state.stops, [key for key, each in state.stops.items() if each.namespace == name], limit)
+            + drop(state.saved_views, [each for each in state.saved_views if each[0] == name], limit)
             + drop(state.queue_holds, [each for each in state.queue_holds if each[0] == name], limit)
             + drop(state.tallies, [each for each in state.tallies if each[0] == name], limit)
             + drop(

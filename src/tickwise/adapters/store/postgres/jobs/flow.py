@@ -20,6 +20,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Unavailable
+from tickwise.domain.model import joined
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
@@ -60,6 +61,8 @@ class Queues(Part):
         async with self._links.pooled(writes=True) as connection:
             async with connection.transaction():
                 await check_open(connection, hold.namespace, or_closing=False)
+                named = (hold.namespace, hold.queue, joined(hold.namespace, hold.queue))
+                await connection.execute(statement("hold_shortened"), *named)
                 await connection.execute(
                     statement("queue_hold"),
                     hold.namespace,
@@ -69,6 +72,7 @@ class Queues(Part):
                     hold.reason,
                     hold.by,
                 )
+                await connection.execute(statement("hold_recorded"), *named)
                 await connection.execute(statement("queue_unask"), hold.namespace, hold.queue)
                 await connection.execute(statement("stops_tell_again"), hold.namespace)
                 await write_audit(connection, audit)
@@ -82,6 +86,7 @@ class Queues(Part):
     async def resume(self, namespace: str, queue: str, *, audit: AuditEntry | None = None) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("hold_shortened"), namespace, queue, joined(namespace, queue))
             stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
             await connection.execute(statement("stops_tell_again"), namespace)
             if stood:

@@ -33,6 +33,18 @@ FROM (SELECT tickwise.now() AS at) clock
 ON CONFLICT (namespace, queue) DO UPDATE
 SET asked = excluded.asked, begun = excluded.begun, until = excluded.until, reason = excluded.reason, asked_by = excluded.asked_by, told = false
 
+-- name: hold_recorded
+-- Keep the time of the hold that a queue has, for explanations of runs that waited in it. $1 namespace, $2 queue, $3 the reporter of the
+-- incident.
+INSERT INTO tickwise.incidents (kind, began, ended, who)
+SELECT 'queue_held', begun, until, $3 FROM tickwise.holds WHERE namespace = $1 AND queue = $2
+ON CONFLICT DO NOTHING
+
+-- name: hold_shortened
+-- Let the record of a queue's hold end now, if it would end later. $1 namespace, $2 queue, $3 the reporter of the incident.
+UPDATE tickwise.incidents i SET ended = greatest(i.began, tickwise.now()) FROM tickwise.holds h
+WHERE h.namespace = $1 AND h.queue = $2 AND i.began = h.begun AND i.kind = 'queue_held' AND i.who = $3 AND i.ended > tickwise.now()
+
 -- name: queue_unask
 -- Delete the requests to give back runs of a held queue; a request for a pause of the job, which says so in `error`, stays. $1 namespace,
 -- $2 queue.

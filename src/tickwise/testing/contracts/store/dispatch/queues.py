@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from uuid import UUID
 
 import pytest
 
 from tickwise.domain.lifecycle import CancelKind, RunState
+from tickwise.domain.model import joined
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import CancelRequest, QueueRow, RunCancel, Store
+from tickwise.ports.store import QUEUE_HELD, CancelRequest, QueueRow, RunCancel, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, lane, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -54,6 +56,34 @@ class QueuesContract(StoreContract):
         assert await self.claimed_ids(store, executor) == set()
         assert await store.queues.resume("default", "default") is True
         assert await self.claimed_ids(store, executor) == {job.job_id}
+
+    async def recorded(self, store: Store, make: Factory) -> list[tuple[float, float]]:
+        """The holds of the queue that are on record, as seconds from the begin of the test."""
+        found = await store.incidents.between(make.now - HOUR, make.now + 9 * HOUR)
+        return [
+            (each.begin - make.now, each.end - make.now)
+            for each in found
+            if each.kind == QUEUE_HELD and each.who == joined("default", "default")
+        ]
+
+    async def test_a_hold_leaves_a_record_that_ends_with_it(self, store: Store, make: Factory) -> None:
+        """One without an end has an infinite one until it is resumed; one that is replaced ends then."""
+        await store.queues.hold(make.hold(begin=make.now - 60.0))
+        [(begin, end)] = await self.recorded(store, make)
+        assert (round(begin), end) == (-60, math.inf)
+        await store.queues.hold(make.hold(until=make.now + HOUR))
+        (_, replaced), (again, ends) = await self.recorded(store, make)
+        assert replaced <= again
+        assert round(ends) == HOUR
+        await store.queues.resume("default", "default")
+        assert all(end < HOUR for _, end in await self.recorded(store, make))
+
+    async def test_a_hold_that_is_over_by_itself_is_recorded_as_long(self, store: Store, make: Factory) -> None:
+        """A resume afterwards, or another hold, changes nothing of it. One that was taken back has no length."""
+        await store.queues.hold(make.hold(begin=make.now + HOUR, until=make.now + 2 * HOUR))
+        assert [(HOUR, 2 * HOUR)] == [(round(begin), round(end)) for begin, end in await self.recorded(store, make)]
+        await store.queues.resume("default", "default")
+        assert [(HOUR, HOUR)] == [(round(begin), round(end)) for begin, end in await self.recorded(store, make)]
 
     async def test_resuming_what_is_not_on_hold_changes_nothing(self, store: Store) -> None:
         """And says so."""

@@ -1,0 +1,167 @@
+"""What lists and the overview say at a glance: the cause of a failure, what is held back, and what nobody serves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest_asyncio
+
+from tests.support.app import API
+from tests.support.pages import Browser, Markup, Rig, pages
+from tickwise.domain.decision import Hold, TimerState
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Principal
+from tickwise.ports.store import ClaimRequest, JobQuery
+from tickwise.testing.factories import Factory, executor, outcome
+from tickwise.web.views.overview import _held_back
+from tickwise.web.views.rows import lateness_of
+
+TRACE = (
+    "exit status 1: "
+    + "a line of output\n" * 30
+    + "Traceback (most recent call last):\n  File x\nValueError: no money\n"
+)
+TASK = {"kind": "shell", "command": "true"}
+
+
+@pytest_asyncio.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with pages() as made:
+        yield made
+
+
+async def _job(rig: Rig, **fields: Any) -> str:
+    made = await rig.here.client.post(f"{API}/jobs", json={"name": "books", "task": TASK, **fields})
+    assert 201 == made.status_code, made.text
+    return str(made.json()["job_id"])
+
+
+async def _run(rig: Rig, job: str) -> str:
+    made = await rig.here.client.post(f"{API}/jobs/{job}/runNow", json={})
+    return str(made.json()["run_id"])
+
+
+async def _failed(rig: Rig, job: str, error: str) -> str:
+    """A run of the job that failed."""
+    store, run = rig.here.store, await _run(rig, job)
+    row = await store.jobs.get("default", UUID(job))
+    assert row is not None
+    number = await store.executors.join(executor())
+    request = ClaimRequest(
+        executor=number, queues=["default"], labels=list(row.lane.requires), limit=50, ahead_seconds=1.0
+    )
+    for each in await store.attempts.claim(request):
+        await store.attempts.finish(number, [outcome(each, RunState.FAILED, reason="exit_code", error=error)])
+    return run
+
+
+async def _words(browser: Browser, path: str) -> str:
+    answer = await browser.get(path)
+    assert 200 == answer.status_code, answer.text
+    return Markup(answer.text).words
+
+
+async def test_a_stopped_job_is_marked_in_the_list_and_on_its_page(rig: Rig) -> None:
+    """Also one without a schedule: what is asked for waits."""
+    job = await _job(rig, schedule_type="ON_DEMAND", labels={"customer": "acme"})
+    await _job(rig, name="another", every="1h")
+    ada = await rig.signed_in("ada", ("operator", "default"))
+    stop = {"what": "labels", "which": "customer=acme", "reason": "their database moves", "for": "60"}
+    assert 303 == (await ada.post("/stops", stop)).status_code
+    marks = [each for each in Markup((await ada.get("/jobs")).text).named("a") if "mark" in each.get("class", "")]
+    assert 1 == len(marks)
+    assert "by ada: their database moves" in marks[0]["title"]
+    words = await _words(ada, f"/jobs/{job}")
+    assert "were stopped by ada" in words
+    assert "runs of the job are asked for, and wait until then" in words
+    assert "has no schedule" not in words
+
+
+async def test_a_stop_of_nothing_is_called_so(rig: Rig) -> None:
+    """Of a label that no job has, and of a queue that no job has used; else the number of jobs is shown."""
+    await _job(rig, every="1h", labels={"customer": "acme"})
+    ada = await rig.signed_in("ada", ("operator", "default"))
+    said = "/stops/new?reason=x&for=60&what="
+    assert "No job has this label." in await _words(ada, f"{said}labels&which=customer%3Dacne")
+    assert "No job has used this queue." in await _words(ada, f"{said}queue&which=nowhere")
+    words = await _words(ada, f"{said}labels&which=customer%3Dacme")
+    assert "job concerned1" in words
+    assert "No job has" not in words
+
+
+async def test_a_queue_that_nobody_serves_is_told_where_it_matters(rig: Rig) -> None:
+    """On the queues, on the overview, and while a job is made."""
+    await rig.here.store.executors.join(executor())
+    job = await _job(rig, schedule_type="ON_DEMAND", queue="reports")
+    ada = await rig.signed_in("ada", ("developer", "default"))
+    assert "no executor serves it" not in await _words(ada, "/queues")
+    await _run(rig, job)
+    assert "no executor serves it" in await _words(ada, "/queues")
+    assert "Runs wait in the queue reports, and no active executor serves it." in await _words(ada, "/")
+    form = {"form": "job", "name": "x", "kind": "shell", "task.command": "true", "schedule_type": "ON_DEMAND"}
+    for queue, told in (("reports", True), ("default", False)):
+        answer = await ada.post("/jobs/new", {**form, "queue": queue, "action": "preview"})
+        assert told is ("No active executor serves the queue" in Markup(answer.text).words), queue
+
+
+async def test_the_main_line_of_an_error_is_shown_and_all_of_it_is_at_hand(rig: Rig) -> None:
+    """In the list of runs, on the page of the job and on the overview. The lateness is that of the first attempt."""
+    job = await _job(rig, schedule_type="ON_DEMAND", max_retries=0)
+    await _failed(rig, job, TRACE)
+    ada = await rig.signed_in("ada", ("operator", "default"))
+    for path in ("/runs", "/", f"/jobs/{job}"):
+        page = Markup((await ada.get(path)).text)
+        assert "exit_code: exit status 1: ValueError: no money the whole error" in page.words, path
+        assert "a line of output" in page.words, path
+
+
+async def test_a_job_that_is_held_back_is_not_overdue(rig: Rig) -> None:
+    """By a stop, a pause, a calendar or a window: each says which."""
+    await _job(rig, every="1h", labels={"customer": "acme"})
+    [row] = await rig.here.store.searches.jobs(JobQuery(namespace="default"))
+    assert _held_back(row, ()) is None
+    stop = Factory(await rig.here.store.now()).stop()
+    assert f"stopped by {stop.by}: {stop.reason}" == _held_back(row, [stop])
+    for hold in Hold:
+        held = replace(row, timer=TimerState(1.0, 1.0, hold, 0))
+        assert _held_back(held, ()) is not None, hold
+
+
+async def test_the_bars_of_the_overview_lead_to_their_runs(rig: Rig) -> None:
+    """Of that hour and that state."""
+    job = await _job(rig, schedule_type="ON_DEMAND", max_retries=0)
+    run = await _failed(rig, job, "no")
+    ada = await rig.signed_in("ada", ("operator", "default"))
+    links = [each["href"] for each in Markup((await ada.get("/")).text).named("a") if "due_before" in each["href"]]
+    assert 1 == len(links)
+    assert "status=FAILED" in links[0]
+    assert run in (await ada.get(links[0])).text
+
+
+async def test_the_lateness_of_a_run_that_was_tried_again_is_that_of_its_first_attempt(rig: Rig) -> None:
+    """A row knows the last attempt; without the first one nothing is claimed."""
+    run = await _failed(rig, await _job(rig, schedule_type="ON_DEMAND", max_retries=0), "no")
+    row = await rig.here.store.runs.get("default", UUID(run))
+    assert row is not None
+    again = replace(row, attempt=3, started_at=row.due_at + 50.0)
+    assert lateness_of(again) is None
+    assert 2.0 == lateness_of(again, {row.run_id: row.due_at + 2.0})
+    assert 50.0 == lateness_of(replace(again, attempt=1), {})
+    who = Principal("ada", "default", frozenset({"runs:read"}))
+    found = await rig.here.control.runs.first_starts(who, [row, again])
+    assert {row.run_id: row.started_at} == found
+    elsewhere = await rig.here.control.runs.first_starts(who, [replace(again, namespace="team-a")])
+    assert {} == elsewhere
+
+
+async def test_snooze_and_skip_name_their_times_on_the_clock_of_the_job(rig: Rig) -> None:
+    """And the field begins with the time that is there."""
+    job = await _job(rig, cron="30 2 1 1 *", timezone="Asia/Tokyo")
+    ada = await rig.signed_in("ada", ("operator", "default"))
+    page = Markup((await ada.get(f"/jobs/{job}")).text)
+    assert 2 == page.words.count("01-01 02:30:00 in Asia/Tokyo")
+    until = [each["value"] for each in page.named("input") if each.get("name") == "until" and each.get("value")]
+    assert ["01-01T02:30"] == [each[5:] for each in until]
