@@ -49,7 +49,7 @@ def test_each_part_is_a_port_of_its_own() -> None:
 def test_the_read_model_is_a_part_of_its_own() -> None:
     """A replica can stand in for it: it lists, tallies and counts."""
     assert _parts()["searches"] is Searches
-    assert {"jobs", "runs", "letters", "operations", "tally", "count"} == _methods(Searches)
+    assert {"jobs", "runs", "letters", "operations", "tally", "count", "analyse"} == _methods(Searches)
 
 
 @pytest.mark.parametrize("store", [MemoryStore, PostgresStore])

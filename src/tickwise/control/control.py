@@ -24,6 +24,7 @@ from tickwise.control.keys.service import KeyService
 from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
@@ -100,6 +101,7 @@ class Control:
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
+        self.analytics = AnalyticsService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks = TaskService(context, check)

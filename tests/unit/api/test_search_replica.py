@@ -14,6 +14,7 @@ from tests.support.pages import pages
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
+from tickwise.domain.analytics import GroupBy, GroupSort, analysed
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.ports.store import JobQuery, JobRow, Page, Searches
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
@@ -27,16 +28,19 @@ JOB = {"name": "a", "every": "1h", "task": {"kind": "shell", "command": "true"}}
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 
 
+NO_RUNS = analysed((), group_by=GroupBy.JOB, sort=GroupSort.RUNS, top=1)
+
+
 class Recording:
     """A replica that never got anything: nothing is found there. It notes what it is asked."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Page[Any]]]:
-        async def look(*_arguments: Any, **_named: Any) -> Page[Any]:
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def look(*_arguments: Any, **_named: Any) -> Any:
             self.asked.append(name)
-            return Page()
+            return NO_RUNS if name == "analyse" else Page()
 
         return look
 

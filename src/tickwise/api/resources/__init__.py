@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources.analytics import ANALYTICS
 from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
@@ -31,6 +32,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *OCCURRENCES,
     *CALENDARS,
     *RUNS,
+    *ANALYTICS,
     *EVENTS,
     *LETTERS,
     *OPERATIONS,

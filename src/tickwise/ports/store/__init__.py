@@ -51,6 +51,7 @@ from tickwise.ports.identity import (
     UserStore,
 )
 from tickwise.ports.paging import PAGE_BYTES, Page, page_within
+from tickwise.ports.store.analytics import AnalyticsQuery
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -206,6 +207,7 @@ __all__ = [
     "RESERVED",
     "TALLIES_SECONDS",
     "Added",
+    "AnalyticsQuery",
     "AttemptRow",
     "AttemptStore",
     "Beat",

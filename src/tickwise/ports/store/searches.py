@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
+from tickwise.domain.analytics import Analysis
 from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
+from tickwise.ports.store.analytics import AnalyticsQuery
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
 from tickwise.ports.store.planned import PlannedQuery
@@ -81,6 +83,11 @@ class Searches(Protocol):
         first, at most `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so
         it is exact, costs the same however many there are, and stays when they are past their time. Nothing is said of
         states and hours in which nothing came."""
+        ...
+
+    async def analyse(self, query: AnalyticsQuery) -> Analysis:
+        """Count and measure ended runs by groups, in bounded time however many match: where they are too many to read, the
+        answer is of a sample or of the newest, and says so (`Coverage`). Raises `Invalid` if neither was found in time."""
         ...
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:

@@ -16,9 +16,11 @@ from uuid import UUID
 
 import structlog
 
+from tickwise.domain.analytics import Analysis
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    AnalyticsQuery,
     ComingQuery,
     JobQuery,
     JobRow,
@@ -71,6 +73,10 @@ class Replica:
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
+
+    async def analyse(self, query: AnalyticsQuery) -> Analysis:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.analyse(query))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

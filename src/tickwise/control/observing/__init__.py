@@ -1,0 +1,1 @@
+"""What many runs come to: analytics."""

@@ -1,0 +1,1 @@
+"""Suites over what a store tells about many runs: analytics, objectives."""
