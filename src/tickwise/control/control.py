@@ -96,12 +96,11 @@ class Control:
         self._submissions = submissions
         self._ingest: BufferedIngest | None = None
         self.jobs = JobService(context, changes)
-        self.schedules = ScheduleService(context)
+        self.schedules, self.analytics = ScheduleService(context), AnalyticsService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues = RunService(context), QueueService(context)
-        self.analytics = AnalyticsService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks = TaskService(context, check)

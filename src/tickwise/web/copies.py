@@ -45,9 +45,9 @@ LISTINGS: Final = {
     "/analytics": CopiedList(
         "analytics",
         {
-            "group_by": "--by", "from": "--since", "until": "--until", "sort": "--sort", "top": "--top", "job_id": "--job",
-            "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue", "trigger": "--trigger",
-            "executor_id": "--executor", "label": "--label",
+            "group_by": "--by", "from": "--since", "until": "--until", "sort": "--sort", "top": "--top",
+            "job_id": "--job", "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue",
+            "trigger": "--trigger", "executor_id": "--executor", "label": "--label",
         },
         has_pages=False,
     ),

@@ -31,7 +31,9 @@ async def here() -> AsyncIterator[Scene]:
         yield made
 
 
-async def ran(here: Scene, name: str, seconds: float, *, failed: bool = False, key: str | None = None, **body: Any) -> str:
+async def ran(
+    here: Scene, name: str, seconds: float, *, failed: bool = False, key: str | None = None, **body: Any
+) -> str:
     """A job that ran once and took so long."""
     said = {"name": name, "schedule_type": "IMMEDIATE", "max_retries": 0, "task": {"kind": "shell", "command": "date"}}
     job_id = (await here.ask("POST", "/jobs", 201, {**said, **body}, key=key))["job_id"]
@@ -61,7 +63,9 @@ async def test_runs_are_grouped_with_counts_and_spreads(here: Scene) -> None:
     assert ("job", "exact", 3, 3) == (found["group_by"], found["coverage"], found["rows_read"], found["groups_found"])
     [first, rest] = found["groups"]
     assert ("group", slow, "slow", 1) == (first["kind"], first["key"], first["name"], first["runs"])
-    assert ("rest", None, None, 2, 0.5) == tuple(rest[name] for name in ("kind", "key", "name", "runs", "success_ratio"))
+    assert ("rest", None, None, 2, 0.5) == tuple(
+        rest[name] for name in ("kind", "key", "name", "runs", "success_ratio")
+    )
     total = found["total"]
     assert {"SUCCESS": 2, "FAILED": 1, "CANCELLED": 0, "SKIPPED": 0} == total["by_status"]
     assert (3, 4.0, 20.0) == tuple(total["duration"][name] for name in ("count", "p50", "max"))

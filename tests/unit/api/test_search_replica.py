@@ -14,8 +14,8 @@ from tests.support.pages import pages
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
-from tickwise.domain.analytics import GroupBy, GroupSort, analysed
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
+from tickwise.domain.observing.analytics import GroupBy, GroupSort, analysed
 from tickwise.ports.store import JobQuery, JobRow, Page, Searches
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 from tickwise.web.views import PAGES

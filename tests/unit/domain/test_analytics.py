@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.domain.analytics import (
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.observing.analytics import (
     GroupBy,
     GroupKind,
     GroupSort,
@@ -18,7 +19,6 @@ from tickwise.domain.analytics import (
     percentile,
     spread_of,
 )
-from tickwise.domain.lifecycle import RunState
 
 RUNS = st.lists(
     st.builds(
@@ -38,7 +38,9 @@ RUNS = st.lists(
     ("values", "share", "expected"),
     [([7.0], 0.99, 7.0), ([1.0, 2.0], 0.5, 1.5), ([1.0, 2.0, 4.0, 8.0], 0.95, 7.4), ([0.0, 1.0], 0.0, 0.0)],
 )
-def test_a_quantile_lies_between_two_neighbours_by_its_distance(values: list[float], share: float, expected: float) -> None:
+def test_a_quantile_lies_between_two_neighbours_by_its_distance(
+    values: list[float], share: float, expected: float
+) -> None:
     """As `percentile_cont` of SQL has it, so that both stores say the same."""
     assert percentile(values, share) == pytest.approx(expected)
 

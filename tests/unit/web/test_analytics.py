@@ -46,10 +46,12 @@ async def test_filters_stay_in_the_form_the_table_and_the_commands(rig: Rig, bro
     hrefs = {each.get("href", "") for each in page.named("a")}
     assert "/analytics.csv?group_by=hour&sort=failed&status=FAILED" in hrefs
     assert "tickwise analytics --by=hour --status=FAILED --sort=failed --namespace default" in page.words
-    assert "client.request" in page.words and "/api/v1/analytics?group_by=hour" in page.words
+    assert "client.request" in page.words
+    assert "/api/v1/analytics?group_by=hour" in page.words
     answer = await browser.get("/analytics.csv?group_by=hour&status=FAILED")
     assert (200, "text/csv; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
-    assert answer.text.startswith("kind,key,name,runs,") and "\r\ntotal,,,1,0,1," in answer.text
+    assert answer.text.startswith("kind,key,name,runs,")
+    assert "\r\ntotal,,,1,0,1," in answer.text
 
 
 async def test_nothing_to_count_says_what_to_do(browser: Browser) -> None:
@@ -58,7 +60,9 @@ async def test_nothing_to_count_says_what_to_do(browser: Browser) -> None:
     assert "No ended run matches." in Markup((await browser.get("/analytics?status=FAILED")).text).words
 
 
-@pytest.mark.parametrize("query", ["group_by=colour", "from=2000", "status=RUNNING", "top=0", "sort=x", "colour=red", "label=x"])
+@pytest.mark.parametrize(
+    "query", ["group_by=colour", "from=2000", "status=RUNNING", "top=0", "sort=x", "colour=red", "label=x"]
+)
 async def test_a_question_that_makes_no_sense_is_refused(browser: Browser, query: str) -> None:
     """As a page that says what is wrong."""
     for path in ("/analytics", "/analytics.csv"):

@@ -23,10 +23,10 @@ from tickwise.control.observing.analytics import (
     grouping_of,
 )
 from tickwise.control.observing.analytics_csv import STATES, analytics_csv, shown_key
-from tickwise.domain.analytics import Coverage, GroupKind, GroupSort, RunGroup, Spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
+from tickwise.domain.observing.analytics import Coverage, GroupKind, GroupSort, RunGroup, Spread
 from tickwise.ports.store import RunQuery
 
 CSV: Final = "text/csv"
@@ -46,23 +46,28 @@ class AnalyticsParameters(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
         str,
         Meta(
             max_length=300,
-            description="`job`, `label:NAME`, `namespace`, `executor`, `reason`, or `hour`: that of the due time, in UTC.",
+            description="`job`, `label:NAME`, `namespace`, `executor`, `reason`, or `hour`: the one in which a run was "
+            "due, in UTC.",
         ),
     ] = "job"
-    start: Annotated[Time, Meta(description="Due from then on; a day before the end if it is not sent.")] | UnsetType = (
-        msgspec.field(name="from", default=UNSET)
-    )
+    start: (
+        Annotated[Time, Meta(description="Due from then on; a day before the end if it is not sent.")] | UnsetType
+    ) = msgspec.field(name="from", default=UNSET)
     until: Annotated[Time, Meta(description="Due before then; now if it is not sent.")] | UnsetType = UNSET
-    sort: Annotated[GroupSort, Meta(description="The largest first: by runs, failed runs, or the time that they took.")] = (
-        GroupSort.RUNS
-    )
-    top: Annotated[int, Meta(ge=1, le=TOP_MOST, description="The groups with a row of their own; the rest is one row.")] = 20
+    sort: Annotated[
+        GroupSort, Meta(description="The largest first: by runs, failed runs, or the time that they took.")
+    ] = GroupSort.RUNS
+    top: Annotated[
+        int, Meta(ge=1, le=TOP_MOST, description="The groups with a row of their own; the rest is one row.")
+    ] = 20
     status: Annotated[States, Meta(description="Of ended runs. May be given several times.")] = []
     trigger: Triggers = []
     reason: Text | UnsetType = UNSET
     executor_id: ExecutorId | UnsetType = UNSET
     job_id: UUID | UnsetType = UNSET
-    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = UNSET
+    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = (
+        UNSET
+    )
     label: Annotated[
         list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
     ] = []
@@ -87,7 +92,8 @@ class AnalyticsRow(msgspec.Struct, kw_only=True):
 
     kind: GroupKind
     key: str | None
-    """Of a group: the id of the job or executor, the value of the label, the namespace, the reason, or the beginning of the hour."""
+    """Of a group: the id of the job or executor, the value of the label, the namespace, the reason, or the beginning of
+    the hour."""
     name: str | None
     """Of a job or executor that is on record."""
     runs: int
@@ -123,8 +129,8 @@ class AnalyticsView(msgspec.Struct, kw_only=True):
     start: Instant = msgspec.field(name="from")
     until: Instant
     coverage: Coverage
-    """`exact`: of all runs that match. `sampled`: counts and sums are estimated from a random share of the table. `newest`: of the
-    newest runs, those that were due from `since` on."""
+    """`exact`: of all runs that match. `sampled`: counts and sums are estimated from a random share of the table.
+    `newest`: of the newest runs, those that were due from `since` on."""
     rows_read: int
     share: float
     """The share of the table that was read; 1 unless `sampled`."""
@@ -141,7 +147,7 @@ def _spread_view(spread: Spread | None) -> SpreadView | None:
     if spread is None:
         return None
     return SpreadView(
-        count=spread.count, p50=spread.p50, p95=spread.p95, p99=spread.p99, mean=spread.mean, max=spread.most
+        count=spread.runs, p50=spread.p50, p95=spread.p95, p99=spread.p99, mean=spread.mean, max=spread.most
     )
 
 
@@ -197,9 +203,7 @@ async def analytics(call: Call) -> Reply:
         due_before=given_instant(said.until),
     )
     try:
-        question = AnalyticsQuestion(
-            filter=query, grouping=grouping_of(said.group_by), sort=said.sort, top=said.top
-        )
+        question = AnalyticsQuestion(filter=query, grouping=grouping_of(said.group_by), sort=said.sort, top=said.top)
         found = await call.control.analytics.answer(call.principal, question)
     except Invalid as refusal:
         if not refusal.pointer:
@@ -216,9 +220,9 @@ ANALYTICS: Final = (
     Endpoint(
         method="GET", path=f"{API}/analytics", control=AnalyticsService.answer, name="analyseRuns", tag="runs",
         summary="Ended runs counted and measured by job, label, namespace, executor, reason or hour.",
-        description="Bounded in cost: where more runs match than are read one by one, the answer is of a sample or of the newest, "
-        "and `coverage` says so. Callers that may read the runs of each namespace see all of them by `group_by=namespace`. "
-        "By hour 31 days at most, otherwise 400. CSV by `Accept: text/csv` or `format=csv`.",
+        description="Bounded in cost: where more runs match than are read one by one, the answer is of a sample or of "
+        "the newest, and `coverage` says so. Callers that may read the runs of each namespace see all of them by "
+        "`group_by=namespace`. By hour 31 days at most, otherwise 400. CSV by `Accept: text/csv` or `format=csv`.",
         handler=analytics, answers=(AnalyticsView,), query=AnalyticsParameters, headers=("Accept",),
         answer_media=("application/json", CSV), answer_headers=("Content-Disposition",),
     ),

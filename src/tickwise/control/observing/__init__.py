@@ -1,1 +1,1 @@
-"""What many runs come to: analytics."""
+"""Services about many runs at once."""

@@ -1,7 +1,7 @@
-"""Analytics: questions about many ended runs, answered in bounded time (`domain.analytics`).
+"""Analytics: questions about many ended runs, answered in bounded time (`domain.observing.analytics`).
 
-A caller with labels counts its own jobs alone. Groups by namespace are those of all namespaces for callers that may read runs in each,
-and the caller's own one for all others.
+A caller with labels counts its own jobs alone. Groups by namespace are those of all namespaces for callers that may
+read runs in each, and the caller's own one for all others.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from tickwise.control.access import check_namespace, holds_everywhere, requires
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
-from tickwise.domain.analytics import HOUR_SECONDS, Analysis, GroupBy, GroupSort
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import FINAL
 from tickwise.domain.model import Principal
+from tickwise.domain.observing.analytics import HOUR_SECONDS, Analysis, GroupBy, GroupSort
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import AnalyticsQuery, RunQuery
 
@@ -27,7 +27,8 @@ DAYS_BY_HOUR_MOST: Final = 31
 TOP_MOST: Final = 100
 LABEL_MOST: Final = 200
 AT_ONCE: Final = 2
-"""Questions that a process asks the store at the same time. Others wait: each takes a second of a core of the database."""
+"""Questions that a process asks the store at the same time. Others wait: each takes a second of a core of the
+database."""
 
 _LABEL: Final = "label:"
 _PLAIN: Final = frozenset(each.value for each in GroupBy if each is not GroupBy.LABEL)
@@ -49,7 +50,8 @@ class AnalyticsQuestion:
     """The runs that are counted, and the rows that they are counted in."""
 
     filter: RunQuery
-    """Its window is that of the due times: the last day if it has no begin, up to now if it has no end. Active states are refused."""
+    """Its window is that of the due times: the last day if it has no begin, up to now if it has no end. Active states
+    are refused."""
     grouping: Grouping
     sort: GroupSort = GroupSort.RUNS
     top: int = 20
@@ -88,8 +90,8 @@ class AnalyticsService:
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def answer(self, who: Principal, question: AnalyticsQuestion) -> AnalyticsAnswer:
-        """Count ended runs by groups, for people: a replica may be asked. The answer says whether it is of all runs, of a sample or
-        of the newest ones. Raises `Invalid`, also where nothing could be counted in time."""
+        """Count ended runs by groups, for people: a replica may be asked. The answer says whether it is of all runs, of
+        a sample or of the newest ones. Raises `Invalid`, also where nothing could be counted in time."""
         check_namespace(who, question.filter.namespace)
         begin, end = await self._window(question)
         for place, state in enumerate(question.filter.states):
@@ -113,7 +115,8 @@ class AnalyticsService:
         return AnalyticsAnswer(analysis, question.grouping, begin, end, everywhere)
 
     async def _window(self, question: AnalyticsQuestion) -> tuple[float, float]:
-        """The first instant and the one after the last. Occurrences that are yet to come are skipped at most, so none is counted."""
+        """The first instant and the one after the last. Occurrences that are yet to come are skipped at most, so none
+        is counted."""
         now = await self._context.time.now()
         end = now if question.filter.due_before is None else min(question.filter.due_before, now)
         begin = end - DAY_SECONDS if question.filter.due_after is None else question.filter.due_after

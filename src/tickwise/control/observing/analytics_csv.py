@@ -11,8 +11,8 @@ from typing import Final
 
 from tickwise.control.observing.analytics import AnalyticsAnswer
 from tickwise.control.times import written
-from tickwise.domain.analytics import GroupBy, RunGroup, Spread
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.observing.analytics import GroupBy, RunGroup, Spread
 
 STATES: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
 _SPREAD: Final = ("p50", "p95", "p99", "mean", "max")

@@ -1,10 +1,10 @@
-"""Questions about many ended runs at once (`domain.analytics`). The package states the rules of every method."""
+"""Questions about many ended runs at once (`domain.observing.analytics`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tickwise.domain.analytics import GroupBy, GroupSort
+from tickwise.domain.observing.analytics import GroupBy, GroupSort
 from tickwise.ports.store.records import RunQuery
 
 
@@ -13,8 +13,9 @@ class AnalyticsQuery:
     """The runs, and how they are grouped."""
 
     runs: RunQuery
-    """The filter: its states, window of due times, job, reason, executor, triggers, and what its job is (name, labels, queue,
-    `within`). Only ended runs are counted. Its window has both ends. Page, ids, texts and origin are passed over."""
+    """The filter: its states, window of due times, job, reason, executor, triggers, and what its job is (name, labels,
+    queue, `within`). Only ended runs are counted. Its window has both ends. Page, ids, texts and origin are passed
+    over."""
     group_by: GroupBy
     label: str | None = None
     """The name of the label, for `GroupBy.LABEL`."""

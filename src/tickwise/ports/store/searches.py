@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
-from tickwise.domain.analytics import Analysis
+from tickwise.domain.observing.analytics import Analysis
 from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
 from tickwise.ports.store.analytics import AnalyticsQuery
@@ -86,8 +86,9 @@ class Searches(Protocol):
         ...
 
     async def analyse(self, query: AnalyticsQuery) -> Analysis:
-        """Count and measure ended runs by groups, in bounded time however many match: where they are too many to read, the
-        answer is of a sample or of the newest, and says so (`Coverage`). Raises `Invalid` if neither was found in time."""
+        """Count and measure ended runs by groups, in bounded time however many match: where they are too many to read,
+        the answer is of a sample or of the newest, and says so (`Coverage`). Raises `Invalid` if neither was found in
+        time."""
         ...
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:

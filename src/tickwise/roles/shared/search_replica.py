@@ -16,8 +16,8 @@ from uuid import UUID
 
 import structlog
 
-from tickwise.domain.analytics import Analysis
 from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.domain.observing.analytics import Analysis
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     AnalyticsQuery,

@@ -26,7 +26,9 @@ ROWS: Final = {"none": "(none)", "rest": "(all others)"}
     metavar="WHAT",
     help="job, label:NAME, namespace, executor, reason or hour.",
 )
-@click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).  [a day before the end]")
+@click.option(
+    "--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).  [a day before the end]"
+)
 @click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).  [now]")
 @click.option("--sort", type=click.Choice(SORTS), default="runs", show_default=True, help="The largest first, by this.")
 @click.option(

@@ -1,4 +1,5 @@
-"""Analytics: ended runs by groups, as bars and a table, and as CSV. Each filter is in the address, with the names of the API."""
+"""Analytics: ended runs by groups, as bars and a table, and as CSV. Each filter is in the address, with the names of
+the API."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from tickwise.control.observing.analytics import (
 )
 from tickwise.control.observing.analytics_csv import STATES, analytics_csv
 from tickwise.control.times import written
-from tickwise.domain.analytics import HOUR_SECONDS, GroupBy, GroupKind, GroupSort, RunGroup
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
+from tickwise.domain.observing.analytics import HOUR_SECONDS, GroupBy, GroupKind, GroupSort, RunGroup
 from tickwise.ports.store import RunQuery
 from tickwise.web import forms
 from tickwise.web.page import WebPage
@@ -32,7 +33,8 @@ TEXT_MAX: Final = 200
 TOP: Final = 20
 PERIODS: Final = {"hour": HOUR_SECONDS, "day": DAY_SECONDS, "week": 7 * DAY_SECONDS, "30 days": 30 * DAY_SECONDS}
 FILTERS: Final = (
-    "group_by", "from", "until", "sort", "top", "status", "trigger", "reason", "executor_id", "job_id", "job_name", "label", "queue",
+    "group_by", "from", "until", "sort", "top", "status", "trigger", "reason", "executor_id", "job_id", "job_name",
+    "label", "queue",
 )  # fmt: skip
 WIDTH: Final = 100.0
 
@@ -114,7 +116,7 @@ async def analytics_page(visit: Visit) -> Response:
 
 
 async def analytics_file(visit: Visit) -> Response:
-    """The same as CSV."""
+    """Groups of ended runs as CSV."""
     found = await visit.control.analytics.answer(visit.who, question_of(visit))
     headers = {"content-disposition": 'attachment; filename="analytics.csv"'}
     return Response(analytics_csv(found), headers=headers, media_type="text/csv; charset=utf-8")
@@ -169,8 +171,14 @@ def _link(visit: Visit, found: AnalyticsAnswer, row: RunGroup, filters: Mapping[
 
 
 ANALYTICS: Final[tuple[WebPage, ...]] = (
-    WebPage(method="GET", path="/analytics", name="analytics", handler=analytics_page, control=(AnalyticsService.answer,)),
     WebPage(
-        method="GET", path="/analytics.csv", name="analytics_csv", handler=analytics_file, control=(AnalyticsService.answer,)
+        method="GET", path="/analytics", name="analytics", handler=analytics_page, control=(AnalyticsService.answer,)
+    ),
+    WebPage(
+        method="GET",
+        path="/analytics.csv",
+        name="analytics_csv",
+        handler=analytics_file,
+        control=(AnalyticsService.answer,),
     ),
 )

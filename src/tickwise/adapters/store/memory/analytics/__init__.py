@@ -7,7 +7,7 @@ from dataclasses import replace
 from tickwise.adapters.store.memory.history import is_of, matches
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.analytics import HOUR_SECONDS, Analysis, GroupBy, MeasuredRun, RunGroup, analysed
+from tickwise.domain.observing.analytics import HOUR_SECONDS, Analysis, GroupBy, MeasuredRun, RunGroup, analysed
 from tickwise.ports.store import AnalyticsQuery, RunRow
 
 

@@ -24,13 +24,14 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.records import ID_SLACK_SECONDS, first_id
 from tickwise.adapters.store.postgres.records.searches import NEARLY, labelled_jobs, labels_asked, like
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.analytics import Analysis, Coverage, GroupBy, GroupKind, RunGroup, Spread
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.observing.analytics import Analysis, Coverage, GroupBy, GroupKind, RunGroup, Spread
 from tickwise.ports.store import AnalyticsQuery
 
 ROWS_MOST: Final = 50_000
-"""Runs that are read one by one: about 150 ms. The error of a share among so many is 0.5 % at most, in 95 of 100 cases."""
+"""Runs that are read one by one: about 150 ms. The error of a share among so many is 0.5 % at most, in 95 of 100
+cases."""
 PAGES_MOST: Final = 1_500
 """Pages of a sample, 12 MB: about 50,000 runs."""
 ROWS_OF_PAGE: Final = 150
@@ -112,7 +113,7 @@ class AnalyticsSearches(Part):
     async def _look(
         self, connection: asyncpg.Connection, picked: str, asked: Sequence[Any], query: AnalyticsQuery, seconds: float
     ) -> Analysis | None:
-        """What these runs come to; None: it took too long."""
+        """The analysis of these runs; None: it took too long."""
         by_hour = query.group_by is GroupBy.HOUR
         top = HOURS_MOST if by_hour else query.top
         grouping = [query.group_by.value, query.label, query.sort.value, top]
@@ -144,7 +145,13 @@ def _grouped(picked: str) -> str:
     """The text that groups the runs of another statement; its four parameters follow those of that one."""
     within = statement(picked)
     last = max(int(number) for number in _PARAMETER.findall(within))
-    parts = {"picked": within, "by": f"${last + 1}", "label": f"${last + 2}", "sort": f"${last + 3}", "top": f"${last + 4}"}
+    parts = {
+        "picked": within,
+        "by": f"${last + 1}",
+        "label": f"${last + 2}",
+        "sort": f"${last + 3}",
+        "top": f"${last + 4}",
+    }
     return _PLACE.sub(lambda place: parts[place[1]], statement("analytics_grouped"))
 
 
@@ -195,4 +202,5 @@ def _group(row: asyncpg.Record) -> RunGroup:
 def _spread(row: asyncpg.Record, name: str) -> Spread | None:
     if row[name] is None:
         return None
-    return Spread(row[f"{name}_count"], *row[name], row[f"{name}_mean"], row[f"{name}_most"])
+    p50, p95, p99 = row[name]
+    return Spread(row[f"{name}_count"], p50, p95, p99, row[f"{name}_mean"], row[f"{name}_most"])

@@ -1,1 +1,1 @@
-"""Suites over what a store tells about many runs: analytics, objectives."""
+"""Suites of questions about many runs at once."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tickwise.domain.analytics import Analysis, Coverage, GroupBy, GroupKind, GroupSort, RunGroup
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.observing.analytics import Analysis, Coverage, GroupBy, GroupKind, GroupSort, RunGroup
 from tickwise.domain.selectors import Selector
 from tickwise.ports.store import AnalyticsQuery, NewJob, RunQuery, Store
 from tickwise.testing.contracts.base import StoreContract
@@ -22,7 +22,14 @@ class AnalyticsContract(StoreContract):
     """`searches.analyse`."""
 
     async def ended(
-        self, store: Store, executor: int, job: NewJob, seconds: float, *, state: RunState = RunState.SUCCESS, **fields: Any
+        self,
+        store: Store,
+        executor: int,
+        job: NewJob,
+        seconds: float,
+        *,
+        state: RunState = RunState.SUCCESS,
+        **fields: Any,
     ) -> None:
         """A run of a new job that took so long and started 2 s late."""
         claimed = await self.held(store, executor, job)
@@ -38,11 +45,11 @@ class AnalyticsContract(StoreContract):
         return await store.searches.analyse(AnalyticsQuery(runs=query, group_by=group_by, **own))
 
     async def some_runs(self, store: Store, make: Factory) -> dict[str, NewJob]:
-        """Jobs with one run each: three that succeeded after 1, 2 and 4 s, one that failed after 8 s, and one elsewhere."""
+        """Jobs with one run each: three that succeeded after 1, 2 and 4 s, one that failed after 8 s, and one
+        elsewhere."""
         executor = await self.register(store, "first")
-        ahead = {"name": "a", "labels": {"team": "data"}}
         jobs = {
-            "a": make.job(**ahead),
+            "a": make.job(name="a", labels={"team": "data"}),
             "b": make.job(name="b", labels={"team": "web"}),
             "c": make.job(name="c", labels={"team": "data"}),
             "d": make.job(name="d"),
@@ -60,7 +67,8 @@ class AnalyticsContract(StoreContract):
         found = await self.analysed(store, make)
         assert (found.coverage, found.rows, found.distinct, found.share) == (Coverage.EXACT, 4, 4, 1.0)
         total = found.total
-        assert (total.runs, total.retries, total.seconds) == (4, 0, pytest.approx(15.0))
+        assert (total.runs, total.retries) == (4, 0)
+        assert total.seconds == pytest.approx(15.0)
         assert total.states == {RunState.SUCCESS: 3, RunState.FAILED: 1}
         assert total.success_ratio == 0.75
         assert total.duration == pytest.approx((4, 3.0, 7.4, 7.88, 3.75, 8.0))
@@ -74,12 +82,14 @@ class AnalyticsContract(StoreContract):
                                  ("rest", None, None, 2)]  # fmt: skip
         assert (found.distinct, sum(row.runs for row in found.groups)) == (4, found.total.runs)
         rest = found.groups[-1]
-        assert (rest.seconds, rest.duration) == (pytest.approx(3.0), pytest.approx((2, 1.5, 1.95, 1.99, 1.5, 2.0)))
+        assert rest.seconds == pytest.approx(3.0)
+        assert rest.duration == pytest.approx((2, 1.5, 1.95, 1.99, 1.5, 2.0))
         worst = await self.analysed(store, make, sort=GroupSort.FAILED, top=1)
         assert [row.name for row in worst.groups] == ["d", None]
 
     async def test_runs_are_grouped_by_what_is_asked(self, store: Store, make: Factory) -> None:
-        """By a label, a reason, an executor, the namespace and the hour; runs without such a thing are a row of their own."""
+        """By a label, a reason, an executor, the namespace and the hour; runs without such a thing are a row of their
+        own."""
         await self.some_runs(store, make)
         by_label = await self.analysed(store, make, GroupBy.LABEL, label="team")
         assert _brief(by_label) == [("group", "data", None, 2), ("group", "web", None, 1), ("none", None, None, 1)]
@@ -127,7 +137,9 @@ class AnalyticsContract(StoreContract):
             ({"everywhere": True}, "abcde"),
         ],
     )
-    async def test_filters_are_those_of_runs(self, store: Store, make: Factory, asked: dict[str, Any], names: str) -> None:
+    async def test_filters_are_those_of_runs(
+        self, store: Store, make: Factory, asked: dict[str, Any], names: str
+    ) -> None:
         """What a list of ended runs finds is counted."""
         await self.some_runs(store, make)
         found = await self.analysed(store, make, **asked)

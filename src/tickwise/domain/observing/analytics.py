@@ -5,9 +5,9 @@
                                             └──► all other groups: one row, the remainder
     all of them ──► the total
 
-Invariant: the rows add up to the total, in each of their counts. Durations are seconds from the start of the last attempt to the
-end; lateness is seconds from the due time to the start, of runs with one attempt alone: where there were several, the record has
-the start of the last one.
+Invariant: the rows add up to the total, in each of their counts. Durations are seconds from the start of the last
+attempt to the end; lateness is seconds from the due time to the start, of runs with one attempt alone: where there were
+several, the record has the start of the last one.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class Coverage(StrEnum):
 
 
 class Spread(NamedTuple):
-    """The spread of a quantity in seconds. Quantiles interpolate between neighbours."""
+    """The spread of a quantity in seconds. A quantile lies between the two nearest values, by its distance."""
 
-    count: int
+    runs: int
+    """Those that have it."""
     p50: float
     p95: float
     p99: float
@@ -84,8 +85,8 @@ class RunGroup:
 
     kind: GroupKind
     key: str | None
-    """Of a GROUP: the id of its job or executor, the value of its label, its namespace or reason, or the first instant of its hour
-    in Unix seconds; of others None."""
+    """Of a GROUP: the id of its job or executor, the value of its label, its namespace or reason, or the first instant
+    of its hour in Unix seconds; of others None."""
     name: str | None = None
     """The name of its job or executor, if it is on record."""
     runs: int
@@ -145,8 +146,8 @@ class MeasuredRun:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which this share of the ordered values lies, between two neighbours by their distance: as `percentile_cont`
-    of SQL. Of one value at least."""
+    """The value below which this share of the ordered values lies, between the two nearest ones by its distance: as
+    `percentile_cont` of SQL. Of one value at least."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     least, most = ordered[below], ordered[math.ceil(place)]
