@@ -51,7 +51,13 @@ from tickwise.ports.identity import (
     UserStore,
 )
 from tickwise.ports.paging import PAGE_BYTES, Page, page_within
-from tickwise.ports.store.analytics import AnalyticsQuery
+from tickwise.ports.store.analytics import (
+    LATE_REASONS,
+    AnalyticsQuery,
+    JobStarts,
+    ObjectiveJobsQuery,
+    StartsQuery,
+)
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -196,6 +202,7 @@ __all__ = [
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
+    "LATE_REASONS",
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
@@ -255,6 +262,7 @@ __all__ = [
     "JobMove",
     "JobQuery",
     "JobRow",
+    "JobStarts",
     "JobStore",
     "JobTransfer",
     "JobsOfQuery",
@@ -273,6 +281,7 @@ __all__ = [
     "NewOperation",
     "NewRun",
     "NewSkip",
+    "ObjectiveJobsQuery",
     "OccurrenceMove",
     "OperationRow",
     "OperationStatus",
@@ -309,6 +318,7 @@ __all__ = [
     "Searches",
     "Settled",
     "Settlement",
+    "StartsQuery",
     "StopQuery",
     "StopStore",
     "Store",

@@ -10,7 +10,7 @@ primary.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -25,15 +25,18 @@ from tickwise.ports.store import (
     JobQuery,
     JobRow,
     JobsOfQuery,
+    JobStarts,
     LatestRunsQuery,
     LetterQuery,
     LetterRow,
+    ObjectiveJobsQuery,
     OperationRow,
     Page,
     PlannedQuery,
     RunQuery,
     RunRow,
     Searches,
+    StartsQuery,
     Tally,
 )
 
@@ -62,7 +65,9 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(
+        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
+    ) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 
@@ -77,6 +82,10 @@ class Replica:
     async def analyse(self, query: AnalyticsQuery) -> Analysis:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.analyse(query))
+
+    async def starts(self, query: StartsQuery) -> Mapping[UUID, JobStarts]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.starts(query))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

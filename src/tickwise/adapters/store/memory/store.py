@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.analytics import AnalyticsSearches
+from tickwise.adapters.store.memory.analytics.starts import StartSearches
 from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
@@ -42,7 +43,7 @@ class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
 
 
-class Searches(Looks, LetterSearches, AnalyticsSearches):
+class Searches(Looks, LetterSearches, AnalyticsSearches, StartSearches):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

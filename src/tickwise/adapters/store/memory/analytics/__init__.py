@@ -23,9 +23,11 @@ class AnalyticsSearches(Duty):
             if matches(row, asked) and is_of(job, asked):
                 found.append(_measured(row, job, query))
         answer = analysed(found, group_by=query.group_by, sort=query.sort, top=query.top)
-        return replace(answer, groups=[replace(row, name=self._name(query.group_by, row)) for row in answer.groups])
+        return replace(
+            answer, groups=[replace(row, name=self._name_of_group(query.group_by, row)) for row in answer.groups]
+        )
 
-    def _name(self, group_by: GroupBy, row: RunGroup) -> str | None:
+    def _name_of_group(self, group_by: GroupBy, row: RunGroup) -> str | None:
         """The name of a row's job or executor."""
         if row.key is None:
             return None

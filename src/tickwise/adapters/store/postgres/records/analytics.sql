@@ -35,3 +35,9 @@ SELECT set_config('statement_timeout', $1::text, true), set_config('lock_timeout
        set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max_parallel_workers_per_gather', '0', true),
        set_config('work_mem', '32MB', true), set_config('jit', 'off', true),
        set_config('enable_seqscan', 'off', true)
+
+-- name: analytics_pages_read
+-- The pages that a sample of $1 percent reads, of those with runs of the ids from $2 to below $3.
+SELECT count(DISTINCT (h.tableoid, split_part(h.ctid::text, ',', 1)))
+FROM tickwise.history h TABLESAMPLE SYSTEM ($1::float4) REPEATABLE (0)
+WHERE h.run_id >= $2 AND h.run_id < $3
