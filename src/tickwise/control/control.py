@@ -25,6 +25,7 @@ from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.observing.analytics import AnalyticsService
+from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
@@ -103,6 +104,7 @@ class Control:
         self.runs, self.queues = RunService(context), QueueService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
+        self.receipts = ReceiptService(context)
         self.tasks = TaskService(context, check)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
@@ -112,7 +114,7 @@ class Control:
         self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster, self.receipts = ClusterService(context, membership, settings), ReceiptService(context)
+        self.cluster, self.objectives = ClusterService(context, membership, settings), ObjectiveService(context)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

@@ -15,6 +15,7 @@ from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.namespaces import NAMESPACES
+from tickwise.api.resources.objectives import OBJECTIVES
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES
@@ -33,6 +34,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *CALENDARS,
     *RUNS,
     *ANALYTICS,
+    *OBJECTIVES,
     *EVENTS,
     *LETTERS,
     *OPERATIONS,

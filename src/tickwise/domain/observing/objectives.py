@@ -90,9 +90,10 @@ class ObjectiveStanding:
 def standing_of(objective: StartObjective, counts: Mapping[float, StartCount]) -> ObjectiveStanding:
     """How it stands, by the counts of `WINDOWS`."""
     allowed = 1.0 - objective.ratio
-    burn = {seconds: counts[seconds].late_share / allowed for seconds in WINDOWS[1:]}
+    # Rounded, so that 6 of 100 late is 6 times the share of 1 of 100.
+    burn = {seconds: round(counts[seconds].late_share / allowed, 9) for seconds in WINDOWS[1:]}
     count = counts[WINDOW_SECONDS]
-    left = 1.0 - count.late_share / allowed
+    left = round(1.0 - count.late_share / allowed, 9)
     burning = any(
         counts[pair.long_seconds].late >= LATE_LEAST
         and burn[pair.long_seconds] >= pair.rate
@@ -104,6 +105,5 @@ def standing_of(objective: StartObjective, counts: Mapping[float, StartCount]) -
     elif count.good + count.late == 0:
         state = ObjectiveState.UNKNOWN
     else:
-        # Rounding: a budget of which a millionth of a millionth is left is none.
-        state = ObjectiveState.MET if left > 1e-12 else ObjectiveState.EXHAUSTED
+        state = ObjectiveState.MET if left > 0 else ObjectiveState.EXHAUSTED
     return ObjectiveStanding(state=state, count=count, budget_left=left, burn=burn)

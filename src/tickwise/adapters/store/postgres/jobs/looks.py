@@ -41,6 +41,7 @@ class Looks(JobSearches, PlannedSearches, RunSearches):
         if isinstance(query, PlannedQuery):
             return await self._planned(query)
         labels = labels_asked({}, query.within)
+        asked: list[Any]
         if isinstance(query, ObjectiveJobsQuery):
             name, asked = "jobs_objectives", [query.namespace, query.after, labels, query.limit]
         elif isinstance(query, JobsOfQuery):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
@@ -36,7 +36,7 @@ class StartsContract(StoreContract):
         executor = await self.register(store)
         job = make.job()
         claimed = await self.held(store, executor, job)
-        times = {"started": claimed.due + 29.0, "ended": claimed.due + 100.0}
+        times: dict[str, Any] = {"started": claimed.due + 29.0, "ended": claimed.due + 100.0}
         assert await self.finish(store, executor, outcome(claimed, **times)) == []
         late = make.job()
         claimed = await self.held(store, executor, late)
