@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
+from tickwise.api.resources.analytics import AnalyticsView
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal
@@ -68,6 +70,8 @@ async def test_runs_are_grouped_with_counts_and_spreads(here: Scene) -> None:
     )
     total = found["total"]
     assert {"SUCCESS": 2, "FAILED": 1, "CANCELLED": 0, "SKIPPED": 0} == total["by_status"]
+    view = msgspec.convert(found, AnalyticsView)
+    assert (3, total["by_status"]) == (view.groups_found, view.total.by_status)
     assert (3, 4.0, 20.0) == tuple(total["duration"][name] for name in ("count", "p50", "max"))
     assert 26.0 == total["seconds"]
 

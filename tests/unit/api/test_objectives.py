@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from uuid import uuid4
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
+from tickwise.api.resources.objectives import ObjectiveView
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.model import Principal
 from tickwise.domain.selectors import labels_from
@@ -50,6 +52,7 @@ async def test_an_objective_is_stored_and_stands_by_its_runs(here: Scene) -> Non
     await here.schedule(300)
     [found] = await here.ask("GET", "/objectives")
     assert "burning" == found["state"]
+    assert 30.0 == msgspec.convert(found, ObjectiveView).start_within_seconds
     assert found["late"] >= 4
     assert found["budget_left"] < 0
     assert [21_600.0, 3_600.0, 1_800.0, 300.0] == [each["window_seconds"] for each in found["burn"]]

@@ -17,7 +17,7 @@ from tickwise.roles.shared.objective_standings import objective_of, standings
 OF_LIST: Final = 500
 """Ended runs of each job of a list that are read."""
 OF_ONE: Final = 50_000
-"""The same where one job is looked at: the runs of 30 days, one a minute."""
+"""Ended runs that are read of a job that is looked at alone: those of 30 days, one a minute."""
 
 
 class JobObjective(NamedTuple):

@@ -76,7 +76,7 @@ class StartObjective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveStanding:
-    """How an objective stands."""
+    """The standing of an objective."""
 
     state: ObjectiveState
     count: StartCount
@@ -88,7 +88,7 @@ class ObjectiveStanding:
 
 
 def standing_of(objective: StartObjective, counts: Mapping[float, StartCount]) -> ObjectiveStanding:
-    """How it stands, by the counts of `WINDOWS`."""
+    """The standing of an objective by the counts of `WINDOWS`."""
     allowed = 1.0 - objective.ratio
     # Rounded, so that 6 of 100 late is 6 times the share of 1 of 100.
     burn = {seconds: round(counts[seconds].late_share / allowed, 9) for seconds in WINDOWS[1:]}

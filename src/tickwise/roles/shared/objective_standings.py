@@ -1,4 +1,4 @@
-"""How the objectives of jobs stand, by their definitions and the counts of the store, for services and schedulers."""
+"""The standings of the objectives of jobs, by their definitions and the counts of the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwise.ports.store import JobRow, Searches, StartsQuery
 
 
 class CountedObjective(NamedTuple):
-    """How the objective of a job stands."""
+    """The standing of the objective of a job."""
 
     standing: ObjectiveStanding
     since: float | None
@@ -28,8 +28,8 @@ def objective_of(job: JobRow) -> StartObjective | None:
 
 
 async def standings(searches: Searches, jobs: Sequence[JobRow], *, each: int) -> Mapping[UUID, CountedObjective]:
-    """How the objectives of these jobs stand, of those that have one. `each`: the most ended runs of a job that are
-    read."""
+    """The standings of the objectives of these jobs, of those that have one. Of each job `each` ended runs are read at
+    most."""
     objectives = {job.job_id: found for job in jobs if (found := objective_of(job)) is not None}
     if not objectives:
         return {}

@@ -43,7 +43,11 @@ class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
 
 
-class Searches(Looks, LetterSearches, AnalyticsSearches, StartSearches):
+class RunAnalyses(AnalyticsSearches, StartSearches):
+    """The questions about many runs."""
+
+
+class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

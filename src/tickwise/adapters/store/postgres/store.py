@@ -66,7 +66,11 @@ class Upkeep(Maintenance, Figures):
     """`UpkeepStore` of the port."""
 
 
-class Searches(Looks, LetterSearches, AnalyticsSearches, StartSearches):
+class RunAnalyses(AnalyticsSearches, StartSearches):
+    """The questions about many runs."""
+
+
+class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

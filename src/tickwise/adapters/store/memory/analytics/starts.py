@@ -50,7 +50,7 @@ def _ended_starts(state: State, job: JobRecord, within: float, most: int) -> Ite
 
 
 def _begun_or_waiting(state: State, job: JobRecord, within: float, now: float) -> Iterator[tuple[float, bool]]:
-    """The same of those that have not ended: that go on for the first time, or wait beyond their time."""
+    """The due time of each run that goes on for the first time or waits beyond its time, and whether it is late."""
     for run_id in job.runs:
         run = state.run_row(state.runs[run_id])
         if run.attempt > 1 or run.failures or run.crashes:

@@ -140,7 +140,7 @@ class AnalyticsContract(StoreContract):
     async def test_filters_are_those_of_runs(
         self, store: Store, make: Factory, asked: dict[str, Any], names: str
     ) -> None:
-        """What a list of ended runs finds is counted."""
+        """A filter counts the runs that a list with it finds."""
         await self.some_runs(store, make)
         found = await self.analysed(store, make, **asked)
         assert sorted(names) == sorted(row.name or "" for row in found.groups)
