@@ -25,6 +25,7 @@ from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.observing.analytics import AnalyticsService
+from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
@@ -101,7 +102,7 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
-        self.runs, self.queues = RunService(context), QueueService(context)
+        self.runs, self.queues, self.anomalies = RunService(context), QueueService(context), AnomalyService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks, self.receipts = TaskService(context, check), ReceiptService(context)
