@@ -28,7 +28,7 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
 WRITTEN: Final = {
     "DURATION": "90s", "FILE": "-", "JOB": JOB, "JSON": '{"a": 1}', "KEY": "report", "LINE": "@daily", "METHOD": "PUT",
     "N": "7", "N/DURATION[:KEY]": "10/1m", "N[:KEY]": "3", "NAME": "send", "NAME=VALUE": "a=1", "NAME[=VALUE]": "a",
-    "'NAME: VALUE'": "A: b",
+    "'NAME: VALUE'": "A: b", "SHARE": "0.5",
     "NAME[:include|exclude[:skip|defer]]": "holidays", "SIZE": "512M", "STATUSES": "200", "TEXT": "a",
     "TIME": "2090-01-31T10:00:00Z", "URL": "http://127.0.0.1/", "ZONE": "Europe/Berlin",
 }  # fmt: skip

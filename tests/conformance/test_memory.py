@@ -75,6 +75,8 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
+from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
@@ -438,6 +440,18 @@ class TestHeals(Backend, HealsContract):
 
 
 class TestCounts(Backend, CountsContract):
+    pass
+
+
+class TestAnalytics(Backend, AnalyticsContract):
+    pass
+
+
+class TestStarts(Backend, StartsContract):
+    pass
+
+
+class TestObjectiveJobs(Backend, ObjectiveJobsContract):
     pass
 
 

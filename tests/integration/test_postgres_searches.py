@@ -145,7 +145,7 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
     )
     return {
         "newest": RunQuery(namespace="default"),
-        "a page further on": RunQuery(namespace="default", before=records._first_id(old)),
+        "a page further on": RunQuery(namespace="default", before=records.first_id(old)),
         "of a job": RunQuery(namespace="default", job_id=job),
         "by their ids": RunQuery(namespace="default", ids=tuple(some)),
         "by their ids, those that failed": RunQuery(namespace="default", ids=tuple(some), states=(RunState.FAILED,)),
@@ -273,7 +273,7 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     """One plan for all values, made by a session that knows nothing of them: the newest, the oldest, another namespace,
     a job. Its bound in bytes adds no sort to it."""
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
-    old = records._first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
+    old = records.first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
     texts_and_bound = [True, True, PAGE_BYTES]
     pages: dict[str, list[list[Any]]] = {
         "jobs_newest": [["default", searches.LAST_ID, 51, PAGE_BYTES], ["default", old, 501, PAGE_BYTES]],

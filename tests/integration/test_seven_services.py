@@ -211,6 +211,8 @@ class Drive:
         )
         await self.ask("GET", f"/runs?job_id={job_id}")
         await self.ask("GET", "/runs/counts")
+        await self.ask("GET", "/analytics?group_by=job")
+        assert [] == await self.ask("GET", "/objectives")
 
     async def letters_of(self, job_id: str, *, least: int, status: str = "open") -> list[str]:
         """The runs of that job that failed for good, once there are so many."""

@@ -27,7 +27,7 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "listJobs", "listRuns", "listDeadLetters", "cancelRuns", "retryRuns", "pauseJobs", "resumeJobs",
-            "cancelJobs", "redriveDeadLetters", "discardDeadLetters", "streamEvents",
+            "cancelJobs", "redriveDeadLetters", "discardDeadLetters", "streamEvents", "analyseRuns", "listObjectives",
         ),
         JOBS,
     ),

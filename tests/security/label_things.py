@@ -53,7 +53,7 @@ async def made(here: World, namespace: str, labels: dict[str, str]) -> Things:
     """A job with these labels, in a namespace, with a run that failed and one that waits."""
     number = next(_NUMBERS)
     key = f"{SECRET}-key-{number}"
-    body = {**JOB_BODY, "name": f"{SECRET}-{number}", "key": key, "labels": labels}
+    body = {**JOB_BODY, "name": f"{SECRET}-{number}", "key": key, "labels": labels, "objective_start_seconds": 30}
     headers = {"Tickwise-Namespace": namespace}
     answer = await here.client.post(f"{API}/jobs", json=body, headers=headers)
     assert 201 == answer.status_code, answer.text

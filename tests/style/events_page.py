@@ -49,6 +49,8 @@ MEANINGS = {
     "expected, a bug; the next look is a second later.",
     "live_events_gap": "The feed did not reach back to where this process had read, because it or the store stood "
     "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
+    "objective_burning": "The starts of a job use up the error budget of its objective too fast; told once a minute "
+    "by each scheduler while it is so.",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "

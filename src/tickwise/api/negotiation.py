@@ -57,8 +57,13 @@ def _media_quality(media: str, ranges: Mapping[str, float]) -> float:
 
 def prefers_json(said: bytes | None, other: str) -> bool:
     """Check whether the client prefers JSON to `other`. `other` is the answer if the client accepts both alike."""
+    return prefers(said, "application/json", other)
+
+
+def prefers(said: bytes | None, wanted: str, other: str) -> bool:
+    """Check whether the client prefers one type to the other one, which is the answer if it accepts both alike."""
     ranges = {} if said is None else _weighed(said)
-    return bool(ranges) and _media_quality("application/json", ranges) > _media_quality(other, ranges)
+    return bool(ranges) and _media_quality(wanted, ranges) > _media_quality(other, ranges)
 
 
 def _weighed(said: bytes) -> dict[str, float]:

@@ -104,6 +104,7 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         'The requests that are left under each, such as `"address";r=60;t=1, "key";r=17;t=2`.',
         {"type": "string"},
     ),
+    "Content-Disposition": ("Of CSV: the name of its file.", {"type": "string"}),
     "Retry-After": ("Seconds after which to send the same again.", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": ("The scheme by which a key is sent.", {"type": "string"}),
     "ETag": ("The version of the resource, for `If-Match` and `If-None-Match`.", {"type": "string"}),

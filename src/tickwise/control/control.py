@@ -26,6 +26,9 @@ from tickwise.control.keys.service import KeyService
 from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.observing.analytics import AnalyticsService
+from tickwise.control.observing.anomalies import AnomalyService
+from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
@@ -97,7 +100,8 @@ class Control:
         changes = JobChanges(context, composer, submissions)
         self._submissions = submissions
         self._ingest: BufferedIngest | None = None
-        self.jobs, self.schedules = JobService(context, changes), ScheduleService(context)
+        self.jobs = JobService(context, changes)
+        self.schedules, self.analytics = ScheduleService(context), AnalyticsService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
@@ -105,6 +109,7 @@ class Control:
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
+        self.anomalies, self.receipts = AnomalyService(context), ReceiptService(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
@@ -113,7 +118,7 @@ class Control:
         self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster, self.receipts = ClusterService(context, membership, settings), ReceiptService(context)
+        self.cluster, self.objectives = ClusterService(context, membership, settings), ObjectiveService(context)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from tickwise.domain.calendar.rules import CalendarMode, Otherwise
 from tickwise.domain.decision import Overlap
-from tickwise.domain.job_fields import FUSE_PER_MINUTE
+from tickwise.domain.job_fields import FUSE_PER_MINUTE, OBJECTIVE_RATIO
 from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
 from tickwise.domain.schedule import Misfire, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.trace_context import TraceContext, read_trace
@@ -233,6 +233,8 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     payload: msgspec.Raw = msgspec.Raw(b"{}")
     timeout_seconds: float | None = None
     start_deadline_seconds: float | None = None
+    objective_start_seconds: float | None = None
+    objective_ratio: float = OBJECTIVE_RATIO
     max_retries: int = 3
     retry: Retry = Retry()
     limits: Limits = Limits()

@@ -24,6 +24,7 @@ from tickwise.domain.retry import OnUnknown
 
 FUSE_PER_MINUTE: Final = 120
 MAX_FUSE: Final = 60_000
+OBJECTIVE_RATIO: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,38 @@ JOB_FIELDS: Final = (
             help="Skip a run by schedule that waited longer than this for an executor: 60s.",
             help_of_edit="Skip a run by schedule that waited longer than this for an executor; 0 for never.",
             default="none",
+        ),
+    ),
+    JobField(
+        name="objective_start_seconds",
+        kind=float,
+        default=None,
+        after="start_deadline_seconds",
+        description="The objective for its starts: `objective_ratio` of the runs of 30 days begin within this time of "
+        "their due time. Of recurring jobs; see `GET /objectives`.",
+        above=0,
+        at_most=366 * 86_400,
+        option=FieldOption(
+            name="--objective",
+            metavar="DURATION",
+            help="Objective for starts: runs begin within this time of their due time, 30s.",
+            help_of_edit="Objective for starts: runs begin within this time of their due time; 0 for none.",
+            default="none",
+        ),
+    ),
+    JobField(
+        name="objective_ratio",
+        kind=float,
+        default=OBJECTIVE_RATIO,
+        after="objective_start_seconds",
+        description=f"The share of its runs that shall begin in time; {OBJECTIVE_RATIO} if not sent.",
+        above=0,
+        at_most=0.99999,
+        option=FieldOption(
+            name="--objective-ratio",
+            metavar="SHARE",
+            help="The share of its runs that shall begin in time.",
+            default=str(OBJECTIVE_RATIO),
         ),
     ),
 )

@@ -22,6 +22,8 @@ class CopiedList(NamedTuple):
     command: str
     options: Mapping[str, str]
     """The options of the command line by the parameters that they stand for."""
+    has_pages: bool = True
+    """False: the answer is one thing, with all there is."""
 
 
 LISTINGS: Final = {
@@ -41,6 +43,15 @@ LISTINGS: Final = {
     ),
     "/dead-letters": CopiedList(
         "dead-letters list", {"status": "--status", "reason": "--reason", "task_kind": "--kind"}
+    ),
+    "/analytics": CopiedList(
+        "analytics",
+        {
+            "group_by": "--by", "from": "--since", "until": "--until", "sort": "--sort", "top": "--top",
+            "job_id": "--job", "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue",
+            "trigger": "--trigger", "executor_id": "--executor", "label": "--label",
+        },
+        has_pages=False,
     ),
     "/executors": CopiedList("executors list", {}),
     "/queues": CopiedList("queues list", {}),
@@ -78,11 +89,14 @@ class Copier:
         for name, value in pairs:
             asked.setdefault(name, []).append(value)
         given = f", {asked!r}" if asked else ""
+        lines = [f"for page in client.pages({path!r}{given}):", "    for item in page:", "        print(item)"]
+        if not listing.has_pages:
+            lines = [f'print(client.request("GET", {path!r}{given.replace(", ", ", query=", 1)}).body)']
         return Copy(
-            "This list",
+            "This list" if listing.has_pages else "This answer",
             self._curl("GET", path, pairs),
             self._command(listing.command, *words),
-            self._python(f"for page in client.pages({path!r}{given}):", "    for item in page:", "        print(item)"),
+            self._python(*lines),
         )
 
     def read(self, title: str, path: str, command: str, *words: str) -> Copy:

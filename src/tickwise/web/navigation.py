@@ -11,6 +11,7 @@ from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.people.users import UserService
 from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
@@ -38,6 +39,7 @@ DOORS: Final = (
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
     Door("Timeline", "/timeline", "g t", RunService.search),
+    Door("Analytics", "/analytics", "g l", AnalyticsService.answer),
     Door("Operations", "/bulk", "g b", OperationService.page),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Errors", "/errors", "g f", ErrorGroupService.search),

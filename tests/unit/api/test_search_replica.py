@@ -15,7 +15,9 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
-from tickwise.ports.store import JobQuery, JobRow, Page, Searches
+from tickwise.domain.observing.analytics import GroupBy, GroupSort, analysed
+from tickwise.domain.observing.objectives import StartCount
+from tickwise.ports.store import JobQuery, JobRow, JobStarts, Page, Searches, StartsQuery
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 from tickwise.web.views import PAGES
 
@@ -23,8 +25,11 @@ STREAMS = {"streamEvents", "streamRunLog", "live", "run_follow"}
 """Never end."""
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")} - {"count"}
 """Operations count what they are about to change, so that is the store's to say."""
-JOB = {"name": "a", "every": "1h", "task": {"kind": "shell", "command": "true"}}
+JOB = {"name": "a", "every": "1h", "objective_start_seconds": 30, "task": {"kind": "shell", "command": "true"}}
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
+
+
+NO_RUNS = analysed((), group_by=GroupBy.JOB, sort=GroupSort.RUNS, top=1)
 
 
 class Recording:
@@ -33,10 +38,13 @@ class Recording:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Page[Any]]]:
-        async def look(*_arguments: Any, **_named: Any) -> Page[Any]:
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def look(*_arguments: Any, **_named: Any) -> Any:
             self.asked.append(name)
-            return Page()
+            if name == "starts":
+                query: StartsQuery = _arguments[0]
+                return dict.fromkeys(query.jobs, JobStarts(dict.fromkeys(query.windows, StartCount(0, 0)), None))
+            return NO_RUNS if name == "analyse" else Page()
 
         return look
 

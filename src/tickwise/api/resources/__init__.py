@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources.analytics import ANALYTICS
 from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
@@ -14,6 +15,7 @@ from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.namespaces import NAMESPACES
+from tickwise.api.resources.objectives import OBJECTIVES
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES
@@ -31,6 +33,8 @@ RESOURCES: tuple[Endpoint, ...] = (
     *OCCURRENCES,
     *CALENDARS,
     *RUNS,
+    *ANALYTICS,
+    *OBJECTIVES,
     *EVENTS,
     *LETTERS,
     *OPERATIONS,

@@ -51,6 +51,13 @@ from tickwise.ports.identity import (
     UserStore,
 )
 from tickwise.ports.paging import PAGE_BYTES, Page, page_within
+from tickwise.ports.store.analytics import (
+    LATE_REASONS,
+    AnalyticsQuery,
+    JobStarts,
+    ObjectiveJobsQuery,
+    StartsQuery,
+)
 from tickwise.ports.store.continuity import Epoch, EpochCause, EpochStore, HeldRunStore
 from tickwise.ports.store.definitions import (
     CHANGED_FIELDS,
@@ -197,6 +204,7 @@ __all__ = [
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
+    "LATE_REASONS",
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
@@ -211,6 +219,7 @@ __all__ = [
     "SHARED",
     "TALLIES_SECONDS",
     "Added",
+    "AnalyticsQuery",
     "AttemptRow",
     "AttemptStore",
     "Beat",
@@ -258,6 +267,7 @@ __all__ = [
     "JobMove",
     "JobQuery",
     "JobRow",
+    "JobStarts",
     "JobStore",
     "JobTransfer",
     "JobsOfQuery",
@@ -276,6 +286,7 @@ __all__ = [
     "NewOperation",
     "NewRun",
     "NewSkip",
+    "ObjectiveJobsQuery",
     "OccurrenceMove",
     "OperationRow",
     "OperationStatus",
@@ -314,6 +325,7 @@ __all__ = [
     "Searches",
     "Settled",
     "Settlement",
+    "StartsQuery",
     "StopQuery",
     "StopStore",
     "Store",

@@ -6,13 +6,15 @@ behind, so no decision goes by them. The package states the promises that hold f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
+from tickwise.domain.observing.analytics import Analysis
 from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
+from tickwise.ports.store.analytics import AnalyticsQuery, JobStarts, ObjectiveJobsQuery, StartsQuery
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
 from tickwise.ports.store.planned import PlannedQuery
@@ -65,10 +67,12 @@ class ComingQuery:
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(
+        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
+    ) -> Page[JobRow]:
         """Up to `limit` jobs. Of a `JobsOfQuery` those that are there, in any order; of a `ComingQuery` the earliest
-        first; of a `PlannedQuery` a `PlannedPage`. Raises `Invalid` for a search that would take too long, and says
-        what narrows it."""
+        first; of a `PlannedQuery` a `PlannedPage`; of an `ObjectiveJobsQuery` by id. Raises `Invalid` for a search that
+        would take too long, and says what narrows it."""
         ...
 
     async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
@@ -81,6 +85,18 @@ class Searches(Protocol):
         first, at most `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so
         it is exact, costs the same however many there are, and stays when they are past their time. Nothing is said of
         states and hours in which nothing came."""
+        ...
+
+    async def analyse(self, query: AnalyticsQuery) -> Analysis:
+        """Count and measure ended runs by groups, in bounded time however many match: where they are too many to read,
+        the answer is of a sample or of the newest, and says so (`Coverage`). Raises `Invalid` if neither was found in
+        time."""
+        ...
+
+    async def starts(self, query: StartsQuery) -> Mapping[UUID, JobStarts]:
+        """Count by their starts the runs of each of these jobs that were due in each window before now. Good ones began
+        in time; late ones began later, are waiting beyond their time, or were skipped for a reason of `LATE_REASONS`.
+        Those that ended otherwise without a start, and those that are waiting in time, are not counted."""
         ...
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:

@@ -7,6 +7,7 @@
     group errors  failures are counted in groups of one cause (`error_folding.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
+    objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -38,6 +39,7 @@ from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
+from tickwise.roles.scheduler.objective_watch import ObjectiveWatch
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
@@ -128,6 +130,7 @@ class Scheduler(Service):
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
+        self._objective_watch = ObjectiveWatch(store.searches)
         self._operations = (
             Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         )
@@ -154,6 +157,7 @@ class Scheduler(Service):
             Loop("heal", self._lease_expiry.step, clock),
             Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.COMPLETIONS)),
             Loop("group errors", self._error_folding.step, clock),
+            Loop("objectives", self._objective_watch.step, clock),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -180,6 +184,8 @@ class Scheduler(Service):
         while self._operations is not None and await self._operations.step() == 0:
             pass
         while self._removals is not None and await self._removals.step() == 0:
+            pass
+        while await self._objective_watch.step() == 0:
             pass
         await self._healing.look()
         if self._hint_sweep is not None:

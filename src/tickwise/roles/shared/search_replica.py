@@ -10,28 +10,33 @@ primary.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
 import structlog
 
 from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.domain.observing.analytics import Analysis
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    AnalyticsQuery,
     ComingQuery,
     JobQuery,
     JobRow,
     JobsOfQuery,
+    JobStarts,
     LatestRunsQuery,
     LetterQuery,
     LetterRow,
+    ObjectiveJobsQuery,
     OperationRow,
     Page,
     PlannedQuery,
     RunQuery,
     RunRow,
     Searches,
+    StartsQuery,
     Tally,
 )
 
@@ -60,7 +65,9 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(
+        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
+    ) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 
@@ -71,6 +78,14 @@ class Replica:
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.tally(namespace, since, until))
+
+    async def analyse(self, query: AnalyticsQuery) -> Analysis:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.analyse(query))
+
+    async def starts(self, query: StartsQuery) -> Mapping[UUID, JobStarts]:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.starts(query))
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See `Searches`."""

@@ -210,6 +210,11 @@ ATTEMPTS: Final = (
         name="start_deadline_seconds", label="Start deadline", input=Input.DURATION, placeholder="none",
         help="Skip a run that waited longer for an executor.",
     ),
+    FormField(
+        name="objective_start_seconds", label="Objective: starts within", input=Input.DURATION, placeholder="none",
+        help="The share below of the runs of 30 days begins within this time.",
+    ),
+    FormField(name="objective_ratio", label="Objective: share", input=Input.NUMBER, placeholder="0.99"),
     FormField(name="max_retries", label="Retries", input=Input.WHOLE),
     FormField(
         name="retry.backoff", label="Backoff", input=Input.CHOICE,

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.presence import Doing
 from tickwise.control.jobs.service import JobService
+from tickwise.control.observing.objectives import JobObjective, ObjectiveService
 from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
 from tickwise.domain.errors import Invalid, NotFound, Refused
@@ -130,11 +131,12 @@ async def show_job(
     """The page of a job; after a form that was refused, with what was typed and the fault."""
     job_id = visit.uuid("job_id", "job")
     row = await visit.control.jobs.get(visit.who, job_id)
-    warnings, preview, explanation, runs = await asyncio.gather(
+    warnings, preview, explanation, runs, objective = await asyncio.gather(
         visit.control.jobs.warnings(visit.who, row),
         _preview(visit, row),
         _explained(visit, row),
         _runs(visit, job_id),
+        _objective(visit, row),
     )
     line = job_line(row, runs or ())
     late = await lateness_with_retries(visit, runs) if runs else lateness_of
@@ -155,6 +157,7 @@ async def show_job(
         "warnings": warnings,
         "preview": preview,
         "explanation": explanation,
+        "objective": objective,
         "runs": None if runs is None else runs[:RUNS],
         "durations": charts.columns(runs or (), [took(run) for run in runs or ()]),
         "latenesses": charts.columns(runs or (), [late(run) for run in runs or ()]),
@@ -167,6 +170,13 @@ async def show_job(
         "done": DONE.get(visit.query.get("done", "")),
     }
     return visit.page("job.html", values, status)
+
+
+async def _objective(visit: Visit, row: JobRow) -> JobObjective | None:
+    """The objective of the job, as far as the visitor may look at its runs."""
+    if not visit.may(ObjectiveService.of_job):
+        return None
+    return await visit.control.objectives.of_job(visit.who, row.job_id)
 
 
 DONE: Final = {

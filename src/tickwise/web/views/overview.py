@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
+from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Forbidden, Invalid
 from tickwise.domain.lifecycle import RunState
@@ -69,6 +70,9 @@ async def overview(visit: Visit) -> Response:
         _shown(visit, type(control.cluster).executors, lambda: control.cluster.executors(who)),
         _shown(visit, type(control.queues).overview, lambda: control.queues.overview(who)),
     )
+    objectives = await _shown(
+        visit, ObjectiveService.page, lambda: control.objectives.page(who, after=None, limit=LISTED)
+    )
     names = await job_names(visit, [run.job_id for run in failures or ()])
     unserved = await control.queues.unserved(who, queues) if queues else ()
     held_back = [(row, why) for row in late or () if (why := _held_back(row, visit.stops)) is not None]
@@ -84,6 +88,7 @@ async def overview(visit: Visit) -> Response:
         "following": None if following is None else [job_line(row) for row in following],
         "executors": live,
         "queues": queues,
+        "objectives": None if objectives is None else objectives.objectives,
     }
     return visit.page("overview.html", values)
 

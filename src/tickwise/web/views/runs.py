@@ -146,6 +146,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "spans": waterfall(row, details.attempts, explanation, visit.now),
         "lateness": _first_lateness(details),
         "took": took(row),
+        "anomaly": await visit.control.anomalies.of_run(visit.who, row, visit.now),
         "output": output,
         "follow": _follow(visit, details, output),
         "payload": None if payload is None else pretty(bytes(payload)),

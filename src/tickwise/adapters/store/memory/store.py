@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tickwise.adapters.store.memory.analytics import AnalyticsSearches
+from tickwise.adapters.store.memory.analytics.starts import StartSearches
 from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
@@ -42,7 +44,11 @@ class Timers(TimerCommands, TimerRepair):
     """`TimerStore` of the port."""
 
 
-class Searches(Looks, LetterSearches):
+class RunAnalyses(AnalyticsSearches, StartSearches):
+    """The questions about many runs."""
+
+
+class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

@@ -31,11 +31,13 @@ from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.saved_views import SavedViews
 from tickwise.adapters.store.postgres.people.sessions import Sessions
 from tickwise.adapters.store.postgres.people.users import Roles, Users
+from tickwise.adapters.store.postgres.records.analytics import AnalyticsSearches
 from tickwise.adapters.store.postgres.records.audit import Audit
 from tickwise.adapters.store.postgres.records.error_groups import ErrorGroups
 from tickwise.adapters.store.postgres.records.feed import Feed
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords
+from tickwise.adapters.store.postgres.records.starts import StartSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
@@ -65,7 +67,11 @@ class Upkeep(Maintenance, Figures):
     """`UpkeepStore` of the port."""
 
 
-class Searches(Looks, LetterSearches):
+class RunAnalyses(AnalyticsSearches, StartSearches):
+    """The questions about many runs."""
+
+
+class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:

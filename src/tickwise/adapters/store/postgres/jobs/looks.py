@@ -21,6 +21,7 @@ from tickwise.ports.store import (
     JobRow,
     JobsOfQuery,
     LatestRunsQuery,
+    ObjectiveJobsQuery,
     Page,
     PlannedQuery,
     RunQuery,
@@ -31,14 +32,19 @@ from tickwise.ports.store import (
 class Looks(JobSearches, PlannedSearches, RunSearches):
     """The searches for jobs and runs, and the looks among them."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(
+        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
+    ) -> Page[JobRow]:
         """See the port."""
         if isinstance(query, JobQuery):
             return await super().jobs(query)
         if isinstance(query, PlannedQuery):
             return await self._planned(query)
         labels = labels_asked({}, query.within)
-        if isinstance(query, JobsOfQuery):
+        asked: list[Any]
+        if isinstance(query, ObjectiveJobsQuery):
+            name, asked = "jobs_objectives", [query.namespace, query.after, labels, query.limit]
+        elif isinstance(query, JobsOfQuery):
             name, asked = "jobs_of", [query.namespace, query.jobs, labels]
         else:
             name, asked = await self._coming(query, labels)

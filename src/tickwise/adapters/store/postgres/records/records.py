@@ -189,10 +189,10 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
     by an index of its own."""
     before, from_id = query.before, None
     if query.due_before is not None:
-        newest = _first_id(query.due_before + ID_SLACK_SECONDS)
+        newest = first_id(query.due_before + ID_SLACK_SECONDS)
         before = newest if before is None else min(before, newest)
     if query.due_after is not None:
-        from_id = _first_id(query.due_after - ID_SLACK_SECONDS)
+        from_id = first_id(query.due_after - ID_SLACK_SECONDS)
     return [
         query.namespace,
         query.job_id,
@@ -215,7 +215,7 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
     ]
 
 
-def _first_id(instant: float) -> UUID:
+def first_id(instant: float) -> UUID:
     """Below every id of that instant or later."""
     return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
 

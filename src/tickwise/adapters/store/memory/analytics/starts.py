@@ -1,0 +1,61 @@
+"""The runs of jobs with an objective, counted by whether they began in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import JobRecord
+from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.observing.objectives import StartCount
+from tickwise.ports.store import LATE_REASONS, JobStarts, StartsQuery
+
+
+class StartSearches(Duty):
+    """`Searches.starts` of the port."""
+
+    async def starts(self, query: StartsQuery) -> Mapping[UUID, JobStarts]:
+        now, found = self._state.now(), {}
+        for job_id, within in query.jobs.items():
+            job = self._state.jobs.get(job_id)
+            dues = (
+                []
+                if job is None
+                else [
+                    *_ended_starts(self._state, job, within, query.each),
+                    *_begun_or_waiting(self._state, job, within, now),
+                ]
+            )
+            counts = {}
+            for seconds in query.windows:
+                late = [is_late for due, is_late in dues if now - seconds < due <= now]
+                counts[seconds] = StartCount(late.count(False), late.count(True))
+            newest = [] if job is None else sorted(job.ended, reverse=True)
+            read = [self._state.ended[run_id].row.due_at for run_id in newest[: query.each]]
+            found[job_id] = JobStarts(counts, min(read) if len(newest) > query.each else None)
+        return found
+
+
+def _ended_starts(state: State, job: JobRecord, within: float, most: int) -> Iterator[tuple[float, bool]]:
+    """The due time of each ended run that counts, and whether it began late."""
+    for run_id in sorted(job.ended, reverse=True)[:most]:
+        ended = state.ended[run_id]
+        starts = [each.started_at for each in ended.attempts if each.started_at]
+        if ended.row.state is RunState.SKIPPED:
+            if ended.row.reason in LATE_REASONS:
+                yield ended.row.due_at, True
+        elif starts:
+            yield ended.row.due_at, min(starts) > ended.row.due_at + within
+
+
+def _begun_or_waiting(state: State, job: JobRecord, within: float, now: float) -> Iterator[tuple[float, bool]]:
+    """The due time of each run that goes on for the first time or waits beyond its time, and whether it is late."""
+    for run_id in job.runs:
+        run = state.run_row(state.runs[run_id])
+        if run.attempt > 1 or run.failures or run.crashes:
+            continue
+        if run.state is RunState.RUNNING and run.started_at is not None:
+            yield run.due_at, run.started_at > run.due_at + within
+        elif now > run.due_at + within:
+            yield run.due_at, True

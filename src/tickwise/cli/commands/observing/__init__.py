@@ -1,0 +1,1 @@
+"""Commands about what many runs come to."""

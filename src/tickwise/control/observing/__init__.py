@@ -1,0 +1,1 @@
+"""Services about many runs at once."""

@@ -1,0 +1,1 @@
+"""Rules about many runs: how they are counted and measured."""

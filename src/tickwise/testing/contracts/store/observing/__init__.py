@@ -1,0 +1,1 @@
+"""Suites of questions about many runs at once."""

@@ -1,0 +1,1 @@
+"""Pages about what many runs come to."""
