@@ -16,8 +16,8 @@ from tickwise.domain.zones import zone_named
 E = TypeVar("E", bound=StrEnum)
 
 TEXT_MAX: Final = 1_000
-OF_LISTS: Final = frozenset({"namespace", "cursor", "of", "job_id", "run_id"})
-"""Parameters of every list: its place, and the rows that are selected."""
+OF_ALL: Final = "namespace"
+"""The parameter that each address may have."""
 
 
 def text(form: Mapping[str, str], name: str, most: int = TEXT_MAX) -> str | None:
@@ -46,13 +46,13 @@ def instant(form: Mapping[str, str], name: str) -> float | None:
     return None if found is None else found.timestamp()
 
 
-def check_names(said: Mapping[str, str], filters: Collection[str]) -> None:
-    """Raises `Invalid` for a parameter that a list does not know: it would show what nobody asked for, and actions on
+def check_names(said: Mapping[str, str], known: Collection[str]) -> None:
+    """Raises `Invalid` for a parameter that a page does not know: it would show what nobody asked for, and actions on
     all that match would concern it."""
     for name, value in said.items():
-        if value and name not in filters and name not in OF_LISTS:
-            known = ", ".join(filters)
-            raise Invalid(f"there is no filter {name[:50]!r} here; there are {known}", pointer=f"/{name[:50]}")
+        if value and name not in known and name != OF_ALL:
+            advice = f"there are {', '.join(known)}" if known else "leave it out"
+            raise Invalid(f"there is no filter {name[:50]!r} here; {advice}", pointer=f"/{name[:50]}")
 
 
 def json_text(form: Mapping[str, str], name: str) -> msgspec.Raw | None:

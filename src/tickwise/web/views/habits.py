@@ -81,6 +81,6 @@ async def _jobs(visit: Visit, wanted: str) -> list[Goal]:
 
 
 HABITS: Final = (
-    WebPage(method="GET", path="/find", name="find", handler=palette),
+    WebPage(method="GET", path="/find", name="find", query=("q",), handler=palette),
     WebPage(method="POST", path="/display", name="display", handler=show_so, is_open=True),
 )

@@ -399,7 +399,14 @@ async def _changed_by(visit: Visit, row: JobRow) -> str | None:
 
 
 JOB_FORMS: Final = (
-    WebPage(method="GET", path="/jobs/new", name="job_new", handler=new_page, control=(RequestService.create,)),
+    WebPage(
+        method="GET",
+        path="/jobs/new",
+        name="job_new",
+        query=("copy",),
+        handler=new_page,
+        control=(RequestService.create,),
+    ),
     WebPage(method="POST", path="/jobs/new", name="job_create", handler=create, control=(RequestService.create,)),
     WebPage(
         method="GET",

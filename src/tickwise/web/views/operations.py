@@ -183,7 +183,14 @@ async def stop(visit: Visit) -> Response:
 
 
 OPERATIONS: Final = (
-    WebPage(method="GET", path=ROUTE, name="bulk", handler=operations_page, control=(OperationService.page,)),
+    WebPage(
+        method="GET",
+        path=ROUTE,
+        name="bulk",
+        query=("cursor",),
+        handler=operations_page,
+        control=(OperationService.page,),
+    ),
     WebPage(
         method="GET",
         path=f"{ROUTE}/{{operation_id}}",

@@ -68,5 +68,12 @@ def _facts(text: str | None) -> str:
 
 
 RECORDS: Final = (
-    WebPage(method="GET", path="/audit", name="audit", handler=audit_page, control=(AuditService.search,)),
+    WebPage(
+        method="GET",
+        path="/audit",
+        name="audit",
+        query=(*FILTERS, "cursor"),
+        handler=audit_page,
+        control=(AuditService.search,),
+    ),
 )

@@ -166,11 +166,19 @@ def _labels(text: str) -> dict[str, str]:
 
 
 STOPS: Final = (
-    WebPage(method="GET", path="/stops", name="stops", handler=stops_page, control=(StopService.page,)),
+    WebPage(
+        method="GET",
+        path="/stops",
+        name="stops",
+        query=(*FIELDS, "cursor", "done"),
+        handler=stops_page,
+        control=(StopService.page,),
+    ),
     WebPage(
         method="GET",
         path="/stops/new",
         name="stop_preview",
+        query=FIELDS,
         handler=preview,
         control=(StopService.preview, StopService.page),
     ),
