@@ -37,7 +37,7 @@ from tickwise.web.headers import PRIVATE, PROTECTION
 from tickwise.web.page import WebPage
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates, compressed
-from tickwise.web.transport import SAFE, Transport
+from tickwise.web.transport import SAFE, Transport, is_host
 from tickwise.web.views import PAGES
 from tickwise.web.views.sign_in import asked_to_sign_in
 from tickwise.web.visit import NAMESPACE, Visit
@@ -112,8 +112,14 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Serve a request. For the rest of ASGI there is nothing to do."""
-        if scope["type"] == "http":
-            await self._framework(scope, receive, send)
+        if scope["type"] != "http":
+            return
+        if not all(is_host(value.decode("latin-1")) for name, value in scope["headers"] if name == b"host"):
+            await Response("the Host header is no name of a host\n", 400, PROTECTION, "text/plain")(
+                scope, receive, send
+            )
+            return
+        await self._framework(scope, receive, send)
 
     def _route(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:

@@ -10,8 +10,9 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.control.times import EPOCH
 from tickwise.domain.errors import Invalid
-from tickwise.domain.zones import zone_named
+from tickwise.domain.zones import FIRST_INSTANT, LAST_INSTANT, zone_named
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -37,7 +38,10 @@ def moment(form: Mapping[str, str], name: str, zone: str) -> datetime | None:
         found = datetime.fromisoformat(said)
     except ValueError:
         raise Invalid("write a time as 2026-11-26T14:30", pointer=f"/{name}") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
+    found = found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
+    if not FIRST_INSTANT <= (found - EPOCH).total_seconds() <= LAST_INSTANT:
+        raise Invalid("give a time between the years 1 and 9999", pointer=f"/{name}")
+    return found
 
 
 def instant(form: Mapping[str, str], name: str) -> float | None:
@@ -62,7 +66,7 @@ def json_text(form: Mapping[str, str], name: str) -> msgspec.Raw | None:
         return None
     try:
         return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(said)))
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, RecursionError) as fault:
         raise Invalid(f"this is no JSON: {fault}", pointer=f"/{name}") from None
 
 
