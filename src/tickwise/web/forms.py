@@ -10,9 +10,9 @@ from uuid import UUID
 
 import msgspec
 
-from tickwise.control.times import EPOCH
+from tickwise.control.times import EPOCH, FIRST, LAST
 from tickwise.domain.errors import Invalid
-from tickwise.domain.zones import FIRST_INSTANT, LAST_INSTANT, zone_named
+from tickwise.domain.zones import zone_named
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -39,8 +39,8 @@ def moment(form: Mapping[str, str], name: str, zone: str) -> datetime | None:
     except ValueError:
         raise Invalid("write a time as 2026-11-26T14:30", pointer=f"/{name}") from None
     found = found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
-    if not FIRST_INSTANT <= (found - EPOCH).total_seconds() <= LAST_INSTANT:
-        raise Invalid("give a time between the years 1 and 9999", pointer=f"/{name}")
+    if not FIRST <= (found - EPOCH).total_seconds() <= LAST:  # by its offset, it may be in another year
+        raise Invalid("give a time in the years 1 to 9999 of UTC", pointer=f"/{name}")
     return found
 
 
