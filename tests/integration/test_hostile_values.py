@@ -276,7 +276,7 @@ async def test_no_header_of_a_browser_is_an_error_of_ours(site: Site, name: str)
             ("POST", "/jobs/new"),
             ("HEAD", "/live"),
         ):
-            headers = {"cookie": (site.browser.cookie or "").encode(), name: value.encode("latin-1")}
+            headers = {b"cookie": (site.browser.cookie or "").encode(), name.encode(): value.encode("latin-1")}
             answer = await site.browser.client.request(method, path, headers=headers)
             assert answer.status_code < 500, (name, value[:60], method, path)
 
@@ -379,7 +379,7 @@ async def test_no_header_of_a_request_is_an_error_of_ours(site: Site, name: str)
             answer = await site.rig.here.client.request(
                 method,
                 path,
-                headers={name: value.encode("latin-1")},
+                headers={name.encode(): value.encode("latin-1")},
                 content=b"{}" if method in ("PATCH", "POST") else None,
             )
             assert answer.status_code < 500, (name, value[:60], method, path)
