@@ -113,7 +113,7 @@ async def test_the_filter_of_an_operation_is_for_those_who_may_read_all_that_it_
     rig: Rig, ada: Browser
 ) -> None:
     """A permission to write all runs shows an operation; to read runs with some labels does not show its filter."""
-    [job] = await _jobs(rig, 1, name="merger-with-acme")
+    await _jobs(rig, 1, name="merger-with-acme")
     client = rig.here.client
     assert (
         await client.put(f"{API}/namespaces/default/roles/retrier", json={"permissions": ["runs:write"]})
