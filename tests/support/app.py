@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx2
+import pytest
 
 from tests.support.described import check_answer
 from tests.support.kinds import builtin_kinds
@@ -25,6 +26,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
+from tickwise.control.people import passwords
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -90,6 +92,16 @@ class World:
         return secret
 
 
+@contextmanager
+def cheap_passwords() -> Iterator[None]:
+    """Hashes of what is made meanwhile take a millisecond: as shipped, each takes a core for a tenth of a second, and
+    each person of a test needs two or three."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(passwords, "_MEMORY_KIB", 1_024)
+        patched.setattr(passwords, "_PASSES", 1)
+        yield
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -112,27 +124,28 @@ async def world(
     await store.open()
     bell = Bell()
     metrics = Metrics()
-    control = Control(
-        ControlContext(
-            store=store,
-            blobs=open_blobs("memory://"),
-            signals=bell,
-            clock=clock,
-            searches=searches,
-            runs_kept_seconds=RUNS_KEPT_SECONDS,
-        ),
-        keys=store.keys,
-        kinds={kind.name: kind for kind in builtin_kinds()},
-        calendars=calendars or CalendarFiles(),
-        counters=metrics,
-        broker=broker,
-        signer=signer,
-        shared_state=shared_state,
-        membership=membership,
-        scripts=ScriptChecker(),
-        live=LiveOptions(telemetry=metrics),
-        settings=settings,
-    )
+    with cheap_passwords():
+        control = Control(
+            ControlContext(
+                store=store,
+                blobs=open_blobs("memory://"),
+                signals=bell,
+                clock=clock,
+                searches=searches,
+                runs_kept_seconds=RUNS_KEPT_SECONDS,
+            ),
+            keys=store.keys,
+            kinds={kind.name: kind for kind in builtin_kinds()},
+            calendars=calendars or CalendarFiles(),
+            counters=metrics,
+            broker=broker,
+            signer=signer,
+            shared_state=shared_state,
+            membership=membership,
+            scripts=ScriptChecker(),
+            live=LiveOptions(telemetry=metrics),
+            settings=settings,
+        )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)
 

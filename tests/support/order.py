@@ -1,7 +1,7 @@
 """In which order several processes of pytest take the files.
 
-    simulation, chaos ── servers, processes ── contracts, attacks ── what is left, most tests first
-    a file of minutes    of seconds                                  of milliseconds
+    simulation, chaos, browser ── servers, processes ── contracts, attacks ── what is left, most tests first
+    files of minutes              of seconds                                  of milliseconds
 
 A file that takes a minute and is begun last leaves all other processes without work for that minute.
 """
@@ -14,7 +14,17 @@ from typing import Final, NamedTuple
 
 import pytest
 
-FOLDERS: Final = ("chaos", "simulation", "processes", "integration", "conformance", "security", "reference", "style")
+FOLDERS: Final = (
+    "chaos",
+    "simulation",
+    "browser",
+    "processes",
+    "integration",
+    "conformance",
+    "security",
+    "reference",
+    "style",
+)
 """Those whose files take longest first; the others follow."""
 
 

@@ -37,6 +37,8 @@ class Rig:
     here: World
     pages: Pages
     told: list[tuple[str, int]] = field(default_factory=list)
+    machines: int = 0
+    """The number of machines from which people signed in."""
 
     def browser(self, *, address: str = "127.0.0.1", base: str = LOCAL) -> Browser:
         """A browser on a machine with this address."""
@@ -44,9 +46,11 @@ class Rig:
         return Browser(httpx2.AsyncClient(transport=transport, base_url=base))
 
     async def signed_in(self, name: str, *roles: tuple[str, str]) -> Browser:
-        """The browser of a new person with these roles, each a name and a namespace."""
+        """The browser of a new person with these roles, each a name and a namespace. Each is at a loopback address of
+        its own: from one address only so many people sign in at once."""
         await person(self.here, name, *roles)
-        browser = self.browser()
+        self.machines += 1
+        browser = self.browser(address=f"127.0.{self.machines // 250}.{self.machines % 250 + 1}")
         answer = await browser.sign_in(name)
         assert 303 == answer.status_code, answer.text
         return browser

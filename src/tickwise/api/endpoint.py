@@ -28,7 +28,7 @@ from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
 from tickwise.control.access import heeds_labels, permissions_of
 from tickwise.control.control import Control
-from tickwise.control.receipts import Once
+from tickwise.control.receipts import KEY_REUSED, Once
 from tickwise.control.times import instant
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import KeyReused, NotFound
@@ -260,9 +260,7 @@ def tagged(call: Call, found: Reply) -> Reply:
 def replayed(call: Call, replay: Replay) -> Reply:
     """The stored answer to an earlier request under this Idempotency-Key. Raises `KeyReused`."""
     if call.claim is not None and replay.body_digest != call.claim.once.digest:
-        raise KeyReused(
-            "this Idempotency-Key was used before, for another request or with other permissions; choose a new one"
-        )
+        raise KeyReused(KEY_REUSED)
     headers = [] if call.headers_of is None else call.headers_of(replay.body)
     return Reply(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
 

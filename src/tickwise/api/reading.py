@@ -242,7 +242,11 @@ def _told(refusal: Invalid, said: str, kind: object, body: bytes) -> Invalid:
     elsewhere = _ELSEWHERE.fullmatch(said)
     if elsewhere is None or not elsewhere[3].endswith("[...]") or elsewhere[3].count("[...]") > 1:
         return refusal
-    found, kinds = msgspec.json.decode(body), [kind]
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.ValidationError:  # a number that no float holds stands in the place of a text
+        return refusal
+    kinds = [kind]
     for name, index in _STEP.findall(elsewhere[3].removesuffix("[...]")):
         found = found[name] if name else found[int(index)]
         kinds = [inner for outer in kinds for inner in _members(outer, name)]

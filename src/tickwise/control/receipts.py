@@ -9,6 +9,9 @@ from tickwise.control.context import ControlContext
 from tickwise.domain.model import Principal
 from tickwise.ports.store import Receipt, Replay
 
+KEY_REUSED: Final = (
+    "this Idempotency-Key was used before, for another request or with other permissions; choose a new one"
+)
 _CHECKED: Final = "a receipt is stored under its principal's name, and the request itself is checked"
 
 

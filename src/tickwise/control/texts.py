@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Final
+
 from tickwise.domain.errors import Invalid
+
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and signs without a shape: the fillers of Hangul, and the empty cell of Braille."""
 
 
 def clean_text(text: str, pointer: str) -> str:
@@ -10,6 +16,16 @@ def clean_text(text: str, pointer: str) -> str:
     if "\0" in text:
         raise Invalid("the character U+0000 cannot be stored; leave it out", pointer=pointer)
     return text
+
+
+def clean_reason(text: str | None, pointer: str) -> str | None:
+    """A reason or a note, if people can see it and every store can keep it. None, and an empty text, is none. Raises
+    `Invalid`."""
+    if not text:
+        return text
+    if not any(unicodedata.category(each)[0] in "LNPS" and each not in _BLANK for each in text):
+        raise Invalid("there is nothing to see in this text; write it in words, or leave it out", pointer=pointer)
+    return clean_text(text, pointer)
 
 
 def clean_id(text: str, pointer: str) -> str:

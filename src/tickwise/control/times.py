@@ -10,11 +10,14 @@ from tickwise.domain.zones import LAST_INSTANT
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_LOOK: Final = LAST_INSTANT - 1_000 * 366 * 86_400.0
+FIRST: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH).total_seconds()
+LAST: Final = (datetime.max.replace(microsecond=0, tzinfo=UTC) - EPOCH).total_seconds()
 
 
 def instant(time: datetime) -> float:
-    """Unix seconds of an aware time; of every year, which `timestamp` is not made for."""
-    return (time - EPOCH).total_seconds()
+    """Unix seconds of an aware time; of every year, which `timestamp` is not made for. A time that its offset puts
+    outside of the years 1 to 9999 of UTC is the first or the last second of them: no other could be written again."""
+    return min(max((time - EPOCH).total_seconds(), FIRST), LAST)
 
 
 def instant_within(time: datetime, pointer: str) -> float:

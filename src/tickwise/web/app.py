@@ -29,6 +29,7 @@ from tickwise.domain.errors import Bug, Forbidden, Malformed, NotFound, Tickwise
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
+from tickwise.web import forms
 from tickwise.web.assets import PREFIX, Assets, takes_gzip
 from tickwise.web.cookies import Cookies
 from tickwise.web.failures import failure_of
@@ -36,11 +37,13 @@ from tickwise.web.headers import PRIVATE, PROTECTION
 from tickwise.web.page import WebPage
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates, compressed
-from tickwise.web.transport import SAFE, Transport
+from tickwise.web.transport import SAFE, Transport, is_host
 from tickwise.web.views import PAGES
 from tickwise.web.views.sign_in import asked_to_sign_in
 from tickwise.web.visit import NAMESPACE, Visit
 
+UNKNOWN: Final = "unknown"
+"""The name of the page that answers for paths without a page."""
 FORM_BYTES_MAX: Final = 1 << 20
 FORM_FIELDS_MAX: Final = 200
 NAMESPACE_CHARACTERS_MAX: Final = 200
@@ -109,8 +112,14 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Serve a request. For the rest of ASGI there is nothing to do."""
-        if scope["type"] == "http":
-            await self._framework(scope, receive, send)
+        if scope["type"] != "http":
+            return
+        if not all(is_host(value.decode("latin-1")) for name, value in scope["headers"] if name == b"host"):
+            await Response("the Host header is no name of a host\n", 400, PROTECTION, "text/plain")(
+                scope, receive, send
+            )
+            return
+        await self._framework(scope, receive, send)
 
     def _route(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:
@@ -129,7 +138,7 @@ class Pages:
         if status == 405:
             detail = f"{request.url.path[:200]!r} is not for {request.method}"
         return await self._serve(
-            WebPage(method=request.method, path="unknown", name="unknown", handler=_missing(detail)), request
+            WebPage(method=request.method, path=UNKNOWN, name=UNKNOWN, handler=_missing(detail)), request
         )
 
     async def _serve(self, page: WebPage, request: Request) -> Response:
@@ -184,6 +193,8 @@ class Pages:
                 raise Bug(f"{page.name} names a method that declares no permission")
             if access.permissions:
                 admitted(visit.principal, *access.permissions, by_labels=access.by_labels)
+        if page.name != UNKNOWN:
+            forms.check_names(visit.query, page.query)
         return await page.handler(visit)
 
     async def _principal(self, visit: Visit) -> Principal:

@@ -10,14 +10,15 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.control.times import EPOCH, FIRST, LAST
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
 
 E = TypeVar("E", bound=StrEnum)
 
 TEXT_MAX: Final = 1_000
-OF_LISTS: Final = frozenset({"namespace", "cursor", "of", "job_id", "run_id"})
-"""Parameters of every list: its place, and the rows that are selected."""
+OF_ALL: Final = "namespace"
+"""The parameter that each address may have."""
 
 
 def text(form: Mapping[str, str], name: str, most: int = TEXT_MAX) -> str | None:
@@ -37,7 +38,10 @@ def moment(form: Mapping[str, str], name: str, zone: str) -> datetime | None:
         found = datetime.fromisoformat(said)
     except ValueError:
         raise Invalid("write a time as 2026-11-26T14:30", pointer=f"/{name}") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
+    found = found if found.tzinfo is not None else found.replace(tzinfo=zone_named(zone))
+    if not FIRST <= (found - EPOCH).total_seconds() <= LAST:  # by its offset, it may be in another year
+        raise Invalid("give a time in the years 1 to 9999 of UTC", pointer=f"/{name}")
+    return found
 
 
 def instant(form: Mapping[str, str], name: str) -> float | None:
@@ -46,13 +50,13 @@ def instant(form: Mapping[str, str], name: str) -> float | None:
     return None if found is None else found.timestamp()
 
 
-def check_names(said: Mapping[str, str], filters: Collection[str]) -> None:
-    """Raises `Invalid` for a parameter that a list does not know: it would show what nobody asked for, and actions on
+def check_names(said: Mapping[str, str], known: Collection[str]) -> None:
+    """Raises `Invalid` for a parameter that a page does not know: it would show what nobody asked for, and actions on
     all that match would concern it."""
     for name, value in said.items():
-        if value and name not in filters and name not in OF_LISTS:
-            known = ", ".join(filters)
-            raise Invalid(f"there is no filter {name[:50]!r} here; there are {known}", pointer=f"/{name[:50]}")
+        if value and name not in known and name != OF_ALL:
+            advice = f"there are {', '.join(known)}" if known else "leave it out"
+            raise Invalid(f"there is no filter {name[:50]!r} here; {advice}", pointer=f"/{name[:50]}")
 
 
 def json_text(form: Mapping[str, str], name: str) -> msgspec.Raw | None:
@@ -62,7 +66,7 @@ def json_text(form: Mapping[str, str], name: str) -> msgspec.Raw | None:
         return None
     try:
         return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(said)))
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, RecursionError) as fault:
         raise Invalid(f"this is no JSON: {fault}", pointer=f"/{name}") from None
 
 

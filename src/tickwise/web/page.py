@@ -29,6 +29,8 @@ class WebPage:
     handler: Handler
     control: tuple[Callable[..., Any], ...] = ()
     """The methods of control that it cannot do without: the visitor needs a permission of each."""
+    query: tuple[str, ...] = ()
+    """The parameters of its address, beside the namespace. Others are refused."""
     is_open: bool = False
     """It needs no sign-in."""
     is_stream: bool = False

@@ -51,7 +51,7 @@ class Transport:
             own = site == "same-origin"
         else:
             origin = request.headers.get("origin")
-            own = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+            own = origin is not None and _place_of(origin) == request.headers.get("host")
         if not own:
             raise Forbidden(
                 "this form was not sent from a page of this server, so nothing was done; open the page again and send "
@@ -61,8 +61,27 @@ class Transport:
 
 def is_local_name(host: str) -> bool:
     """Check whether a `Host` header names the machine itself."""
-    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
     return name == "localhost" or is_loopback(name)
+
+
+def is_host(host: str) -> bool:
+    """Check whether a `Host` header can be read: addresses of pages are made of it."""
+    try:
+        return urlsplit(f"//{host}/").netloc == host and urlsplit(f"//{host}").port != 0
+    except ValueError:
+        return False
+
+
+def _place_of(origin: str) -> str | None:
+    """The host and the port of an `Origin` header; None: it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def own_address(address: str) -> str:

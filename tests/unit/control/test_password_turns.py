@@ -67,3 +67,12 @@ async def test_a_caller_learns_beforehand_that_there_is_no_place(passwords: Pass
     passwords.check_room(first=True)
     await asyncio.gather(*flood)
     passwords.check_room()
+
+
+async def test_a_hash_has_the_parameters_of_rfc_9106() -> None:
+    """argon2id, 64 MiB, three passes: section 4, second choice. Tests of other things have cheaper ones."""
+    made = Passwords()
+    try:
+        assert (await made.hash(PASSWORD)).startswith("$argon2id$v=19$m=65536,t=3,p=1$")
+    finally:
+        made.close()

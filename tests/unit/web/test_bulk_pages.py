@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
+from tests.support.people import PASSWORD
 from tickwise.control.bulk.authorized import AuthorizedPages
 from tickwise.ports.store import OperationRow, OperationStep
 
@@ -106,6 +107,32 @@ async def test_an_operation_is_followed_to_its_end_and_taken_back(rig: Rig, ada:
     assert {"SCHEDULED"} == set((await _statuses(rig)).values())
     listed = Markup((await ada.get("/bulk")).text)
     assert {path, done.headers["location"]} <= {each["href"] for each in listed.named("a")}
+
+
+async def test_the_filter_of_an_operation_is_for_those_who_may_read_all_that_it_may_name(
+    rig: Rig, ada: Browser
+) -> None:
+    """A permission to write all runs shows an operation; to read runs with some labels does not show its filter."""
+    await _jobs(rig, 1, name="merger-with-acme")
+    client = rig.here.client
+    assert (
+        await client.put(f"{API}/namespaces/default/roles/retrier", json={"permissions": ["runs:write"]})
+    ).status_code < 300
+    body = {
+        "name": "Red", "password": PASSWORD, "roles": [
+            {"role": "retrier", "namespace": "default"},
+            {"role": "viewer", "namespace": "default", "labels": {"team": "red"}},
+        ],
+    }  # fmt: skip
+    made = await client.post(f"{API}/users", json=body)
+    assert 201 == made.status_code, made.text
+    answer = await ada.post("/bulk/runs/cancel?of=all&job_name=merger-with-acme", {"confirm": "yes"})
+    path = answer.headers["location"]
+    assert "merger-with-acme" in Markup((await ada.get(path)).text).words
+    red = rig.browser()
+    assert 303 == (await red.sign_in("Red")).status_code
+    page = await red.get(path)
+    assert (200, False) == (page.status_code, "merger-with-acme" in page.text)
 
 
 async def test_an_operation_is_stopped(rig: Rig, ada: Browser) -> None:

@@ -138,7 +138,8 @@ async def test_a_viewer_decides_nothing_and_another_namespace_sees_nothing(rig: 
     await rig.here.key("in-team-a", "jobs:read", namespace="team-a")
     other = await rig.signed_in("eve", ("admin", "team-a"))
     assert 404 == (await other.get(f"{group}?namespace=team-a")).status_code
-    assert 404 == (await other.post(f"{group}/resolve?namespace=team-a")).status_code
+    for deed in ("resolve", "redrive"):
+        assert 404 == (await other.post(f"{group}/{deed}?namespace=team-a")).status_code
     assert "no!" not in await listed(other, "?namespace=team-a")
 
 

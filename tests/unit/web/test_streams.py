@@ -12,7 +12,7 @@ from typing import Any
 import pytest_asyncio
 
 from tests.support.app import API
-from tests.support.pages import Browser, Rig, pages
+from tests.support.pages import Browser, Markup, Rig, pages
 from tests.support.people import PASSWORD
 from tests.support.waiting import eventually
 from tickwise.control.people.browsers import BrowserLimits
@@ -232,3 +232,25 @@ async def test_an_output_is_told_as_markup_that_is_escaped(rig: Rig) -> None:
         assert not await rig.here.store.attempts.finish(born, [outcome(claimed)])
         assert "complete" == await ended(stream)
         assert '<span class="a-red">end</span>' in stream.of("output")[-1]["lines"]
+
+
+async def test_a_page_that_shows_another_part_of_an_output_does_not_follow_it(rig: Rig) -> None:
+    """Lines that come would move what is read: at a line, before one, and with a text that is looked for."""
+    job = await made(rig)
+    assert job.run_id is not None
+    await rig.here.control.context.blobs.put(log_chunk_key(job.run_id, 1, 0, last=False), b"one\ntwo\n")
+    born = await rig.here.store.executors.join(executor())
+    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=1, ahead_seconds=1.0)
+    assert 1 == len(await rig.here.store.attempts.claim(request))
+    browser = await rig.signed_in("ada", ("viewer", "default"))
+    path = f"/runs/{job.run_id}"
+    for query, follows in (
+        ("", True),
+        ("?attempt=1", True),
+        ("?at=4", False),
+        ("?until=4", False),
+        ("?find=two", False),
+    ):
+        page = Markup((await browser.get(path + query)).text)
+        found = [each["data-follow"] for each in page.named("section") if "data-follow" in each]
+        assert ([f"{path}/follow?attempt=1&at=8"] if follows else []) == found, query

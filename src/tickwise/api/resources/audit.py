@@ -24,13 +24,10 @@ from tickwise.api.endpoint import (
 )
 from tickwise.api.resources.runs import Cursor, Limit, Time
 from tickwise.api.wire import API, Instant, encode, time_of
-from tickwise.control.audit.service import AuditService, usual_namespace
+from tickwise.control.audit.service import AuditService, place_of, usual_namespace
 from tickwise.domain.audit import AuditAction, CallerKind
-from tickwise.domain.model import LATEST_INSTANT
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
 
-ENTRIES_MAX: Final = 1 << 63
-"""No entry has this number, or a greater one."""
 NDJSON: Final = "application/x-ndjson"
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -152,11 +149,8 @@ def _place(cursor: str | UnsetType) -> AuditPlace | None:
     if cursor is UNSET:
         return None
     at, _, entry = cursor_text(cursor).partition(" ")
-    try:
-        place = AuditPlace(float(at), int(entry))
-    except ValueError:
-        raise foreign_cursor() from None
-    if not (-LATEST_INSTANT < place.at < LATEST_INSTANT and 0 <= place.entry < ENTRIES_MAX):
+    place = place_of(at, entry)
+    if place is None:
         raise foreign_cursor()
     return place
 

@@ -268,12 +268,12 @@ OPERATIONS: Final = (
     _bulk(
         "/dead-letters:redrive", "redriveDeadLetters", "Redrive the dead letters that a filter matches.",
         control=OperationService.letters, tag="dead letters", handler=letters_redrive, body=LettersRedriveBody,
-        answers=(OperationAccepted,), also={200: (LettersMatched,)},
+        answers=(OperationAccepted,), also={200: (LettersMatched,)}, refuses=(404,),
     ),
     _bulk(
         "/dead-letters:discard", "discardDeadLetters", "Discard the dead letters that a filter matches.",
         control=OperationService.letters, tag="dead letters", handler=letters_discard, body=LettersDiscardBody,
-        answers=(OperationAccepted,), also={200: (LettersMatched,)},
+        answers=(OperationAccepted,), also={200: (LettersMatched,)}, refuses=(404,),
     ),
     Endpoint(
         method="GET", path=f"{API}/operations", control=OperationService.page, name="listOperations", tag="operations",

@@ -16,12 +16,14 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Forbidden
-from tickwise.domain.model import Principal
+from tickwise.domain.model import LATEST_INSTANT, Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
 from tickwise.ports.paging import PAGE_BYTES, Page
 
 EXPORT_PAGE: Final = 500
+ENTRIES_MAX: Final = 1 << 63
+"""No entry has this number, or a greater one."""
 DAY_SECONDS: Final = 86_400.0
 
 
@@ -31,6 +33,16 @@ class AuditExport(NamedTuple):
     until: float
     """It has all entries that match before this instant: the `since` of the next one."""
     pages: AsyncIterator[Page[AuditRow]]
+
+
+def place_of(at: str, entry: str) -> AuditPlace | None:
+    """The place of a cursor; None: no list of ours has it."""
+    try:
+        place = AuditPlace(float(at), int(entry))
+    except ValueError:
+        return None
+    is_ours = -LATEST_INSTANT < place.at < LATEST_INSTANT and 0 <= place.entry < ENTRIES_MAX  # no number is not, too
+    return place if is_ours else None
 
 
 class AuditService:

@@ -37,7 +37,7 @@ from tickwise.control.jobs.resolving import check_calendars, check_texts, resolv
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
 from tickwise.control.jobs.successors import successors
-from tickwise.control.receipts import Once
+from tickwise.control.receipts import KEY_REUSED, Once
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.control.turns import Turns
@@ -237,7 +237,7 @@ class BufferedIngest:
             return asked is not None
         if await self._is_gone_since(who.namespace, asked.accepted, if_away=False):
             return False
-        raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
+        raise KeyReused(KEY_REUSED)
 
     # ------------------------------------------------------------------------------------------ former namespaces
 

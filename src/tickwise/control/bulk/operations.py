@@ -40,11 +40,11 @@ from tickwise.control.filters import (
     runs_query,
 )
 from tickwise.control.jobs.policies import payload_of
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason
 from tickwise.control.times import instant_within
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import Asker
-from tickwise.domain.errors import Invalid
+from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.permissions import Permission
 from tickwise.ports.signals import Topic
@@ -136,7 +136,7 @@ class OperationService:
     ) -> Done:
         """Pause jobs. Raises `Invalid`."""
         check(body.filter)
-        reason = None if body.reason is None else clean_text(body.reason, "/reason")
+        reason = clean_reason(body.reason, "/reason")
         if body.until is not None and instant_within(body.until, "/until") <= await self._context.time.now():
             raise Invalid("until is in the past; give a later time, or leave it out", pointer="/until")
         request = StoredRequest(filter=_raw(body.filter), reason=reason, until=body.until)
@@ -155,16 +155,18 @@ class OperationService:
     async def letters(
         self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
-        """Redrive or discard dead letters. Raises `Invalid`."""
+        """Redrive or discard dead letters. Raises `Invalid`; `NotFound` for a group of errors that is not there."""
         said, kind = body.filter, OperationKind.LETTERS_DISCARD
         check(said)
         check_unsettled(said.status)
-        note = None if body.note is None else clean_text(body.note, "/note")
+        note = clean_reason(body.note, "/note")
         payload = None
         if isinstance(body, LettersRedriveBody):
             kind, payload = OperationKind.LETTERS_REDRIVE, payload_of(body.payload, body.params)
         request = StoredRequest(filter=_raw(said), reason=note, payload=UNSET if payload is None else payload)
         matches = await self._letters_matched(who, said)
+        if isinstance(said.error_id, UUID) and not matches.number:
+            await self._check_group(who, said.error_id)
         return (
             matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
         )
@@ -206,6 +208,13 @@ class OperationService:
         sample = await store.searches.jobs(replace(query, limit=SAMPLE))
         count = await store.searches.count(query) if len(sample) == SAMPLE else len(sample)
         return _matches(count, sample if who.may_within(Permission.JOBS_READ) else ())
+
+    async def _check_group(self, who: Principal, group: UUID) -> None:
+        """Raises `NotFound` for a group of errors that is not there. A principal for jobs with certain labels is not
+        told whether others fail by this cause."""
+        if who.within is None and await self._context.store.error_groups.get(who.namespace, group) is not None:
+            return
+        raise NotFound(f"there is no group of errors {group} in the namespace {who.namespace}")
 
     async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
         query = letters_query(

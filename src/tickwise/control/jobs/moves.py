@@ -12,7 +12,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
 from tickwise.control.jobs.replans import pause, resume, silence
 from tickwise.control.rules import ruled, rules_for
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.audit import AuditAction
@@ -45,8 +45,7 @@ class JobMoves:
     async def pause(self, who: Principal, job_id: UUID, body: PauseBody, *, if_version: int | None = None) -> JobRow:
         """No fire by schedule until it is resumed, or until the given time. Raises `Conflict` for a one-time job;
         `VersionConflict` as `cancel`."""
-        if body.reason is not None:
-            clean_text(body.reason, "/reason")
+        clean_reason(body.reason, "/reason")
         return await self._moved(
             who, job_id, lambda row, now: pause(row, decode_definition(row.definition), body, who.name, now), if_version
         )

@@ -18,7 +18,7 @@ from tickwise.control.access import check_namespace, requires
 from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import ErrorIgnoreBody, ErrorResolveBody
 from tickwise.control.context import ControlContext
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason, clean_text
 from tickwise.control.times import instant_within
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.error_groups import HOURS_SECONDS, ErrorDecision
@@ -128,4 +128,4 @@ def _no_group(who: Principal, group: UUID) -> NotFound:
 
 
 def _note(note: str | None) -> str | None:
-    return None if note is None else clean_text(note, "/note")
+    return clean_reason(note, "/note")

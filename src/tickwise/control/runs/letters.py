@@ -19,7 +19,7 @@ from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.filters import LettersFilter, letters_query
 from tickwise.control.runs.settlements import Settlements
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason
 from tickwise.control.wakeups import wake_for_runs
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import RunState
@@ -151,4 +151,4 @@ def _check_failed(row: RunRow) -> None:
 
 
 def _note(note: str | None) -> str | None:
-    return None if note is None else clean_text(note, "/note")
+    return clean_reason(note, "/note")

@@ -13,7 +13,7 @@ from tickwise.control.access import requires
 from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
 from tickwise.control.context import ControlContext
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason
 from tickwise.control.times import instant_within
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, NotFound
@@ -93,7 +93,7 @@ class QueueService:
             raise NotFound(
                 f"{queue[:100]!r} is no name of a queue; they have letters, digits and _ . -, at most 100 of them"
             )
-        reason = None if body.reason is None else clean_text(body.reason, "/reason")
+        reason = clean_reason(body.reason, "/reason")
         begin = None if body.begin is None else instant_within(body.begin, "/from")
         until = None if body.until is None else instant_within(body.until, "/until")
         now = await self._context.time.now()

@@ -20,7 +20,7 @@ from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
 from tickwise.control.jobs.planning import zone_data
 from tickwise.control.jobs.replans import check_recurring, skipped, was_paused
 from tickwise.control.rules import ruled, rules_for
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason
 from tickwise.control.times import instant, instant_within, written
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import Plan, decode_definition
@@ -79,8 +79,7 @@ class NextOccurrence:
 
     async def skip_next(self, who: Principal, job_id: UUID, body: SkipNextBody) -> Moved:
         """The next occurrence does not run. Raises `NotFound`; `Conflict` if there is none that can be skipped."""
-        if body.reason is not None:
-            clean_text(body.reason, "/reason")
+        clean_reason(body.reason, "/reason")
         said = f"skipped by {who.name}" + (f": {body.reason}" if body.reason else "")
         for _ in range(RACES_MAX):
             found = await self._next(who, job_id, "skipped", body.occurrence)

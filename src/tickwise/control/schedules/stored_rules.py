@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id
-from tickwise.control.times import written
+from tickwise.control.times import LAST, written
 from tickwise.documents.calendars import (
     NAME_MAX,
     CalendarBody,
@@ -218,7 +218,7 @@ class StoredRules:
     async def _range(self, within: Range) -> tuple[float, float]:
         """From when to when is looked. Raises `Invalid`."""
         start = await self._context.time.now() if within.start is None else within.start
-        end = start + RANGE_SECONDS_USUAL if within.end is None else within.end
+        end = min(start + RANGE_SECONDS_USUAL, LAST) if within.end is None else within.end
         if end <= start:
             raise Invalid(f"to must come after from, {written(start)}; give a later time", pointer="/to")
         if end - start > MAX_RANGE_SECONDS:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from tickwise.control.access import requires
 from tickwise.control.bodies import Labels
 from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason
 from tickwise.documents.calendars import CalendarBody
 from tickwise.documents.rulebook import StoredWindow, decode_window, encode_window
 from tickwise.domain.calendar.rules import Otherwise, Window
@@ -48,7 +48,7 @@ class WindowService:
         """Create or replace; with `found`, only what was found. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict`
         if no more can be stored."""
         check_name(name, RuleKind.WINDOW)
-        clean_text(body.reason, "/reason")
+        clean_reason(body.reason, "/reason")
         when = await self._rules.read(who, body.when, "/when")
         await self._rules.check_cost(who, RuleKind.WINDOW, name, when.calendar)
         window = Window(name, when.calendar, dict(body.labels), body.action, body.reason)

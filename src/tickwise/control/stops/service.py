@@ -24,7 +24,7 @@ from tickwise.control.bodies import QUEUE_PATTERN, Labels
 from tickwise.control.bulk.pages import OperationKind, StoredRequest
 from tickwise.control.context import ControlContext
 from tickwise.control.filters import RunsFilter
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_reason, clean_text
 from tickwise.control.times import instant_within, written
 from tickwise.documents.definition import decode_definition
 from tickwise.domain import schedule as schedules
@@ -189,7 +189,7 @@ class StopService:
         scope = _scope(body)
         if scope.job_id is not None:
             await self._context.job(who, scope.job_id)
-        reason = clean_text(body.reason, "/reason").strip()
+        reason = (clean_reason(body.reason, "/reason") or "").strip()
         if not reason:
             raise Invalid("say why: the reason is shown to everybody whose jobs are stopped", pointer="/reason")
         now = await self._context.time.now()

@@ -85,7 +85,7 @@ class BrowserSessionStore(Protocol):
 
     async def find(self, digest: bytes, *, used: bool) -> BrowserSession | None:
         """The good session with this digest. With `used`, its idle time begins anew, noted each `USE_NOTED_SECONDS` at
-        most. Whether its subject is still good is not looked at."""
+        most. One that began in an earlier epoch is over. Whether its subject is still good is not looked at."""
         ...
 
     async def end(

@@ -45,6 +45,13 @@ class Input(StrEnum):
     JSON = "json"
 
 
+VALUE_TYPES: Final[Mapping[Input, Any]] = MappingProxyType({
+    Input.TEXT: str, Input.AREA: str, Input.WHOLE: int, Input.NUMBER: float, Input.DURATION: float, Input.MOMENT: str,
+    Input.CHOICE: str, Input.LABELS: dict[str, str], Input.LINES: list[str], Input.CALENDARS: list[dict[str, str]],
+    Input.DELAYS: list[float], Input.JSON: Any,
+})  # fmt: skip
+"""The type of a value in a body."""
+
 SEVERAL_LINES: Final = (Input.AREA, Input.JSON, Input.LABELS, Input.LINES, Input.CALENDARS)
 """Inputs with room for more than one line."""
 

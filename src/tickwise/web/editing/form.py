@@ -32,7 +32,7 @@ from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow
 from tickwise.web import texts
-from tickwise.web.editing.fields import DEFAULTS, FIELDS
+from tickwise.web.editing.fields import DEFAULTS, FIELDS, VALUE_TYPES
 from tickwise.web.editing.tasks import task_of, task_texts
 from tickwise.web.editing.values import explained, parsed, plain, written
 
@@ -46,6 +46,13 @@ OBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {
 """Parts with inputs of their own for each member."""
 RECURRING: Final = (ScheduleType.CRON, ScheduleType.INTERVAL)
 WHEN_FIELDS: Final = ("schedule_time", "cron_expression", "interval_seconds", "anchor")
+_WHEN: Final = msgspec.defstruct(
+    "When",
+    [("schedule_type", ScheduleType), *((name, VALUE_TYPES[FIELDS[name].input] | None, None) for name in WHEN_FIELDS)],
+    forbid_unknown_fields=True,
+)
+"""The part `when` of a body."""
+_TIME_OF: Final = {"CRON": "cron_expression", "INTERVAL": "interval_seconds", "FUTURE": "schedule_time"}
 PLAIN: Final = tuple(
     name for name in FIELDS if "." not in name and name not in ("task", "taskId", *WHEN_FIELDS)
 )  # fmt: skip
@@ -219,6 +226,26 @@ def body_of_job(row: JobRow, definition: Definition) -> Body:
         value = getattr(definition, name)
         body[name] = (plain(value) or None) if value is not None else None
     return {name: body[name] for name in PARTS}
+
+
+def body_of_json(text: str) -> Body | None:
+    """The body that a form carries in a hidden field; None: it is none of ours. A visitor may send anything there."""
+    try:
+        body = msgspec.json.decode(text)
+        if not isinstance(body, dict) or body.keys() != frozenset(PARTS):
+            return None
+        for name in PLAIN:
+            msgspec.convert(body[name], VALUE_TYPES[FIELDS[name].input] | None)
+        when = msgspec.to_builtins(msgspec.convert(body["when"], _WHEN))
+        if when.get(_TIME_OF.get(when["schedule_type"], "schedule_type")) is None:
+            return None
+        for name, struct in OBJECTS.items():
+            msgspec.convert(body[name], struct | None)
+        msgspec.convert(body["task"], dict[str, Any] | None)
+        texts_of(body)
+    except (ValueError, OverflowError, RecursionError, Invalid):
+        return None
+    return {part: body[part] for part in PARTS}
 
 
 def _stored(value: Any) -> Any:

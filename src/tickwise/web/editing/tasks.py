@@ -98,19 +98,20 @@ def task_texts(task: Task) -> dict[str, str]:
 
 
 def _texts(task: Task) -> dict[str, str]:
-    if "taskId" in task:
-        return {"kind": "stored", "taskId": task["taskId"]}
+    match task:
+        case {"taskId": str(name)}:
+            return {"kind": "stored", "taskId": name}
     said = task.get("task", {})
     match said:
         case {"kind": "shell", "command": str(command)}:
             return {"kind": "shell", "task.command": command}
-        case {"kind": "shell", "argv": [*argv]}:
+        case {"kind": "shell", "argv": [*argv]} if all(isinstance(each, str) for each in argv):
             return {"kind": "argv", "task.argv": "\n".join(argv)}
         case {"kind": "python", "source": str(source)}:
             return {"kind": "python", "task.source": source}
         case {"kind": "function", "name": str(name)}:
             return {"kind": "function", "task.name": name}
-        case {"kind": "http", "url": str(url)}:
+        case {"kind": "http", "url": str(url)} if _is_http(said):
             body = said.get("body")
             return {
                 "kind": "http",
@@ -121,3 +122,9 @@ def _texts(task: Task) -> dict[str, str]:
                 "task.body": "" if body is None else body if isinstance(body, str) else pretty_value(body),
             }
     return {}
+
+
+def _is_http(task: Mapping[str, Any]) -> bool:
+    """Check the types of the fields that are written one by one."""
+    headers, expect, method = task.get("headers", {}), task.get("expect", []), task.get("method", "GET")
+    return isinstance(headers, dict) and isinstance(expect, list) and isinstance(method, str)

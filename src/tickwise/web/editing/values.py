@@ -194,9 +194,9 @@ def written(said: FormField, value: Any, zone: ZoneInfo) -> str:
 
 def duration_text(seconds: float) -> str:
     """A duration in whole units where it is one: `1h30m`; else in seconds: `0.25s`."""
-    if not seconds.is_integer():
+    if not float(seconds).is_integer():
         return f"{seconds!r}s"
-    parts, rest = "", seconds
+    parts, rest = "", float(seconds)
     for size, unit in _UNITS:
         count, rest = divmod(rest, size)
         parts += f"{int(count)}{unit}" if count else ""

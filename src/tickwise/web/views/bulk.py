@@ -9,7 +9,7 @@ the API's bulk requests, so a list shows what its operation finds.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -264,8 +264,13 @@ def _pages() -> tuple[WebPage, ...]:
     for deed in DEEDS:
         path, name = f"{ROUTE}/{deed.thing}/{deed.verb}", f"bulk_{deed.thing}_{deed.verb}"
         ask, do = _handlers(deed)
-        found.append(WebPage(method="GET", path=path, name=f"{name}_ask", handler=ask, control=(deed.control,)))
-        found.append(WebPage(method="POST", path=path, name=name, handler=do, control=(deed.control,)))
+        query = (
+            *dict.fromkeys(
+                (*(JOB_FILTERS if deed.thing == "jobs" else RUN_FILTERS), "of", "job_id", "run_id", "cursor")
+            ),
+        )
+        asked = WebPage(method="GET", path=path, name=f"{name}_ask", query=query, handler=ask, control=(deed.control,))
+        found += [asked, replace(asked, method="POST", name=name, handler=do)]
     return tuple(found)
 
 

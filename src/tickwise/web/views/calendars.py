@@ -305,17 +305,28 @@ def _form(path: str, name: str, handler: Handler, control: Callable[..., object]
 
 CALENDARS: Final = (
     WebPage(
-        method="GET", path="/calendars", name="calendars", handler=calendars_page, control=(CalendarService.covering,)
+        method="GET",
+        path="/calendars",
+        name="calendars",
+        query=("cursor", "window_cursor", "done"),
+        handler=calendars_page,
+        control=(CalendarService.covering,),
     ),
     WebPage(
         method="GET",
         path="/calendars/{name:path}",
         name="calendar",
+        query=("start", "done"),
         handler=calendar_page,
         control=(CalendarService.get,),
     ),
     WebPage(
-        method="GET", path="/windows/{name:path}", name="window", handler=window_page, control=(WindowService.get,)
+        method="GET",
+        path="/windows/{name:path}",
+        name="window",
+        query=("start", "done"),
+        handler=window_page,
+        control=(WindowService.get,),
     ),
     # Before the paths that end with a name, which may hold anything.
     _form("/calendars/{name:path}/delete", "calendar_delete", _deleting("calendar"), CalendarService.delete),

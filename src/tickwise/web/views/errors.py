@@ -223,11 +223,19 @@ def _action(name: str, handler: Callable[[Visit], Awaitable[Response]], control:
 
 
 ERRORS: Final[tuple[WebPage, ...]] = (
-    WebPage(method="GET", path="/errors", name="errors", handler=errors_page, control=(ErrorGroupService.search,)),
+    WebPage(
+        method="GET",
+        path="/errors",
+        name="errors",
+        query=(*FILTERS, "cursor"),
+        handler=errors_page,
+        control=(ErrorGroupService.search,),
+    ),
     WebPage(
         method="GET",
         path="/errors/{error_id}",
         name="error",
+        query=("operation",),
         handler=error_page,
         control=(ErrorGroupService.get, LetterService.search),
     ),

@@ -29,6 +29,8 @@ TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
 FILTERED: Final = {"/jobs": jobs.FILTERS, "/runs": runs.FILTERS}
 """The lists whose filters can be saved."""
+OF_LISTS: Final = frozenset({"namespace", "cursor", "of", "job_id", "run_id"})
+"""Parameters of lists that are no filters: the place, and the rows that are selected."""
 FILTERS_MAX: Final = 50
 STOP_TITLE: Final = "Stop for a time"
 
@@ -126,7 +128,7 @@ def _filters_of(path: str, query: str) -> tuple[str, str]:
         pairs = parse_qsl(query[:QUERY_CHARACTERS], max_num_fields=FILTERS_MAX)
     except ValueError:
         raise Invalid(f"the filters are at most {FILTERS_MAX}", pointer="/query") from None
-    kept = [(name, value) for name, value in pairs if name not in forms.OF_LISTS or name == "job_id"]
+    kept = [(name, value) for name, value in pairs if name not in OF_LISTS or name in FILTERED[path]]
     forms.check_names(dict(kept), FILTERED[path])
     if not kept:
         raise Invalid("there is no filter to save: search first", pointer="/query")
@@ -146,7 +148,7 @@ async def _views(visit: Visit, wanted: str) -> list[Goal]:
 
 
 HABITS: Final = (
-    WebPage(method="GET", path="/find", name="find", handler=palette),
+    WebPage(method="GET", path="/find", name="find", query=("q",), handler=palette),
     WebPage(method="GET", path="/alive", name="alive", handler=alive, is_stream=True),
     WebPage(method="POST", path="/views", name="view_save", handler=save_view, control=(SavedViewService.save,)),
     WebPage(

@@ -313,12 +313,7 @@ def _away(visit: Visit, typed: Typed) -> Sheet:
 
 def _base(form: Mapping[str, str], now: Body) -> Body:
     """The job as it was when the form was opened. One that cannot be read is the job as it is."""
-    try:
-        found = msgspec.json.decode(form.get("base", ""))
-    except (ValueError, RecursionError):
-        return now
-    known = isinstance(found, dict) and found.keys() == now.keys()
-    return {part: found[part] for part in job_form.PARTS} if known else now
+    return job_form.body_of_json(form.get("base", "")) or now
 
 
 def _decide(form: Mapping[str, str], typed: Typed, base: Body) -> list[str]:
@@ -414,7 +409,14 @@ async def _changed_by(visit: Visit, row: JobRow) -> str | None:
 
 
 JOB_FORMS: Final = (
-    WebPage(method="GET", path="/jobs/new", name="job_new", handler=new_page, control=(RequestService.create,)),
+    WebPage(
+        method="GET",
+        path="/jobs/new",
+        name="job_new",
+        query=("copy",),
+        handler=new_page,
+        control=(RequestService.create,),
+    ),
     WebPage(method="POST", path="/jobs/new", name="job_create", handler=create, control=(RequestService.create,)),
     WebPage(
         method="GET",

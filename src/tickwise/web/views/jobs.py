@@ -89,7 +89,6 @@ def filters_of(visit: Visit, names: tuple[str, ...]) -> dict[str, Any]:
 
 async def jobs_page(visit: Visit) -> Response:
     """A page of jobs."""
-    forms.check_names(visit.query, FILTERS)
     query = jobs_query(visit)
     rows = await visit.control.jobs.search(visit.who, query)
     shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
@@ -234,6 +233,15 @@ def _task(task: msgspec.Raw) -> Mapping[str, Any]:
 
 
 JOBS: Final = (
-    WebPage(method="GET", path="/jobs", name="jobs", handler=jobs_page, control=(JobService.search,)),
-    WebPage(method="GET", path="/jobs/{job_id}", name="job", handler=job_page, control=(JobService.get,)),
+    WebPage(
+        method="GET",
+        path="/jobs",
+        name="jobs",
+        query=(*FILTERS, "cursor", "job_id", "of"),
+        handler=jobs_page,
+        control=(JobService.search,),
+    ),
+    WebPage(
+        method="GET", path="/jobs/{job_id}", name="job", query=("done",), handler=job_page, control=(JobService.get,)
+    ),
 )

@@ -130,7 +130,9 @@ async def revoke(visit: Visit) -> Response:
 
 
 KEYS: Final = (
-    WebPage(method="GET", path="/keys", name="keys", handler=keys_page, control=(KeyService.page,)),
+    WebPage(
+        method="GET", path="/keys", name="keys", query=("cursor", "done"), handler=keys_page, control=(KeyService.page,)
+    ),
     WebPage(method="POST", path="/keys", name="key_make", handler=make, control=(KeyService.make,)),
     # `KeyService.rotate` needs no permission of a key that rotates itself; here it is another one's.
     WebPage(method="POST", path="/keys/{key_id}/rotate", name="key_rotate", handler=rotate, control=(KeyService.page,)),

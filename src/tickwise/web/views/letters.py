@@ -94,6 +94,7 @@ LETTERS: Final[tuple[WebPage, ...]] = (
         method="GET",
         path="/dead-letters",
         name="letters",
+        query=(*FILTERS, "cursor"),
         handler=letters_page,
         control=(LetterService.search,),
     ),

@@ -132,12 +132,19 @@ def _streamed(chunks: AsyncGenerator[bytes] | None) -> Response:
 
 LIVE: Final[tuple[WebPage, ...]] = (
     WebPage(
-        method="GET", path=EVENTS_PATH, name="live", handler=changes, control=(LiveService.events,), is_stream=True
+        method="GET",
+        path=EVENTS_PATH,
+        name="live",
+        query=("job_id", "run_id", "status"),
+        handler=changes,
+        control=(LiveService.events,),
+        is_stream=True,
     ),
     WebPage(
         method="GET",
         path="/runs/{run_id}/follow",
         name="run_follow",
+        query=("attempt", "at"),
         handler=output,
         control=(LiveService.log,),
         is_stream=True,

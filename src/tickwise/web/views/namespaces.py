@@ -245,12 +245,18 @@ def _form(name: str, handler: Callable[[Visit, str], Awaitable[str]], control: C
 
 NAMESPACES: Final = (
     WebPage(
-        method="GET", path="/namespaces", name="namespaces", handler=namespaces_page, control=(NamespaceService.page,)
+        method="GET",
+        path="/namespaces",
+        name="namespaces",
+        query=("cursor",),
+        handler=namespaces_page,
+        control=(NamespaceService.page,),
     ),
     WebPage(
         method="GET",
         path="/namespaces/{name}",
         name="namespace",
+        query=("cursor", "done"),
         handler=namespace_page,
         control=(NamespaceService.usage,),
     ),

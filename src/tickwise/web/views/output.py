@@ -146,9 +146,20 @@ async def log_file(visit: Visit) -> Response:
 
 
 OUTPUT: Final = (
-    WebPage(method="GET", path="/runs/{run_id}/log", name="run_log", handler=log_file, control=(RunService.log,)),
     WebPage(
-        method="GET", path="/runs/{run_id}/log/find", name="run_find", handler=find_line,
+        method="GET",
+        path="/runs/{run_id}/log",
+        name="run_log",
+        query=("attempt",),
+        handler=log_file,
+        control=(RunService.log,),
+    ),
+    WebPage(
+        method="GET",
+        path="/runs/{run_id}/log/find",
+        name="run_find",
+        query=("attempt", "find", "back", "from", "at"),
+        handler=find_line,
         control=(RunService.find_in_log,),
     ),
-)  # fmt: skip
+)

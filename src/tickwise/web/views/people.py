@@ -278,8 +278,22 @@ def _form(name: str, handler: Callable[[Visit, UUID], Awaitable[str]]) -> WebPag
 
 
 PEOPLE: Final = (
-    WebPage(method="GET", path="/users", name="users", handler=users_page, control=(UserService.page,)),
-    WebPage(method="GET", path="/users/{user_id}", name="user", handler=user_page, control=(UserService.get,)),
+    WebPage(
+        method="GET",
+        path="/users",
+        name="users",
+        query=("cursor", "done"),
+        handler=users_page,
+        control=(UserService.page,),
+    ),
+    WebPage(
+        method="GET",
+        path="/users/{user_id}",
+        name="user",
+        query=("done",),
+        handler=user_page,
+        control=(UserService.get,),
+    ),
     WebPage(method="POST", path="/users", name="user_add", handler=add, control=(UserService.add,)),
     _form("change", _change),
     _form("give", _give),

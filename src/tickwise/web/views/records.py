@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from tickwise.control.access import holds_everywhere
-from tickwise.control.audit.service import AuditService
+from tickwise.control.audit.service import AuditService, place_of
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid
 from tickwise.domain.permissions import Permission
@@ -56,10 +56,10 @@ def _place(cursor: str | None) -> AuditPlace | None:
     if not cursor:
         return None
     at, _, entry = cursor.partition("~")
-    try:
-        return AuditPlace(float(at), int(entry))
-    except ValueError:
-        raise Invalid("the cursor is none of ours; begin without one", pointer="/cursor") from None
+    place = place_of(at, entry)
+    if place is None:
+        raise Invalid("the cursor is none of ours; begin without one", pointer="/cursor")
+    return place
 
 
 def _facts(text: str | None) -> str:
@@ -68,5 +68,12 @@ def _facts(text: str | None) -> str:
 
 
 RECORDS: Final = (
-    WebPage(method="GET", path="/audit", name="audit", handler=audit_page, control=(AuditService.search,)),
+    WebPage(
+        method="GET",
+        path="/audit",
+        name="audit",
+        query=(*FILTERS, "cursor"),
+        handler=audit_page,
+        control=(AuditService.search,),
+    ),
 )

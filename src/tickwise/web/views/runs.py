@@ -79,7 +79,6 @@ def runs_asked(visit: Visit) -> RunQuery:
 
 async def runs_page(visit: Visit) -> Response:
     """A page of runs."""
-    forms.check_names(visit.query, FILTERS)
     query = runs_asked(visit)
     columns = columns_of(visit.query.get("col", ""))
     texts = EVERY_TEXT if columns else LISTED_TEXTS
@@ -215,8 +214,22 @@ def _first_lateness(details: RunDetails) -> float | None:
 
 
 RUNS: Final[tuple[WebPage, ...]] = (
-    WebPage(method="GET", path="/runs", name="runs", handler=runs_page, control=(RunService.search,)),
-    WebPage(method="GET", path="/runs/{run_id}", name="run", handler=run_page, control=(RunService.get,)),
+    WebPage(
+        method="GET",
+        path="/runs",
+        name="runs",
+        query=(*FILTERS, "cursor", "run_id"),
+        handler=runs_page,
+        control=(RunService.search,),
+    ),
+    WebPage(
+        method="GET",
+        path="/runs/{run_id}",
+        name="run",
+        query=(*PLACES, "attempt", "searched", "back"),
+        handler=run_page,
+        control=(RunService.get,),
+    ),
     WebPage(
         method="POST", path="/runs/{run_id}/cancel", name="run_cancel", handler=cancel, control=(RunService.cancel,)
     ),

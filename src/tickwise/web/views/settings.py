@@ -35,5 +35,12 @@ async def settings_page(visit: Visit) -> Response:
 
 
 SETTINGS: Final = (
-    WebPage(method="GET", path="/settings", name="settings", handler=settings_page, control=(ClusterService.settings,)),
+    WebPage(
+        method="GET",
+        path="/settings",
+        name="settings",
+        query=("q", "set"),
+        handler=settings_page,
+        control=(ClusterService.settings,),
+    ),
 )

@@ -8,7 +8,7 @@ The address of the middle page has all that was chosen, so a colleague can look 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.runs.service import RunService
 from tickwise.control.stops.service import MAX_COUNTED, StopBody, StopService
-from tickwise.control.times import EPOCH
+from tickwise.control.times import EPOCH, instant_within
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, JobNotFound, NotFound, Refused
 from tickwise.domain.stops import Meanwhile
 from tickwise.web import forms
@@ -151,8 +151,8 @@ def _until(visit: Visit, said: Mapping[str, str], begin: datetime | None) -> dat
     minutes = forms.whole(length, "for", 1, MINUTES_MOST)
     if minutes is None:
         return UNSET
-    start = EPOCH + timedelta(seconds=visit.now) if begin is None else begin.astimezone(UTC)
-    return start + timedelta(minutes=minutes)
+    start = visit.now if begin is None else instant_within(begin, "/from")
+    return EPOCH + timedelta(seconds=start, minutes=minutes)
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -167,11 +167,19 @@ def _labels(text: str) -> dict[str, str]:
 
 
 STOPS: Final = (
-    WebPage(method="GET", path="/stops", name="stops", handler=stops_page, control=(StopService.page,)),
+    WebPage(
+        method="GET",
+        path="/stops",
+        name="stops",
+        query=(*FIELDS, "cursor", "done"),
+        handler=stops_page,
+        control=(StopService.page,),
+    ),
     WebPage(
         method="GET",
         path="/stops/new",
         name="stop_preview",
+        query=FIELDS,
         handler=preview,
         control=(StopService.preview, StopService.page),
     ),

@@ -242,5 +242,12 @@ def _links(visit: Visit, axis: Axis, is_moved: bool) -> dict[str, str | None]:
 
 
 TIMELINE: Final = (
-    WebPage(method="GET", path="/timeline", name="timeline", handler=timeline_page, control=(RunService.search,)),
+    WebPage(
+        method="GET",
+        path="/timeline",
+        name="timeline",
+        query=(*FILTERS, "view", "at"),
+        handler=timeline_page,
+        control=(RunService.search,),
+    ),
 )

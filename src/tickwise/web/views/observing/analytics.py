@@ -61,7 +61,6 @@ class AnalyticsLine(NamedTuple):
 def question_of(visit: Visit) -> AnalyticsQuestion:
     """The question of an address. Raises `Invalid`."""
     said, several = visit.query, visit.request.query_params.getlist
-    forms.check_names(said, FILTERS)
     states = [forms.choice(RunState, each, "status") for each in several("status") if each]
     triggers = [forms.choice(TriggerName, each, "trigger") for each in several("trigger") if each]
     query = RunQuery(
@@ -172,12 +171,18 @@ def _link(visit: Visit, found: AnalyticsAnswer, row: RunGroup, filters: Mapping[
 
 ANALYTICS: Final[tuple[WebPage, ...]] = (
     WebPage(
-        method="GET", path="/analytics", name="analytics", handler=analytics_page, control=(AnalyticsService.answer,)
+        method="GET",
+        path="/analytics",
+        name="analytics",
+        query=FILTERS,
+        handler=analytics_page,
+        control=(AnalyticsService.answer,),
     ),
     WebPage(
         method="GET",
         path="/analytics.csv",
         name="analytics_csv",
+        query=FILTERS,
         handler=analytics_file,
         control=(AnalyticsService.answer,),
     ),

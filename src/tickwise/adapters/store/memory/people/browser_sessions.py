@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from tickwise.ports.identity.browser_sessions import (
     NewSessionLink,
     SessionSubject,
 )
+from tickwise.ports.store import EpochCause
 
 
 class BrowserSessions(Duty):
@@ -96,6 +98,9 @@ class BrowserSessions(Duty):
         return found.link.subject
 
     def _seconds_left(self, record: BrowserSessionRecord) -> float:
+        epoch, began_at = self._state.epoch, record.ends_at - record.session.most_seconds
+        if epoch.cause is not EpochCause.FIRST and began_at < epoch.began_at:
+            return -math.inf
         return min(record.used_at + record.session.idle_seconds, record.ends_at) - self._state.now()
 
     def _end(self, records: Sequence[BrowserSessionRecord]) -> None:

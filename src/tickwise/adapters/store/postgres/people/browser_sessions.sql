@@ -21,9 +21,10 @@ DELETE FROM tickwise.browser_sessions WHERE (user_id = $1 OR key_id = $2) AND (
 DELETE FROM tickwise.session_links WHERE (user_id = $1 OR key_id = $2) AND expires < tickwise.now()
 
 -- name: browser_session_find
--- The good session with the digest $1.
+-- The good session with the digest $1. One of an earlier epoch is over.
 SELECT session_id, user_id, key_id, generation, date_part('epoch', least(expires, ends) - tickwise.now()) AS seconds_left
 FROM tickwise.browser_sessions WHERE digest = $1 AND least(expires, ends) > tickwise.now()
+  AND created >= (SELECT coalesce(max(began), '-infinity') FROM tickwise.epochs WHERE cause <> 'first')
 
 -- name: browser_session_use
 -- Begin the idle time of the session with the digest $1 anew. No row: it is not good, or was used within the last $2 seconds.

@@ -98,6 +98,18 @@ class BrowserSessionsContract(StoreContract):
         assert await store.browser_sessions.find(digest(1), used=True) is None
         assert await store.browser_sessions.find(digest(2), used=True) is None
 
+    async def test_a_session_ends_with_its_epoch(self, store: Store, make: Factory) -> None:
+        """A store that was set back may lack that it was ended, so nobody has to say that it was restored."""
+        subject = await self.person(store, make)
+        await store.browser_sessions.begin(new_session(make, subject, 1))
+        await self.shift(store, 1.0)
+        await store.epochs.begin()
+        await self.shift(store, 1.0)
+        await store.browser_sessions.begin(new_session(make, subject, 2))
+        for used in (False, True):
+            assert await store.browser_sessions.find(digest(1), used=used) is None
+            assert await store.browser_sessions.find(digest(2), used=used) is not None
+
     async def test_a_session_is_ended_by_its_digest_and_by_its_person(self, store: Store, make: Factory) -> None:
         """One, then all others; those of another person go on. What ended is on record."""
         one, other = await self.person(store, make), await self.person(store, make)
