@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
@@ -205,6 +205,17 @@ class StoreStats:
     executors: int
 
 
+class BusyQueue(NamedTuple):
+    """A queue that runs are in, and how many of them are not at their end."""
+
+    namespace: str
+    queue: str
+    waiting: int
+    """Held by no executor: QUEUED and RETRYING."""
+    held: int
+    """Held by an executor: DISPATCHED and RUNNING."""
+
+
 class IncidentStore(Protocol):
     """Incidents: what was noticed about the installation."""
 
@@ -264,4 +275,9 @@ class UpkeepStore(Protocol):
 
     async def stats(self) -> StoreStats:
         """Counts for metrics and readiness."""
+        ...
+
+    async def busiest(self, limit: int) -> Sequence[BusyQueue]:
+        """The queues of all namespaces with the most unfinished runs, the fullest first. As approximate as `stats`,
+        and as cheap: of very many runs the numbers are estimated, and a queue with few of them may be missing."""
         ...

@@ -27,6 +27,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
 from tickwise.ports.store import (
     MAX_TALLIES,
     AttemptRow,
+    BusyQueue,
     CancelRow,
     Incident,
     LetterQuery,
@@ -155,6 +156,12 @@ class Figures(Part):
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("stats"), MAX_COUNTED)
         return StoreStats(**dict(row))
+
+    async def busiest(self, limit: int) -> Sequence[BusyQueue]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("busiest_queues"), MAX_COUNTED, limit)
+        return [BusyQueue(*row.values()) for row in rows]
 
 
 def texts_of(query: RunQuery | LetterQuery) -> list[bool]:
