@@ -345,6 +345,29 @@ class Settings:
         most=86_400,
     )
 
+    heartbeat_url: str | None = _setting(
+        None,
+        "An address that a scheduler asks (GET) as long as all is well: the store answers, timers fire in time and the "
+        "last check of the invariants is clean. A service that hears nothing for long tells people "
+        "(`docs/how-to/monitoring.md`). Schedulers share one heartbeat. Unset: none is sent.",
+        schemes=("https", "http"),
+        secret=True,
+    )
+    heartbeat_fail_url: str | None = _setting(
+        None,
+        "An address that is told (POST, the reason as text) while all is not well, such as `/fail` of healthchecks.io. "
+        "Needs `heartbeat_url`. Unset: schedulers are silent then, which the receiver notices later.",
+        schemes=("https", "http"),
+        secret=True,
+    )
+    heartbeat_url_seconds: float = _setting(
+        60.0,
+        "The time between two heartbeats to `heartbeat_url`. Let the receiver wait for twice as long before it alarms. "
+        "(`heartbeat_seconds` is that of executors.)",
+        least=1,
+        most=86_400,
+    )
+
     # ------------------------------------------------------------------ with a broker
     ingest: str = _setting(
         "direct",
@@ -739,6 +762,11 @@ def _check_together(settings: Settings) -> None:
         raise Misconfigured(
             f"{there} is set ({settings.origins.get(there, 'default')}), and TLS needs the two files of a pair: set "
             f"{SETTINGS[missing].variable} too, or neither."
+        )
+    if settings.heartbeat_fail_url is not None and settings.heartbeat_url is None:
+        raise Misconfigured(
+            f"heartbeat_fail_url is set ({settings.origins.get('heartbeat_fail_url', 'default')}), and nothing says "
+            f"where heartbeats go while all is well: set {SETTINGS['heartbeat_url'].variable} too."
         )
     for name, through in (("ingest", "buffered"), ("results", "broker")):
         if getattr(settings, name) == through and settings.broker_url is None:
