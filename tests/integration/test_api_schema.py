@@ -27,7 +27,7 @@ from tests.support.app import ADMIN_KEY, API, world
 from tests.support.described import description
 from tests.support.people import signing_key
 
-OF_THE_PROCESS = {"GET /livez", "GET /metrics", "GET /readyz"}
+OF_THE_PROCESS = {"GET /healthz", "GET /healthz/details", "GET /livez", "GET /metrics", "GET /readyz"}
 BESIDE_IDS = {"POST /api/v1/users/register", "POST /api/v1/users/links", "POST /api/v1/users/password"}
 """Their last word could be an id: another method is about a user that is not there."""
 DRAWN = settings(max_examples=8, suppress_health_check=list(HealthCheck))

@@ -110,11 +110,19 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     text = _another_value(setting, tmp_path)
     needed = {"TICKWISE_BROKER_URL": "kafka://host:9092"}
     needed |= {f"TICKWISE_TLS_{file}_FILE": "/a" for file in ("CERT", "KEY") if name.startswith("tls_")}
+    if name == "heartbeat_fail_url":
+        needed |= {"TICKWISE_HEARTBEAT_URL": "https://a"}
     settings = load(needed | {setting.variable: text})
     value = getattr(settings, name)
     assert value != setting.default
     assert text in (",".join(value) if isinstance(value, tuple) else str(value))
     assert setting.variable == settings.origins[name]
+
+
+def test_failures_are_told_where_heartbeats_go() -> None:
+    """Without those a receiver could not tell that all is well from silence."""
+    with pytest.raises(Misconfigured, match="set TICKWISE_HEARTBEAT_URL too"):
+        load({"TICKWISE_HEARTBEAT_FAIL_URL": "https://a/fail"})
 
 
 def test_lists_are_written_as_lists_in_files_and_with_commas_in_the_environment(location: Path) -> None:

@@ -23,8 +23,8 @@ class HttpPinger:
     used, redirects are not followed, and answers are not read beyond their status."""
 
     def __init__(self, url: str, fail_url: str | None = None) -> None:
-        """`url` is asked while all is well; `fail_url` gets a POST with the reason while it is not, if it is given. Raises
-        `Misconfigured` for an address that is none."""
+        """`url` is asked while all is well; `fail_url` gets a POST with the reason while it is not, if it is given.
+        Raises `Misconfigured` for an address that is none."""
         self._url = url
         self._fail_url = fail_url
         self._receiver = _place(url, "heartbeat_url")

@@ -1,4 +1,4 @@
-"""The small port of a role without an API: liveness, readiness and metrics."""
+"""The small port of a role without an API: liveness, readiness, the health of each part, and metrics."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tickwise.api.edge.protection import PROTECTION
+from tickwise.api.health_report import details_of, http_status_of
 from tickwise.api.problems import MEDIA_TYPE, MethodNotAllowed, NoSuchRoute, detail_of, problem_of
 from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
+from tickwise.roles.shared.health import HealthReport
 
 logger = structlog.get_logger("tickwise.api")
 
 
 def create_health_app(
-    check: Callable[[], Awaitable[None]], render: Callable[[], Awaitable[bytes]], media_type: str
+    check: Callable[[], Awaitable[None]],
+    report: Callable[[], Awaitable[HealthReport]],
+    render: Callable[[], Awaitable[bytes]],
+    media_type: str,
 ) -> Starlette:
-    """`check` raises a `TickwiseError` if the role cannot work; `render` gives the metrics as `media_type`."""
+    """`check` raises a `TickwiseError` if the role cannot work; `report` says how each part is; `render` gives the
+    metrics as `media_type`."""
 
     async def livez(_: Request) -> Response:
         return _protected(PlainTextResponse("alive\n"))
@@ -35,10 +41,15 @@ def create_health_app(
             return _protected(PlainTextResponse(f"not ready: {detail_of(failure)}\n", 503))
         return _protected(PlainTextResponse("ready\n"))
 
+    async def healthz(_: Request) -> Response:
+        found = await report()
+        body = encode(details_of(found))
+        return _protected(Response(body, http_status_of(found), media_type="application/json"))
+
     async def metrics(_: Request) -> Response:
         return _protected(Response(await render(), media_type=media_type))
 
-    routes = {"/livez": livez, "/readyz": readyz, "/metrics": metrics}
+    routes = {"/livez": livez, "/readyz": readyz, "/healthz": healthz, "/metrics": metrics}
     return Starlette(
         routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()],
         exception_handlers={HTTPException: _refused},

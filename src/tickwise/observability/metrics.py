@@ -348,8 +348,8 @@ class Metrics:
         )
         self._host_memory = Gauge(
             "tickwise_host_memory_bytes",
-            "Memory in use on the host of an executor, or in its control group if that has a limit, without caches. NaN "
-            "in a process without an executor.",
+            "Memory in use on the host of an executor, or in its control group if that has a limit, without caches. "
+            "NaN in a process without an executor.",
             registry=registry,
         )
         self._host_memory_limit = Gauge(

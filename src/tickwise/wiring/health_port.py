@@ -14,6 +14,8 @@ from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
+from tickwise.roles.shared.health import HealthCheck, HealthReport, PartHealth, PartStatus
+from tickwise.wiring.health_sources import health_check
 from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.startup_wait import StartupWait
@@ -36,11 +38,14 @@ class HealthPort:
         self._startup_wait = startup_wait
         self._certificates = certificates
         self._check: Check | None = None
+        self._health: HealthCheck | None = None
         self._text: Fresh[bytes] | None = None
 
-    def at_work(self, runtime: Runtime, check: Check) -> None:
-        """From now on `check` says whether it can work: it raises if not."""
+    def at_work(self, runtime: Runtime, check: Check, health: HealthCheck | None = None) -> None:
+        """From now on `check` says whether it can work: it raises if not. `health` knows how the parts are, if another
+        port of the process asks it, too."""
         self._check = check
+        self._health = health or health_check(runtime)
         self._text = Fresh(partial(_rendered, runtime), runtime.clock, METRICS_FRESH_SECONDS)
         if self._certificates is not None:
             self._certificates.observe(runtime.metrics.certificate_ends)
@@ -50,6 +55,13 @@ class HealthPort:
         if self._check is None:
             raise NotReady(self._startup_wait.awaited)
         await self._check()
+
+    async def report(self) -> HealthReport:
+        """How each part is. Before this process is at work: what it waits for."""
+        if self._health is None:
+            waits = PartHealth(PartStatus.FAILING, f"This process is not at work: {self._startup_wait.awaited}.")
+            return HealthReport(PartStatus.FAILING, {"process": waits})
+        return await self._health.report()
 
     async def render(self) -> bytes:
         """The metrics, with what the store says of itself if it can be asked: once a second at most."""
@@ -81,7 +93,7 @@ async def health_port(
         tls = tls_of(settings, certificates, "health")
         health.url = address_of(sock, tls=tls is not None)
         limits = replace(limits_of(settings), connections=HEALTH_CONNECTIONS)
-        app = create_health_app(health.check, health.render, CONTENT_TYPE)
+        app = create_health_app(health.check, health.report, health.render, CONTENT_TYPE)
         async with serving(app, [sock], limits, tls=tls):
             yield health
 

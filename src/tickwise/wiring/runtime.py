@@ -170,7 +170,7 @@ async def open_runtime(
         await stack.enter_async_context(
             open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
         )
-        blobs = watched_blobs(open_blobs(settings.blobs_url or _local_blobs(settings)), clock.monotonic)
+        blobs = watched_blobs(open_blobs(blobs_url(settings)), clock.monotonic)
         coordination = await stack.enter_async_context(open_coordination(settings, url, store=store, clock=clock))
         runtime = Runtime(
             settings=settings,
@@ -235,7 +235,11 @@ def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
     )
 
 
-def _local_blobs(settings: Settings) -> str:
+def blobs_url(settings: Settings) -> str:
+    """The address of the blobs: the one that is set, or that of the folder in `data_dir`, which is made. Raises
+    `Misconfigured`."""
+    if settings.blobs_url is not None:
+        return settings.blobs_url
     folder = settings.data_dir / "blobs"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

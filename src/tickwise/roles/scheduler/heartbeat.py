@@ -8,8 +8,8 @@ Schedulers share one heartbeat: who pinged leaves a note, and the others stay si
 each of them pings, which says the same. A scheduler that finds trouble stays silent, too, while the note of another
 one says that all is well: cut off from the store by itself, it is no trouble of the installation.
 
-Invariants: a ping takes `PING_SECONDS` at most and holds up no other loop; the addresses, which hold tokens, stand in no
-log line; an outage of the receiver is told of once.
+Invariants: a ping takes `PING_SECONDS` at most and holds up no other loop; the addresses, which hold tokens, stand
+in no log line; an outage of the receiver is told of once.
 """
 
 from __future__ import annotations

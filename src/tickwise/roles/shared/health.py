@@ -2,7 +2,8 @@
 
     store, broker, notes of roles, blobs ──looked at together, each for a bounded time──► facts ──judge──► parts
 
-A part is `ok`, `degraded` (it works, and somebody should look) or `failing` (work does not get done), with one sentence.
+A part is `ok`, `degraded` (it works, and somebody should look) or `failing` (work does not get done), with one
+sentence.
 Invariant: a part that does not answer makes itself failing, and no other part; a look takes `LOOK_SECONDS` at most.
 """
 
@@ -138,15 +139,17 @@ class HealthCheck:
         except TimeoutError:
             raise Unavailable(f"no answer within {self._look_seconds:g} s") from None
         except (OSError, TickwiseError) as failure:
-            raise Unavailable(str(failure)) from failure
+            raise Unavailable("no answer") from failure
 
     async def _store(self) -> Mapping[str, PartHealth]:
         began = self._clock.monotonic()
         try:
             stats = await self._bounded(self._sources.stats())
-        except Unavailable as away:
+        except Unavailable:
             unknown = PartHealth(PartStatus.DEGRADED, "This cannot be known while the store is away.")
-            failing = PartHealth(PartStatus.FAILING, f"The store cannot be asked: {away.detail}.")
+            failing = PartHealth(
+                PartStatus.FAILING, "The store does not answer this process. Nothing new starts until it does."
+            )
             return {"store": failing, "executors": unknown, "oldest_ready": unknown, "timers": unknown}
         seconds = self._clock.monotonic() - began
         slow = PartStatus.DEGRADED if seconds > SLOW_STORE_SECONDS else PartStatus.OK
@@ -185,8 +188,8 @@ class HealthCheck:
     async def _blobs(self, source: Callable[[], Awaitable[DiskSpace | None]]) -> Mapping[str, PartHealth]:
         try:
             space = await self._bounded(source())
-        except Unavailable as away:
-            sentence = f"The disk of scripts and outputs cannot be asked: {away.detail}."
+        except Unavailable:
+            sentence = "The disk of scripts and outputs does not answer this process."
             return {"blobs": PartHealth(PartStatus.FAILING, sentence)}
         return {} if space is None else {"blobs": _judge_space(space)}
 

@@ -28,10 +28,10 @@ from tickwise.testing.world.process import SimulatedProcess
 READS: Final = frozenset(
     {
         "now", "jobs.get", "searches.jobs", "tasks.get", "tasks.page", "receipts.find", "runs.get",
-        "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats", "upkeep.busiest",
+        "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats",
         "incidents.between", "rules.find", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
-        "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys",
+        "searches.operations", "upkeep.busiest", "timers.take", "runs.waiting", "marks.get", "executors.keys",
         "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts", "removals.jobs",
     }
 )  # fmt: skip
