@@ -25,6 +25,12 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "heartbeat_came_through": "The receiver of `heartbeat_url` answers again, after so many pings that were `lost`.",
+    "heartbeat_lost": "A ping to the receiver of `heartbeat_url` or `heartbeat_fail_url` did not come through. It is "
+    "tried again each quarter of `heartbeat_url_seconds`, and told of once.",
+    "heartbeat_resumed": "All is well again, and the receiver of `heartbeat_url` is told so.",
+    "heartbeat_withheld": "All is not well, so the receiver of `heartbeat_url` is not told that it is: `detail` says "
+    "why. See `docs/how-to/runbooks.md`.",
     "quotas_set": "An administrator of the installation set the quotas of a namespace; `quotas` has all of them.",
     "audit_anchor_failed": "The heads of the audit log's chains could not be appended to `audit_anchor_file`. They are "
     "in the log, and the next look tries again; see that the file can be written.",

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 
 class Manner(Enum):
-    """How it answers."""
+    """The manner of its answers."""
 
     WELL = "200"
     REFUSES = "500"

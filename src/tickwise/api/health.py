@@ -108,12 +108,12 @@ class HealthRoutes:
         return answer(200, Health(status="ready"))
 
     async def health(self, _call: Call) -> Reply:
-        """How each part is, for anybody."""
+        """The status of each part, for anybody."""
         report = await self._health.report()
         return answer(http_status_of(report), summary_of(report))
 
     async def health_details(self, call: Call) -> Reply:
-        """How each part is, and why. Raises `Forbidden`."""
+        """The status of each part, with its reason. Raises `Forbidden`."""
         if not holds_everywhere(call.principal, Permission.METRICS_READ):
             raise Forbidden(
                 "the sentences count the runs of all namespaces: ask with a key that has metrics:read in all of them, "

@@ -1,4 +1,5 @@
-"""The report of `/healthz` on the wire: for anybody how each part is, with a key or on the health port also why."""
+"""The report of `/healthz` on the wire: for anybody the status of each part; with a key, or on the health port, the
+reasons too."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from tickwise.roles.shared.health import HealthReport, PartStatus
 
 
 def summary_of(report: HealthReport) -> HealthSummary:
-    """What anybody may know: no number, no name."""
+    """The part that anybody may know: no number, no name."""
     return HealthSummary(
         status=report.status.value, parts={name: part.status.value for name, part in report.parts.items()}
     )

@@ -526,7 +526,7 @@ PartWord = Literal["ok", "degraded", "failing"]
 
 
 class HealthSummary(msgspec.Struct, kw_only=True):
-    """How the installation is, as anybody may know it."""
+    """The health of the installation, as anybody may know it."""
 
     status: PartWord
     """The worst of the parts."""
@@ -534,14 +534,14 @@ class HealthSummary(msgspec.Struct, kw_only=True):
 
 
 class PartDetails(msgspec.Struct, kw_only=True):
-    """How one part is, and why."""
+    """The status of one part, with its reason."""
 
     status: PartWord
     detail: str
 
 
 class HealthDetails(msgspec.Struct, kw_only=True):
-    """How the installation is, with a sentence for each part."""
+    """The health of the installation, with a sentence for each part."""
 
     status: PartWord
     """The worst of the parts."""

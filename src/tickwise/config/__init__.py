@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tickwise.config.facts import SettingFacts, check_value
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
 
@@ -44,22 +45,6 @@ RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
 _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP)(_\w+)?$|^tcp://")
 
 MASKED: Final = "********"
-
-
-class SettingFacts(NamedTuple):
-    """The description of a setting beside its name, type and default."""
-
-    meaning: str
-    least: float | None = None
-    most: float | None = None
-    choices: tuple[str, ...] = ()
-    """The allowed values, or the allowed items of a list."""
-    schemes: tuple[str, ...] = ()
-    networks: bool = False
-    """Each item is a network or an address."""
-    shortest: int = 0
-    option: str = ""
-    secret: bool = False
 
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
@@ -725,32 +710,11 @@ def _nearest(name: str, known: list[str]) -> str:
 def _read(setting: Setting, source: _SettingSource) -> Any:
     try:
         value = KINDS[setting.kind].read(source.value)
-        _check_alone(setting.facts, value)
+        check_value(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
         raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
     return value
-
-
-def _check_alone(facts: SettingFacts, value: Any) -> None:
-    """Raises ValueError if the value breaks a limit of its own."""
-    if facts.least is not None and not facts.least <= value:
-        raise ValueError
-    if facts.most is not None and not value <= facts.most:
-        raise ValueError
-    if facts.choices:
-        said = value if isinstance(value, tuple) else (value,)
-        if not said or not set(facts.choices).issuperset(said):
-            raise ValueError
-    if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
-        raise ValueError
-    if facts.networks and value:
-        from ipaddress import ip_network
-
-        for each in value:
-            ip_network(each)
-    if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
-        raise ValueError
 
 
 def _check_together(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class HostUsage(NamedTuple):
-    """What a host, or the control group that bounds this process, has and uses."""
+    """The resources of a host, or of the control group that bounds this process, and their use."""
 
     cpu_seconds: float
     """Processor time used since the host or the group began: it only grows."""

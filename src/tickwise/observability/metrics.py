@@ -28,7 +28,7 @@ from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost
 from tickwise.ports.broker import BrokerState, Consumer
-from tickwise.ports.store import BusyQueue, StoreStats
+from tickwise.ports.store import StoreStats
 
 # The creation time of each counter doubles the number of series, and has no use.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
@@ -513,10 +513,10 @@ class Metrics:
 
     # ------------------------------------------------------------------------------------------ schedulers, hosts
 
-    def queues_counted(self, rows: Sequence[BusyQueue]) -> None:
-        """The fullest queues of the store, in place of those before; none while it cannot be asked."""
+    def queues_counted(self, stats: StoreStats | None) -> None:
+        """The fullest queues of the store, in place of those before; None: it cannot be asked."""
         self._queues.clear()
-        for row in rows:
+        for row in () if stats is None else stats.queues:
             self._queues.labels(row.namespace, row.queue, "waiting").set(row.waiting)
             self._queues.labels(row.namespace, row.queue, "held").set(row.held)
 

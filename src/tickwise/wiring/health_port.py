@@ -57,7 +57,7 @@ class HealthPort:
         await self._check()
 
     async def report(self) -> HealthReport:
-        """How each part is. Before this process is at work: what it waits for."""
+        """The report on each part. Before this process is at work: the service that it waits for."""
         if self._health is None:
             waits = PartHealth(PartStatus.FAILING, f"This process is not at work: {self._startup_wait.awaited}.")
             return HealthReport(PartStatus.FAILING, {"process": waits})

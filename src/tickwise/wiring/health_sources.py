@@ -1,4 +1,4 @@
-"""What the health of the installation is judged by, as one process sees it."""
+"""The sources of the health of the installation, as one process sees them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tickwise.adapters.heartbeat import HttpPinger
 from tickwise.adapters.signals.local import LocalSharedState, LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Misconfigured
-from tickwise.roles.scheduler.heartbeat import AGAIN_SHARE, NOTE_SHARE, Heartbeat, HeartbeatSettings
+from tickwise.roles.scheduler.heartbeat import AGAIN_SHARE, NOTE_SHARE, HeartbeatSettings, OutboundHeartbeat
 from tickwise.roles.scheduler.role import Receiver, Scheduler, SchedulerSettings
 from tickwise.roles.shared.health import InvariantPass
 from tickwise.testing.factories import Factory
@@ -51,8 +51,8 @@ class Bench:
 
     def beat(
         self, name: str = "a:1", *, store: Any = None, fail: bool = False, ping_seconds: float = 20.0
-    ) -> Heartbeat:
-        return Heartbeat(
+    ) -> OutboundHeartbeat:
+        return OutboundHeartbeat(
             (store or self.store).upkeep,
             self.shared_state,
             self.clock,

@@ -203,6 +203,9 @@ class StoreStats:
     timers_late_seconds: float
     """The time by which the earliest timer is late; 0 if none is."""
     executors: int
+    queues: Sequence[BusyQueue] = ()
+    """The queues of all namespaces with the most unfinished runs, the fullest first, as many as were asked for. Of very
+    many runs the numbers are estimated, and a queue with few of them may be missing."""
 
 
 class BusyQueue(NamedTuple):
@@ -273,11 +276,6 @@ class UpkeepStore(Protocol):
         and a job with a run on record stays. Recurring jobs are never dropped."""
         ...
 
-    async def stats(self) -> StoreStats:
-        """Counts for metrics and readiness."""
-        ...
-
-    async def busiest(self, limit: int) -> Sequence[BusyQueue]:
-        """The queues of all namespaces with the most unfinished runs, the fullest first. As approximate as `stats`,
-        and as cheap: of very many runs the numbers are estimated, and a queue with few of them may be missing."""
+    async def stats(self, queues: int = 0) -> StoreStats:
+        """Counts for metrics and readiness, with up to so many `queues` by name."""
         ...

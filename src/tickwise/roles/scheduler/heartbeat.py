@@ -52,7 +52,7 @@ class HeartbeatSettings(NamedTuple):
     """The longest that the store may take to answer."""
 
 
-class Heartbeat:
+class OutboundHeartbeat:
     """The heartbeat by one scheduler."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Heartbeat:
         self._lost = 0
         """Pings in a row that did not come through."""
         self._trouble: str | None = None
-        """What was found at the last look."""
+        """The finding of the last look."""
 
     async def step(self) -> float:
         """Look, and ping if it is our turn; the time until the next look."""
@@ -97,7 +97,7 @@ class Heartbeat:
         return self._settings.seconds
 
     async def _look(self) -> str | None:
-        """What is wrong, as a sentence; None: nothing."""
+        """The present trouble, as a sentence; None: there is none."""
         try:
             async with asyncio.timeout(self._settings.look_seconds):
                 stats = await self._upkeep.stats()

@@ -28,9 +28,9 @@ class QueueCounts:
     async def step(self) -> float:
         """Count once. While the store is away nothing is shown."""
         try:
-            rows = await self._upkeep.busiest(QUEUES_MOST)
+            stats = await self._upkeep.stats(QUEUES_MOST)
         except Unavailable:
-            self._telemetry.queues_counted(())
+            self._telemetry.queues_counted(None)
             raise
-        self._telemetry.queues_counted(rows)
+        self._telemetry.queues_counted(stats)
         return COUNT_SECONDS

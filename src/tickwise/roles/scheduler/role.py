@@ -38,7 +38,7 @@ from tickwise.ports.store import Retention, Store
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
-from tickwise.roles.scheduler.heartbeat import Heartbeat, HeartbeatSettings
+from tickwise.roles.scheduler.heartbeat import HeartbeatSettings, OutboundHeartbeat
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
@@ -147,25 +147,30 @@ class Scheduler(Service):
             Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         )
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
-        self._healing = Healing(
-            store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            pause_seconds=settings.invariants_seconds,
-            kept_seconds=settings.retention.runs_seconds,
-        )
+        self._healing = self._healing_of(store, settings, telemetry)
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
         self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
         self._queue_counts = QueueCounts(store.upkeep, telemetry)
-        self._heartbeat = None if receiver is None else self._heartbeat_of(receiver, store, settings, telemetry)
+        self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
+
+    def _healing_of(self, store: Store, settings: SchedulerSettings, telemetry: Telemetry) -> Healing:
+        return Healing(
+            store,
+            signals=self._signals,
+            clock=self._clock,
+            telemetry=telemetry,
+            pause_seconds=settings.invariants_seconds,
+            kept_seconds=settings.retention.runs_seconds,
+        )
 
     def _heartbeat_of(
-        self, receiver: Receiver, store: Store, settings: SchedulerSettings, telemetry: Telemetry
-    ) -> Heartbeat:
-        return Heartbeat(
+        self, receiver: Receiver | None, store: Store, settings: SchedulerSettings, telemetry: Telemetry
+    ) -> OutboundHeartbeat | None:
+        if receiver is None:
+            return None
+        return OutboundHeartbeat(
             store.upkeep,
             receiver.shared_state,
             self._clock,

@@ -1,4 +1,4 @@
-"""Whether the installation is well, part by part, as `/healthz` answers and as the outbound heartbeat asks.
+"""The health of the installation, part by part, as `/healthz` answers and as the outbound heartbeat asks.
 
     store, broker, notes of roles, blobs ──looked at together, each for a bounded time──► facts ──judge──► parts
 
@@ -42,7 +42,7 @@ NO_SPACE: Final = 0.02
 
 
 class PartStatus(StrEnum):
-    """How a part is."""
+    """The status of a part."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -70,7 +70,7 @@ class InvariantPass(NamedTuple):
     """The result of one whole look at the store's invariants."""
 
     at: float
-    """When it ended, by the store's clock."""
+    """Its end, by the store's clock."""
     violated: int
     """Violations that could not be repaired at once, of all invariants."""
     unchecked: int
@@ -88,7 +88,7 @@ class DiskSpace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthSources:
-    """What is asked, each by itself. A source that is None is not there, and has no part in the report."""
+    """The sources of a look, each asked by itself. One that is None is not there, and has no part in the report."""
 
     stats: Callable[[], Awaitable[StoreStats]]
     """Raises `Unavailable`."""
@@ -112,7 +112,7 @@ class HealthCheck:
         self._report = Fresh(self._look, clock, FRESH_SECONDS)
 
     async def report(self) -> HealthReport:
-        """How the parts are, no older than a second. Raises nothing: what cannot be asked is failing."""
+        """The report, no older than a second. Raises nothing: a part that cannot be asked is failing."""
         return await self._report.get()
 
     async def _look(self) -> HealthReport:
@@ -202,8 +202,8 @@ def pass_of(role: RoleFacts) -> InvariantPass | None:
 
 
 def trouble(stats: StoreStats, last_pass: InvariantPass | None) -> str | None:
-    """What keeps the invariants from holding, as a sentence; None: they hold. A pass that has not ended yet has found
-    nothing."""
+    """The reason why the invariants do not hold, as a sentence; None: they hold. A pass that has not ended yet
+    has found nothing."""
     timers, invariants = _judge_stats(stats)["timers"], _judge_pass(last_pass)
     if timers.status is PartStatus.FAILING:
         return timers.sentence

@@ -19,7 +19,7 @@ import structlog
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import BusyQueue
+from tickwise.ports.store import StoreStats
 
 IDLE_SECONDS: Final = 3600.0
 """The pause that a step returns when only its signal brings it new work."""
@@ -104,8 +104,8 @@ class Telemetry(Protocol):
         """Violations that were put right."""
         ...
 
-    def queues_counted(self, rows: Sequence[BusyQueue]) -> None:
-        """The fullest queues of the store; none while it cannot be asked."""
+    def queues_counted(self, stats: StoreStats | None) -> None:
+        """The fullest queues of the store; None: it cannot be asked."""
         ...
 
     def pinged(self, result: str) -> None:

@@ -31,7 +31,7 @@ READS: Final = frozenset(
         "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats",
         "incidents.between", "rules.find", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
-        "searches.operations", "upkeep.busiest", "timers.take", "runs.waiting", "marks.get", "executors.keys",
+        "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys",
         "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts", "removals.jobs",
     }
 )  # fmt: skip

@@ -167,7 +167,7 @@ class Upkeep(Duty):
                 del self._state.job_keys[job.namespace, job.key]
         return [job.job_id for job in dropped]
 
-    async def stats(self) -> StoreStats:
+    async def stats(self, queues: int = 0) -> StoreStats:
         now = self._state.now()
         states = Counter(run.state for run in self._state.runs.values())
         ready = [run.ready for run in self._state.runs.values() if self._state.is_claimable(run)]
@@ -180,14 +180,15 @@ class Upkeep(Duty):
             timers=len(dues),
             timers_late_seconds=max(0.0, now - min(dues, default=now)),
             executors=sum(executor.gone_at is None for executor in self._state.executors.values()),
+            queues=self._fullest(queues),
         )
 
-    async def busiest(self, limit: int) -> Sequence[BusyQueue]:
+    def _fullest(self, limit: int) -> tuple[BusyQueue, ...]:
         counts: dict[tuple[str, str], list[int]] = {}
         for run in self._state.runs.values():
             counts.setdefault((run.job.namespace, run.lane.queue), [0, 0])[run.state in HELD] += 1
         fullest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
-        return [BusyQueue(*place, *numbers) for place, numbers in fullest[:limit]]
+        return tuple(BusyQueue(*place, *numbers) for place, numbers in fullest[:limit])
 
 
 def row_of(state: State, run_id: UUID) -> RunRow | None:

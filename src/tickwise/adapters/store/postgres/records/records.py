@@ -151,17 +151,12 @@ class Figures(Part):
             raise Bug("the store has not been opened, so its name is not known")
         return self._shared.cluster_id
 
-    async def stats(self) -> StoreStats:
+    async def stats(self, queues: int = 0) -> StoreStats:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("stats"), MAX_COUNTED)
-        return StoreStats(**dict(row))
-
-    async def busiest(self, limit: int) -> Sequence[BusyQueue]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("busiest_queues"), MAX_COUNTED, limit)
-        return [BusyQueue(*row.values()) for row in rows]
+            fullest = await connection.fetch(statement("busiest_queues"), MAX_COUNTED, queues) if queues else ()
+        return StoreStats(**dict(row), queues=tuple(BusyQueue(*each.values()) for each in fullest))
 
 
 def texts_of(query: RunQuery | LetterQuery) -> list[bool]:
