@@ -273,6 +273,8 @@ class Metrics:
             ["result"],
             registry=registry,
         )
+        for result in ("done", "failed"):
+            self._applied.labels(result)  # 0 from the start: Prometheus sees no increase from nothing to 1
         self._sent = Counter(
             "tickwise_broker_sent",
             "Messages that the broker confirmed to this process.",
