@@ -401,7 +401,8 @@ def _datasource() -> dict[str, Any]:
 def _variable(name: str, caption: str, values: str) -> dict[str, Any]:
     return {
         "name": name, "label": caption, "type": "query", "datasource": SOURCE,
-        "query": f"label_values({values})", "refresh": 2, "multi": True, "includeAll": True, "allValue": ".*", "current": {"text": "All", "value": "$__all"},
+        "query": f"label_values({values})", "refresh": 2, "multi": True, "includeAll": True, "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
     }  # fmt: skip
 
 
