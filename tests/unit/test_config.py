@@ -283,6 +283,15 @@ def test_a_file_that_is_no_toml_is_refused_with_the_line(location: Path) -> None
     assert "line 2" in detail
 
 
+def test_the_token_in_the_path_of_an_address_is_masked() -> None:
+    """Whoever knows the address of a receiver of heartbeats can say that all is well."""
+    url = "https://user:pw@hc-ping.com/7b1f-token/fail?key=more"
+    settings = load({"TICKWISE_HEARTBEAT_URL": url, "TICKWISE_HEARTBEAT_FAIL_URL": url})
+    shown = {each.name: each.value for each in settings.describe()}
+    assert "https://********@hc-ping.com/********" == shown["heartbeat_url"] == shown["heartbeat_fail_url"]
+    assert "7b1f" not in repr(settings)
+
+
 def test_secrets_are_masked_wherever_settings_are_shown() -> None:
     """In the description, in the representation; of an address its host and database stay visible."""
     settings = load(

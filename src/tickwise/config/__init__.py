@@ -126,9 +126,9 @@ class Settings:
     port: int = _setting(8470, "The port of the API; 0 takes a free one.", least=0, most=65_535)
     health_port: int | None = _setting(
         None,
-        "Port of `/livez`, `/readyz` and `/metrics` for monitoring, on `host`, without a key. "
-        "Unset: none is opened, so that any number of roles run on one host. (The API has the three on its own port, "
-        "too.)",
+        "Port of `/livez`, `/readyz`, `/healthz` and `/metrics` for monitoring, on `host`, without a key. "
+        "Unset: none is opened, so that any number of roles run on one host. (The API has them on its own port, too, "
+        "`/metrics` with a key.)",
         least=0,
         most=65_535,
     )
@@ -337,6 +337,7 @@ class Settings:
         "(`docs/how-to/monitoring.md`). Schedulers share one heartbeat. Unset: none is sent.",
         schemes=("https", "http"),
         secret=True,
+        token_in_path=True,
     )
     heartbeat_fail_url: str | None = _setting(
         None,
@@ -344,6 +345,7 @@ class Settings:
         "Needs `heartbeat_url`. Unset: schedulers are silent then, which the receiver notices later.",
         schemes=("https", "http"),
         secret=True,
+        token_in_path=True,
     )
     heartbeat_url_seconds: float = _setting(
         60.0,
@@ -785,8 +787,9 @@ def _shown(setting: Setting, value: Any) -> str:
         return "(unset)"
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.
-        address = re.match(r"(\w+://)(.*@)?([^?]*)", value) if setting.facts.schemes else None
-        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}" if address else MASKED
+        end, rest = (r"[^/?#]*", f"/{MASKED}") if setting.facts.token_in_path else (r"[^?]*", "")
+        address = re.match(rf"(\w+://)(.*@)?({end})", value) if setting.facts.schemes else None
+        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED
     if isinstance(value, tuple):
         return ",".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -19,6 +19,8 @@ class SettingFacts(NamedTuple):
     shortest: int = 0
     option: str = ""
     secret: bool = False
+    token_in_path: bool = False
+    """Of an address: its path is a secret too."""
 
 
 def check_value(facts: SettingFacts, value: Any) -> None:
