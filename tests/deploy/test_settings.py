@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from tests.deploy.files import COMPOSE, DEPLOY, ROOT, UNITS, VALUES, VALUES_SCHEMA, granted, load, owners, unit
 from tests.deploy.values_schema import written
 from tickwise import __version__
-from tickwise.config import LOCATION, SETTINGS, Settings
+from tickwise.config import SETTINGS, Settings
 from tickwise.config import load as load_settings
+from tickwise.config.files import LOCATION
 from tickwise.wiring.private_files import read_private
 
 ON_TOP_SECONDS: Final = 5.0

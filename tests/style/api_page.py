@@ -55,7 +55,8 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
   is compressed with gzip if `Accept-Encoding` allows it; its strong ETag is then its own, ends in `-gzip`, and is good
   for `If-Match` and `If-None-Match` like the other.
 - Errors are problems with a stable `code`: [errors.md](errors.md). Every answer has an `X-Request-Id`; one that is sent
-  is taken over.
+  is taken over. A `traceparent` is handed on to the tasks of what the request makes
+  ([traces](../how-to/tracing.md)).
 """
 
 Description = dict[str, Any]

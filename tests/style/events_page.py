@@ -14,8 +14,9 @@ HEAD = """\
 
 One line an event: for people on a terminal, as one JSON object a line elsewhere (`log_format`). Each line has `event`
 (a name below), `level`, `logger`, `timestamp` (UTC) and the fields listed here; lines that belong to a request bear its
-`request_id`, as its answer does. `exception` means level error with a traceback, without the values of variables,
-because some of them are passwords and payloads.
+`request_id`, as its answer does. Lines of a request or a run that is part of a trace bear its `trace_id`; others have
+no such field (`docs/how-to/tracing.md`). `exception` means level error with a traceback, without the values of
+variables, because some of them are passwords and payloads.
 
 Names and fields are stable: search and alarm by them. Lines whose `event` is a sentence instead of a name come from
 drivers, libraries and the innermost parts; their words may change with any version.
@@ -31,6 +32,16 @@ MEANINGS = {
     "heartbeat_resumed": "All is well again, and the receiver of `heartbeat_url` is told so.",
     "heartbeat_withheld": "All is not well, so the receiver of `heartbeat_url` is not told that it is: `detail` says "
     "why. See `docs/how-to/runbooks.md`.",
+    "log_file_unwritten": "Lines cannot be written to the log file of this process (a full disk, a removed folder). "
+    "They are on the console alone until `log_file_written_again`; `tickwise_log_lines_lost_total` counts them.",
+    "log_file_written_again": "The log file is written again; `lost` lines are not in it.",
+    "spans_unsent": "The collector of traces is away, or refuses spans. They are dropped and counted "
+    "(`tickwise_spans_dropped_total`) until `spans_sent_again`; no request and no run waits for it.",
+    "traces_unavailable": "A variable of OpenTelemetry names a collector, and its libraries are not installed: this "
+    "process records no traces.",
+    "spans_sent_again": "The collector of traces takes spans again.",
+    "spans_unsendable": "Spans could not be made ready to be sent, for a reason that was not foreseen. Please report "
+    "it, with the trace.",
     "quotas_set": "An administrator of the installation set the quotas of a namespace; `quotas` has all of them.",
     "audit_anchor_failed": "The heads of the audit log's chains could not be appended to `audit_anchor_file`. They are "
     "in the log, and the next look tries again; see that the file can be written.",

@@ -210,6 +210,8 @@ def _context() -> Iterator[str]:
         + " and those that `pass_environment` names. Where they run as another user\n"
         "(`run_tasks_as`), `HOME`, `USER` and `LOGNAME` are that user's, and `PATH` has those of its folders that this",
         f"user can search; if there is none, it is `{STANDARD_PATH}`.",
+        "A run that belongs to a trace gets it as `TRACEPARENT` and `TRACESTATE`, as the headers `traceparent` and",
+        "`tracestate`, and in the `Context` of functions ([traces](../how-to/tracing.md)).",
         "",
         "| variable | header too | meaning |",
         "| --- | --- | --- |",

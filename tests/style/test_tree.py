@@ -20,6 +20,8 @@ IMPORT_NAMES = {
     "confusable-homoglyphs": "confusable_homoglyphs",
     "precis-i18n": "precis_i18n",
     "confluent-kafka": "confluent_kafka",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
     "prometheus-client": "prometheus_client",
     "pyjwt": "jwt",
     "pyyaml": "yaml",
@@ -39,6 +41,7 @@ PORTS_WITHOUT_A_SUITE = {
     "heartbeat": "its adapter is tried against a receiver over HTTP: tests/unit/roles/test_heartbeat",
     "identity": "stores keep the keys: the suite is contracts/store/jobs/keys",
     "paging": "the pages of other ports, and none itself",
+    "tracing": "spans go to a collector by one protocol: tests/unit/adapters/test_tracing",
     "signing": "a signature is of one algorithm, which peers agree on: another adapter would be another protocol",
 }
 
@@ -143,7 +146,8 @@ def test_a_class_name_stands_once() -> None:
 def test_each_package_of_a_role_has_a_page(package: str) -> None:
     """Its README says what the role does, needs, and leaves behind when it dies, and names every module."""
     folder = f"src/tickwise/roles/{package}"
-    modules = {place.removeprefix(f"{folder}/").removesuffix(".py") for place in tree.python_files(folder)}
+    places = {place.removeprefix(f"{folder}/").removesuffix(".py") for place in tree.python_files(folder)}
+    modules = {place.removesuffix("/__init__") for place in places}
     assert len(modules) > 2
     assert [] == rules.page_gaps(tree.read(f"{folder}/README.md"), modules - {"__init__"})
 

@@ -225,3 +225,8 @@ def fail_oddly(payload: Any) -> Any:
 @task("tests.fail_oddly_async")
 async def fail_oddly_async(payload: Any) -> Any:
     return fail_oddly(payload)
+
+
+@task("tests.trace")
+def trace(context: Context, payload: Any) -> Any:
+    return {"TRACEPARENT": context.traceparent, "TRACESTATE": context.tracestate}

@@ -99,7 +99,7 @@ def _another_value(setting: Setting, folder: Path) -> str:
         case "int":
             return str((setting.default or 8) + 1)
         case "float":
-            return str(setting.default * 0.99 or (setting.facts.most or 1.0) / 2)
+            return str((setting.default or 0.0) * 0.99 or (setting.facts.most or 1.0) / 2)
     return f"{setting.facts.schemes[0]}:///x" if setting.facts.schemes else KEY
 
 

@@ -69,6 +69,7 @@ from tickwise.api.reading import (
     read_body,
 )
 from tickwise.api.request_log import PER_SECOND, RequestLog
+from tickwise.api.request_spans import describe_request, trace_sent
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
@@ -90,6 +91,8 @@ from tickwise.domain.errors import (
 )
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.permissions import EVERYTHING
+from tickwise.domain.trace_context import TraceContext
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.store import StoreStats
@@ -106,7 +109,7 @@ NAMESPACE_HEADER: Final = b"tickwise-namespace"
 IDEMPOTENCY_KEY_MAX: Final = 255
 HOT: Final = frozenset({("POST", f"{API}/jobs")})
 PROBES: Final = frozenset({"/livez", "/readyz", "/healthz"})
-"""Not counted: a probe that is refused takes a server out of service that works."""
+"""Not counted: a probe that is refused takes a server out of service that works. Not recorded as traces either."""
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 NOBODY: Final = Principal("nobody", "", frozenset())
@@ -160,6 +163,8 @@ class Exchange:
     """The client's, as `ClientAddresses` tells it; empty if it is unknown."""
     caller: Caller | None = None
     caller_now: Callable[[], Awaitable[Caller]] | None = None
+    trace: TraceContext | None = None
+    """The trace that the caller sent; if this request is recorded, its own place in the trace."""
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
     """The headers of its answer about rate limits."""
@@ -327,8 +332,10 @@ class Front:
         pacer: Pacer,
         addresses: ClientAddresses,
         log: RequestLog,
+        tracer: Tracer | None,
     ) -> None:
         self._inner = inner
+        self._tracer = tracer
         self._log = log
         self._server = server
         self._authenticator = authenticator
@@ -355,10 +362,31 @@ class Front:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
-        began = self._clock.monotonic()
         headers = dict(scope["headers"])
-        line = scope.pop(CONNECTION, None)  # taken out: a connection and its scope would keep each other in memory
         exchange = Exchange(self._request_id(headers), headers, None, self._addresses.of(scope))
+        if b"traceparent" in headers:
+            exchange.trace = trace_sent(scope["headers"])
+        tracer = None if scope["path"] in PROBES else self._tracer
+        if tracer is None or (span := tracer.request(scope["method"], exchange.trace)) is None:
+            await self._exchanged(exchange, scope, receive, send)
+            return
+        exchange.trace = span.context
+        with tracer.within(span):
+            status = await self._exchanged(exchange, scope, receive, send)
+            describe_request(
+                span,
+                method=scope["method"],
+                route=exchange.route,
+                status=status,
+                request_id=exchange.request_id,
+                principal=exchange.principal,
+            )
+
+    async def _exchanged(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer a request; the status, 499 if its client was gone before the answer."""
+        began = self._clock.monotonic()
+        headers = exchange.headers
+        line = scope.pop(CONNECTION, None)  # taken out: a connection and its scope would keep each other in memory
         status = 499  # as nginx calls it: the client was gone before the answer
         path = scope["path"]
         try:
@@ -379,7 +407,7 @@ class Front:
                 except Forbidden:
                     exchange.principal = caller.principal().with_origin(exchange.address, exchange.request_id)
                     raise
-                exchange.principal = principal.with_origin(exchange.address, exchange.request_id)
+                exchange.principal = principal.with_origin(exchange.address, exchange.request_id, exchange.trace)
                 rate = self._directory.rate(exchange.principal.namespace)
                 if self._pacer.counts_callers or rate is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced, rate)
@@ -388,6 +416,8 @@ class Front:
                 found = await self._server.serve(endpoint, exchange, scope, receive, {})
             else:
                 structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
+                if exchange.trace is not None:
+                    structlog.contextvars.bind_contextvars(trace_id=exchange.trace.trace_text)
                 scope[EXCHANGE] = exchange
                 found = None
                 status = await self._pass_on(scope, receive, send)
@@ -413,7 +443,9 @@ class Front:
                 request_id=exchange.request_id,
                 principal=exchange.principal,
                 address=exchange.address,
+                trace=exchange.trace,
             )
+        return status
 
     async def _caller_now(self, said: bytes | None, address: str) -> Caller:
         return self._authenticator.remembered(said) or await self._authenticator.caller(said, address)
@@ -515,12 +547,14 @@ def create_app(
     log_requests_per_second: int = PER_SECOND,
     late_limit_seconds: float = 60.0,
     health: HealthCheck | None = None,
+    tracer: Tracer | None = None,
 ) -> ASGI:
     """The application over a control that is started (by `lifespan`, or before).
 
     `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached. `serves`: the
     parts of the API that are served here; the others' routes are 421. `accepts` and `health`: see `HealthRoutes`.
-    `limits` counts requests, and `paces` says which ones. `addresses` tells the address of a client.
+    `limits` counts requests, and `paces` says which ones. `addresses` tells the address of a client. `tracer` records
+    traces.
     """
     probes = HealthRoutes(
         control,
@@ -557,6 +591,7 @@ def create_app(
         pacer=Pacer(limits, paces),
         addresses=addresses,
         log=RequestLog(clock.monotonic, log_requests_per_second),
+        tracer=tracer,
     )
 
 

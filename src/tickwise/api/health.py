@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Final
 
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer
-from tickwise.api.health_report import details_of, http_status_of, summary_of
 from tickwise.api.problems import NotReady
+from tickwise.api.role_health import details_of, http_status_of, summary_of
 from tickwise.api.wire import Health, HealthDetails, HealthSummary
 from tickwise.control.access import holds_everywhere
 from tickwise.control.control import Control

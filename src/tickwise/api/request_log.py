@@ -17,6 +17,7 @@ from typing import Final
 import structlog
 
 from tickwise.domain.model import Principal
+from tickwise.domain.trace_context import TraceContext
 from tickwise.observability.log_budget import LogBudget
 
 FLUSH_SECONDS: Final = 1.1
@@ -46,6 +47,7 @@ class RequestLog:
         request_id: str,
         principal: Principal | None,
         address: str,
+        trace: TraceContext | None = None,
     ) -> None:
         """A request was answered, or its client was gone (499)."""
         if not self._on:
@@ -64,6 +66,8 @@ class RequestLog:
             namespace=None if principal is None else principal.namespace,
             key_id=None if principal is None or principal.key_id is None else str(principal.key_id),
             address=address,
+            trace_id=None if trace is None else trace.trace_text,
+            span_id=None if trace is None else trace.span_text,
         )
 
     def flush(self) -> None:

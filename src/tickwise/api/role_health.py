@@ -12,11 +12,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tickwise.api.edge.protection import PROTECTION
-from tickwise.api.health_report import details_of, http_status_of
 from tickwise.api.problems import MEDIA_TYPE, MethodNotAllowed, NoSuchRoute, detail_of, problem_of
-from tickwise.api.wire import encode
+from tickwise.api.wire import HealthDetails, HealthSummary, PartDetails, encode
 from tickwise.domain.errors import TickwiseError
-from tickwise.roles.shared.health import HealthReport
+from tickwise.roles.shared.health import HealthReport, PartStatus
 
 logger = structlog.get_logger("tickwise.api")
 
@@ -70,3 +69,28 @@ async def _refused(request: Request, failure: Exception) -> Response:
 def _protected(response: Response) -> Response:
     response.raw_headers += PROTECTION
     return response
+
+
+# ------------------------------------------------------------------------------------------ the report on the wire
+
+
+def summary_of(report: HealthReport) -> HealthSummary:
+    """The part that anybody may know: no number, no name."""
+    return HealthSummary(
+        status=report.status.value, parts={name: part.status.value for name, part in report.parts.items()}
+    )
+
+
+def details_of(report: HealthReport) -> HealthDetails:
+    """Each part with its sentence."""
+    return HealthDetails(
+        status=report.status.value,
+        parts={
+            name: PartDetails(status=part.status.value, detail=part.sentence) for name, part in report.parts.items()
+        },
+    )
+
+
+def http_status_of(report: HealthReport) -> int:
+    """503 if a part is failing, so that a monitor that reads no body sees it; a degraded one works."""
+    return 503 if report.status is PartStatus.FAILING else 200

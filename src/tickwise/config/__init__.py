@@ -23,12 +23,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tickwise.config.facts import SettingFacts, check_value
+from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
-
-PREFIX: Final = "TICKWISE_"
-LOCATION: Final = "TICKWISE_CONFIG_LOCATION"
-FILES: Final = ("service.toml", "secrets.toml")
 
 # Names that programs around us read from the same environment: the context of a task, the client's address
 # and key, its tracebacks, and the tests' own. They are never settings, so no setting may have one of these names.
@@ -555,7 +552,35 @@ class Settings:
         "auto", "The format of the log; `auto` is text on a terminal and JSON elsewhere.",
         choices=("auto", "console", "json"),
     )  # fmt: skip
-    log_dir: Path | None = _setting(None, "A folder for log files beside the console. Unset: console only.")
+    log_dir: Path | None = _setting(
+        None,
+        "A folder for log files of JSON lines, beside the console (`docs/how-to/logs.md`). Each process has a file of "
+        "its own, named by its role. Unset: console only.",
+    )
+    log_file_bytes: int = _setting(
+        50 * 1024 * 1024,
+        "The size at which a log file is renamed to `….log.1` and a new one begun. 0: never; another program, such as "
+        "logrotate, moves it.",
+        least=0,
+        most=1 << 40,
+    )
+    log_files_kept: int = _setting(
+        5, "The earlier log files that a process keeps beside the one that it writes.", least=0, most=1_000
+    )
+    otlp_endpoint: str | None = _setting(
+        None,
+        "The collector that traces are sent to by OTLP over HTTP, such as `http://collector:4318` "
+        "(`docs/how-to/tracing.md`). Needs the extra `otel`. Unset: that of OTEL_EXPORTER_OTLP_ENDPOINT, if there is "
+        "one; else no traces.",
+        schemes=("http", "https"),
+    )
+    trace_ratio: float | None = _setting(
+        None,
+        "The share of requests and runs that begin a trace, for those that bring none. Those of a caller whose trace "
+        "is recorded are always recorded. Unset: that of OTEL_TRACES_SAMPLER_ARG, if there is one; else 0.01.",
+        least=0,
+        most=1,
+    )
 
     # ------------------------------------------------------------------ not settings: how `load` came to them
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -622,26 +647,19 @@ SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-class _SettingSource(NamedTuple):
-    """A value as somebody wrote it, and where."""
-
-    place: str
-    value: Any
-
-
 def load(environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
     """The settings in force. `flags` are options of the command line by setting name; None stands for not given.
 
     Raises `Misconfigured` for an unknown key, a value out of its limits, or values that contradict each other.
     """
-    written: dict[str, _SettingSource] = {}
-    for file in _files(environ):
-        written.update(_from_file(file))
+    written: dict[str, SettingSource] = {}
+    for file in setting_files(environ):
+        written.update(values_of_file(file, list(SETTINGS)))
     from_environment, warnings = _from_environment(environ)
     written.update(from_environment)
     for name, value in (flags or {}).items():
         if value is not None:
-            written[name] = _SettingSource(SETTINGS[name].option, value)
+            written[name] = SettingSource(SETTINGS[name].option, value)
 
     values = {name: _read(SETTINGS[name], source) for name, source in written.items()}
     settings = Settings(**values, origins={name: source.place for name, source in written.items()}, warnings=warnings)
@@ -649,38 +667,10 @@ def load(environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> 
     return settings
 
 
-def _files(environ: Mapping[str, str]) -> list[Path]:
-    location = environ.get(LOCATION)
-    if not location:
-        return []
-    folder = Path(location).expanduser()
-    if not folder.is_dir():
-        raise Misconfigured(f"{LOCATION} is {location}, and must be a folder that holds {' and '.join(FILES)}.")
-    files = [folder / name for name in FILES if (folder / name).exists()]
-    if not files:
-        raise Misconfigured(f"{LOCATION} is {location}, and that folder holds neither {' nor '.join(FILES)}.")
-    return files
-
-
-def _from_file(file: Path) -> dict[str, _SettingSource]:
-    import tomllib
-
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise Misconfigured(f"{file} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{file} is not valid TOML: {error}.") from None
-    for key in table:
-        if key not in SETTINGS:
-            raise Misconfigured(f"{file}: there is no setting {key!r}.{_nearest(key, list(SETTINGS))}")
-    return {key: _SettingSource(str(file), value) for key, value in table.items()}
-
-
-def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _SettingSource], tuple[str, ...]]:
+def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, SettingSource], tuple[str, ...]]:
     """A name close to one of ours is a slip, and refused; another may belong to somebody else, and is reported."""
     by_variable = {setting.variable: setting.name for setting in SETTINGS.values()}
-    written: dict[str, _SettingSource] = {}
+    written: dict[str, SettingSource] = {}
     warnings: list[str] = []
     for variable, value in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable in RESERVED or variable.startswith(RESERVED_PREFIXES):
@@ -689,27 +679,16 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _SettingSou
             continue
         if variable in by_variable:
             if value:
-                written[by_variable[variable]] = _SettingSource(variable, value)
+                written[by_variable[variable]] = SettingSource(variable, value)
             continue
-        nearest = _nearest(variable, list(by_variable))
-        if nearest:
-            raise Misconfigured(f"The environment sets {variable}, and there is no such setting.{nearest}")
+        close = nearest(variable, list(by_variable))
+        if close:
+            raise Misconfigured(f"The environment sets {variable}, and there is no such setting.{close}")
         warnings.append(f"The environment sets {variable}, and there is no such setting; it has no effect.")
     return written, tuple(warnings)
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    """A sentence with the name that was probably meant; empty if none is close."""
-    import difflib
-
-    prefix = PREFIX if name.startswith(PREFIX) else ""
-    # Compared without the prefix, which would make every two variables look alike.
-    bare = {each.removeprefix(prefix).lower(): each for each in known}
-    close = difflib.get_close_matches(name.removeprefix(prefix).lower(), bare, n=1, cutoff=0.7)
-    return f" Did you mean {bare[close[0]]}?" if close else ""
-
-
-def _read(setting: Setting, source: _SettingSource) -> Any:
+def _read(setting: Setting, source: SettingSource) -> Any:
     try:
         value = KINDS[setting.kind].read(source.value)
         check_value(setting.facts, value)

@@ -11,6 +11,7 @@ from uuid import UUID
 from tickwise.domain.errors import JobNotFound, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.domain.selectors import matches
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import NamespaceState, namespace_closing
@@ -159,10 +160,12 @@ class ControlContext:
         near_seconds: float = 2.0,
         runs_kept_seconds: float | None = None,
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,
+        tracer: Tracer | None = None,
     ) -> None:
         """`searches` answers people's searches; None: the store. `hint_publisher` publishes claim hints through the
         broker. `near_seconds` is the store's: a one-time job due within it becomes a run at once. `runs_kept_seconds`:
         how long ended runs are kept; None: unknown. `dead_letter_seconds`: how long a dead letter waits for a person.
+        `tracer` records traces.
         """
         self.store = store
         self.blobs = blobs
@@ -173,6 +176,7 @@ class ControlContext:
         self.near_seconds = near_seconds
         self.runs_kept_seconds = runs_kept_seconds
         self.dead_letter_seconds = dead_letter_seconds
+        self.tracer = tracer
         self.time = StoreTime(store, clock)
         self.namespaces = NamespaceStates(store, clock)
         self.executors = ActiveExecutors(store, clock, self.time)

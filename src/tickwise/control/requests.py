@@ -30,6 +30,7 @@ from tickwise.domain.masking import MASK
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import JobRow, Replay
+from tickwise.ports.tracing import SpanKind
 
 ReadJobs = Callable[[], Awaitable[Sequence[JobBody | Refused]]]
 """Reads the jobs of a batch. A job that cannot be read is its refusal, so that the answer keeps the places."""
@@ -67,6 +68,19 @@ class RequestService:
 
         Raises `Refused` kinds, `Busy`, `BrokerUnavailable`, `StoreUnavailable`, `InDoubt`.
         """
+        tracer = self._context.tracer
+        if tracer is None or (span := tracer.part("submit", SpanKind.PRODUCER)) is None:
+            return await self._create(who, read, once, receipt_for)
+        with tracer.within(span):
+            return await self._create(who.in_trace(span.context), read, once, receipt_for)
+
+    async def _create(
+        self,
+        who: Principal,
+        read: Callable[[], JobBody],
+        once: Once | None,
+        receipt_for: ReceiptFor[Submitted] | None,
+    ) -> Submitted | PendingRequest | Replay:
         body = None
         if self._ingest is not None and who.within is None:
             body = read()
@@ -93,6 +107,20 @@ class RequestService:
 
         The verdict on each job is in its place. Raises as `create`, if no job was accepted, or if this is unknown.
         """
+        tracer = self._context.tracer
+        if tracer is None or (span := tracer.part("submit", SpanKind.PRODUCER)) is None:
+            return await self._create_many(who, read, atomic, once, receipt_for)
+        with tracer.within(span):
+            return await self._create_many(who.in_trace(span.context), read, atomic, once, receipt_for)
+
+    async def _create_many(
+        self,
+        who: Principal,
+        read: ReadJobs,
+        atomic: bool,
+        once: Once | None,
+        receipt_for: ReceiptFor[Sequence[Verdict]] | None,
+    ) -> Sequence[Verdict] | PendingBatch | Replay:
         bodies = None
         if self._ingest is not None and not atomic and who.within is None:
             bodies = await read()

@@ -17,6 +17,7 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import FUSE_PER_MINUTE
 from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
 from tickwise.domain.schedule import Misfire, MisfireMode, Schedule, ScheduleType
+from tickwise.domain.trace_context import TraceContext, read_trace
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
 from tickwise.ports.runner import TaskLimits
 
@@ -211,6 +212,14 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     overlap: Overlap = Overlap.SKIP
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
+    traceparent: str | None = None
+    """The trace that its runs belong to, in the form of W3C Trace Context (docs/decisions/0065)."""
+    tracestate: str | None = None
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace that its runs belong to; None: each run is in a trace of its own."""
+        return None if self.traceparent is None else read_trace(self.traceparent, self.tracestate)
 
     def retry_policy(self) -> RetryPolicy:
         """The retry policy in the domain's form."""
@@ -239,6 +248,14 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()
+    traceparent: str | None = None
+    """The trace of the request that made it; never of a job that recurs, whose runs are in traces of their own."""
+    tracestate: str | None = None
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace that its runs belong to."""
+        return None if self.traceparent is None else read_trace(self.traceparent, self.tracestate)
 
 
 _encoder = msgspec.json.Encoder()
@@ -259,3 +276,29 @@ def encode_definition(definition: Definition) -> str:
 def with_payload(definition: str, payload: msgspec.Raw) -> str:
     """The definition of a run that has its own payload."""
     return encode_definition(msgspec.structs.replace(decode_definition(definition), payload=payload))
+
+
+TRACED_CHARACTERS_MAX = 64 << 10
+"""A run gets no definition of its own for the sake of its trace alone if that is longer: each would be a copy."""
+
+
+def trace_fields(trace: TraceContext | None) -> dict[str, str | None]:
+    """The fields of a definition whose runs belong to this trace; None: to none."""
+    if trace is None:
+        return {"traceparent": None, "tracestate": None}
+    return {"traceparent": trace.traceparent, "tracestate": trace.tracestate or None}
+
+
+def definition_of_run(definition: str, *, payload: msgspec.Raw | None, trace: TraceContext | None) -> str | None:
+    """The own definition of a run of the job with `definition`; None: it needs none, and goes by that of its job.
+
+    A run without a trace is not in that of the request which once made its job.
+    """
+    is_traced = '"traceparent":' in definition
+    if payload is None and not is_traced and (trace is None or len(definition) > TRACED_CHARACTERS_MAX):
+        return None
+    found = decode_definition(definition)
+    if payload is None and found.trace == trace:
+        return None
+    made = msgspec.structs.replace(found, payload=found.payload if payload is None else payload, **trace_fields(trace))
+    return encode_definition(made)

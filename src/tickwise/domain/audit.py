@@ -121,7 +121,7 @@ class Source(NamedTuple):
         else:
             kind, caller_id = CallerKind.PROGRAM, None
         # Every submit makes one: its own class takes four times as long.
-        return tuple.__new__(cls, (kind, caller_id, who.name, *who.origin))
+        return tuple.__new__(cls, (kind, caller_id, who.name, *who.origin[:2]))
 
 
 class AuditEntry(NamedTuple):

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from uuid import UUID, SafeUUID
 
 from tickwise.domain.selectors import Labels, RestrictedGrant, Selector, is_inside, is_narrower
+from tickwise.domain.trace_context import TraceContext
 
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_QUEUE: Final = "default"
@@ -150,6 +151,8 @@ class Origin(NamedTuple):
     address: str = ""
     """The address of the client, or of the proxy in front of the API; empty: unknown."""
     request_id: str = ""
+    trace: TraceContext | None = None
+    """The trace that the request belongs to; what is made for it goes on in that trace."""
 
 
 class Principal(NamedTuple):
@@ -203,10 +206,14 @@ class Principal(NamedTuple):
             return self.full_name
         return joined(self.namespace, "key", str(self.key_id))
 
-    def with_origin(self, address: str, request_id: str) -> Principal:
+    def with_origin(self, address: str, request_id: str, trace: TraceContext | None = None) -> Principal:
         """The principal of one request."""
         # `origin` is the last field.
-        return _new(Principal, (*self[:-1], _new(Origin, (address, request_id))))
+        return _new(Principal, (*self[:-1], _new(Origin, (address, request_id, trace))))
+
+    def in_trace(self, trace: TraceContext) -> Principal:
+        """The principal of a part of its request that is a place in a trace of its own."""
+        return self.with_origin(self.origin.address, self.origin.request_id, trace)
 
     def bound_to(self, jobs: Selector) -> Principal:
         """The principal of a call that may be about these jobs alone."""

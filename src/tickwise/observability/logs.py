@@ -6,22 +6,32 @@ Ids (request, job, run) are bound to the context of the task that works on them,
 from __future__ import annotations
 
 import logging
-import logging.handlers
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import structlog
 
 from tickwise.domain.errors import Misconfigured
+from tickwise.observability.log_files import ConsoleLog, LogLosses, RotatingLog, claimed_file
 
-FILE_BYTES_MAX: Final = 50 * 1024 * 1024
-FILES_KEPT: Final = 5
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("console", "json", "auto")
 
 Processor = Callable[[Any, str, Any], Any]
+
+logger = structlog.get_logger("tickwise.logs")
+
+
+def _without_empty(_logger: Any, _name: str, event: Any) -> Any:
+    """Most lines belong to no trace."""
+    for name in ("trace_id", "span_id"):
+        if name in event and event[name] is None:
+            del event[name]
+    return event
+
 
 _shared: tuple[Processor, ...] = (
     structlog.contextvars.merge_contextvars,
@@ -29,16 +39,34 @@ _shared: tuple[Processor, ...] = (
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _without_empty,
 )
 
 # Here as on a terminal without the values of variables: some of them are payloads, passwords and keys.
 _tracebacks = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFiles:
+    """The log files of a process: their place and their rotation."""
+
+    folder: Path
+    name: str = "tickwise"
+    """The stem of their names: what the process is."""
+    bytes_most: int = 50 * 1024 * 1024
+    """Of one file; 0: it is moved by another program."""
+    kept: int = 5
+    """Earlier files."""
+
+
+losses: Final = LogLosses()
+"""The lines of this process that could not be written."""
+
+
 def configure(
-    level: str = "info", style: str = "auto", file: Path | None = None, *, stream: TextIO | None = None
+    level: str = "info", style: str = "auto", files: LogFiles | None = None, *, stream: TextIO | None = None
 ) -> None:
-    """Send every log line of this process to `stream` (standard error), and as JSON to `file` if one is given.
+    """Send every log line of this process to `stream` (standard error), and as JSON to a file if `files` says where.
 
     `style` auto means for people on a terminal, JSON elsewhere. Raises `Misconfigured`.
     """
@@ -47,8 +75,8 @@ def configure(
         raise Misconfigured(f"log level is one of {', '.join(LEVELS)}, log format one of {', '.join(FORMATS)}")
     pretty = style == "console" or (style == "auto" and stream.isatty())
     handlers: list[logging.Handler] = [_stream_handler(stream, pretty=pretty)]
-    if file is not None:
-        handlers.append(_file_handler(file))
+    if files is not None:
+        handlers.append(_file_handler(files))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -80,18 +108,35 @@ def _formatter(*, pretty: bool, colors: bool = False) -> logging.Formatter:
 
 
 def _stream_handler(stream: TextIO, *, pretty: bool) -> logging.Handler:
-    handler = logging.StreamHandler(stream)
+    handler = ConsoleLog(stream, losses)
     handler.setFormatter(_formatter(pretty=pretty, colors=stream.isatty()))
     return handler
 
 
-def _file_handler(file: Path) -> logging.Handler:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.handlers.RotatingFileHandler(
-            file, maxBytes=FILE_BYTES_MAX, backupCount=FILES_KEPT, encoding="utf-8"
-        )
-    except OSError as failure:
-        raise Misconfigured(f"the log file {file} cannot be written: {failure.strerror or failure}") from failure
+def _file_handler(files: LogFiles) -> logging.Handler:
+    file, lock = claimed_file(files.folder, files.name)
+
+    def failed(failure: OSError) -> None:
+        logger.error("log_file_unwritten", file=str(file), detail=failure.strerror or str(failure))
+
+    def recovered(lost: int) -> None:
+        logger.warning("log_file_written_again", file=str(file), lost=lost)
+
+    handler = RotatingLog(
+        file,
+        bytes_most=files.bytes_most,
+        kept=files.kept,
+        losses=losses,
+        failed=failed,
+        recovered=recovered,
+        lock=lock,
+    )
     handler.setFormatter(_formatter(pretty=False))
     return handler
+
+
+def reopen() -> None:
+    """Open the log file anew by its name: another program has moved it."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, RotatingLog):
+            handler.reopen()

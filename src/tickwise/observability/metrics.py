@@ -74,6 +74,8 @@ class Metrics:
         self._lost_before = self._thrown_before = 0
         self._read_host: ReadHost | None = None
         self._host_cpu_before = 0.0
+        self._lost_lines: Mapping[str, int] = {}
+        self._lost_lines_before: dict[str, int] = {}
 
     def _counts(self, registry: CollectorRegistry) -> None:
         """The metrics of jobs, runs and attempts."""
@@ -326,6 +328,20 @@ class Metrics:
             registry=registry,
         )
         self._certificate_end.set(float("nan"))
+        self._spans_sent = Counter("tickwise_spans_sent", "Spans that the collector of traces took.", registry=registry)
+        self._spans_dropped = Counter(
+            "tickwise_spans_dropped",
+            "Spans that did not reach the collector of traces, by why: `full` (too many waited), `failed` (it was "
+            "away, or refused them), `end` (the process ended).",
+            ["reason"],
+            registry=registry,
+        )
+        self._log_lines_lost = Counter(
+            "tickwise_log_lines_lost",
+            "Log lines that could not be written, by where to: `file` or `console`.",
+            ["to"],
+            registry=registry,
+        )
         self._lag = Gauge(
             "tickwise_broker_lag",
             "Messages of a channel that are there and not done, of the partitions that this process has.",
@@ -384,6 +400,18 @@ class Metrics:
     def certificate_ends(self, at: float) -> None:
         """The end of the certificate in force, in Unix seconds."""
         self._certificate_end.set(at)
+
+    def spans_sent(self, count: int) -> None:
+        """Spans that arrived at the collector."""
+        self._spans_sent.inc(count)
+
+    def spans_dropped(self, reason: str, count: int) -> None:
+        """Spans that did not; `reason` is of a few."""
+        self._spans_dropped.labels(reason).inc(count)
+
+    def watch_log_lines_lost(self, lost: Mapping[str, int]) -> None:
+        """Look at these counts, which only grow, at each scrape."""
+        self._lost_lines = lost
 
     # ------------------------------------------------------------------------------------------ roles
 
@@ -594,6 +622,9 @@ class Metrics:
             self._thrown.inc(broker.thrown - self._thrown_before)
             self._lost.inc(broker.lost - self._lost_before)
             self._thrown_before, self._lost_before = broker.thrown, broker.lost
+        for to, count in self._lost_lines.items():
+            self._log_lines_lost.labels(to).inc(count - self._lost_lines_before.get(to, 0))
+            self._lost_lines_before[to] = count
         for name, count in items.items():
             self._buffer_items.labels(name).set(count)
             self._buffer_limit.labels(name).set(limits[name])

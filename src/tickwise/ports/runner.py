@@ -59,6 +59,10 @@ class Assignment(NamedTuple):
     limits: TaskLimits
     names_errors: bool = False
     """Its job has rules for exceptions by name: a script tells which one ended it, which costs 1 ms of its start."""
+    traceparent: str | None = None
+    """The trace that the task goes on in, in the form of W3C Trace Context: valid, or None. A runner hands it to the
+    task."""
+    tracestate: str | None = None
 
     @property
     def idempotency_key(self) -> str:

@@ -38,6 +38,10 @@ class Context(NamedTuple):
     fencing_token: int
     """Greater for every later attempt: lets another system refuse an attempt that was given up."""
     namespace: str
+    traceparent: str | None = None
+    """The trace that the function goes on in, in the form of W3C Trace Context; None: there is none."""
+    tracestate: str | None = None
+    """The notes of systems on the way of the trace; None: there are none."""
 
     @property
     def idempotency_key(self) -> str:

@@ -84,6 +84,7 @@ def _app(runtime: Runtime, control: Control, health: HealthCheck) -> Any:
         paces=_paces(settings),
         addresses=_addresses(settings),
         health=health,
+        tracer=runtime.tracer,
     )
 
 

@@ -26,8 +26,7 @@ from tickwise.config import Settings
 from tickwise.observability import logs
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
-from tickwise.wiring.health_port import HealthPort, check_of, health_port
-from tickwise.wiring.health_sources import health_check
+from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
 from tickwise.wiring.keys.token_key import sign_tokens
@@ -59,28 +58,28 @@ logger = structlog.get_logger("tickwise.wiring")
 
 def run_up(settings: Settings) -> int:
     """Everything on this machine, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
-    return _run(settings, _up)
+    return _run(settings, _up, "tickwise")
 
 
 def run_api(settings: Settings) -> int:
     """The API alone, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
-    return _run(settings, _api)
+    return _run(settings, _api, "tickwise-api")
 
 
 def run_scheduler(settings: Settings) -> int:
     """A scheduler alone, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
-    return _run(settings, _scheduler)
+    return _run(settings, _scheduler, "tickwise-scheduler")
 
 
 def run_executor(settings: Settings) -> int:
     """An executor alone, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
-    return _run(settings, _executor)
+    return _run(settings, _executor, "tickwise-executor")
 
 
 def run_recorder(settings: Settings) -> int:
     """A recorder alone, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
     given_broker(settings)
-    return _run(settings, _recorder)
+    return _run(settings, _recorder, "tickwise-recorder")
 
 
 def db_upgrade(settings: Settings, executor_role: str | None = None, service_roles: Sequence[str] = ()) -> str:
@@ -122,11 +121,10 @@ def db_status(settings: Settings) -> tuple[str, str, bool]:
     return ("none", wanted, False) if found is None else (found.version, wanted, found.fits)
 
 
-def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]) -> int:
+def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]], name: str) -> int:
     # Before anything else: tasks may run as the user of this process, whose environment and memory hold the keys.
     seclude()
-    log_file = settings.log_dir / "tickwise.log" if settings.log_dir else None
-    logs.configure(settings.log_level, settings.log_format, log_file)
+    logs.configure(settings.log_level, settings.log_format, _log_files(settings, name))
     for warning in settings.warnings:
         logger.warning("setting", detail=warning)
 
@@ -135,6 +133,8 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stopper(stop, settings.drain_seconds))
+        if settings.log_dir is not None and sys.platform != "win32" and not _is_at_terminal():
+            loop.add_signal_handler(signal.SIGHUP, logs.reopen)
         with contextlib.suppress(StoppedEarly):
             await main(settings, stop)
 
@@ -145,6 +145,19 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
 
         uvloop.run(life())
     return 0
+
+
+def _log_files(settings: Settings, name: str) -> logs.LogFiles | None:
+    if settings.log_dir is None:
+        return None
+    return logs.LogFiles(
+        folder=settings.log_dir, name=name, bytes_most=settings.log_file_bytes, kept=settings.log_files_kept
+    )
+
+
+def _is_at_terminal() -> bool:
+    """Check whether a terminal started the process: its SIGHUP says that the terminal is gone, and ends the process."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def _stopper(stop: asyncio.Event, drain_seconds: float) -> Callable[[], None]:
@@ -205,7 +218,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         warn_of_clear_text(settings)
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         runtime = await stack.enter_async_context(
-            open_runtime(settings, given_database(settings), startup_wait, needs_broker=buffered)
+            open_runtime(settings, given_database(settings), startup_wait, needs_broker=buffered, role="api")
         )
         control = await stack.enter_async_context(start_control(runtime))
         admitted = await startup_wait.until("store", partial(let_in_api, runtime))
@@ -219,22 +232,25 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _scheduler(settings: Settings, stop: asyncio.Event) -> None:
-    await _alone(settings, stop, lambda runtime: [make_scheduler(runtime)])
+    await _alone(settings, stop, lambda runtime: [make_scheduler(runtime)], "scheduler")
 
 
 async def _executor(settings: Settings, stop: asyncio.Event) -> None:
     through = settings.results == "broker"
-    await _alone(settings, stop, lambda runtime: [make_executor(runtime)], needs_broker=through, stores_output=True)
+    await _alone(
+        settings, stop, lambda runtime: [make_executor(runtime)], "executor", needs_broker=through, stores_output=True
+    )
 
 
 async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
-    await _alone(settings, stop, make_recorders, needs_broker=True, serves=settings.recorder_serve)
+    await _alone(settings, stop, make_recorders, "recorder", needs_broker=True, serves=settings.recorder_serve)
 
 
 async def _alone(
     settings: Settings,
     stop: asyncio.Event,
     make: Callable[[Runtime], list[Service]],
+    role_name: str,
     *,
     needs_broker: bool = False,
     stores_output: bool = False,
@@ -247,7 +263,7 @@ async def _alone(
             certificates = await stack.enter_async_context(open_certificates(settings))
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         runtime = await stack.enter_async_context(
-            open_runtime(settings, given_database(settings), startup_wait, needs_broker=needs_broker)
+            open_runtime(settings, given_database(settings), startup_wait, needs_broker=needs_broker, role=role_name)
         )
         roles = make(runtime)
         for role in roles:

@@ -40,10 +40,12 @@ from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
+from tickwise.observability import logs
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics
 from tickwise.observability.tasks import end_tasks
 from tickwise.observability.timing import timed
+from tickwise.observability.tracing import Tracer, traced
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
@@ -66,6 +68,7 @@ from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.tracing import open_tracing
 
 DAY_SECONDS: Final = 86_400.0
 
@@ -89,6 +92,8 @@ class Runtime:
     """The coordination with the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
+    tracer: Tracer | None = None
+    """Records traces; None: there is no address for them."""
 
     @property
     def keys(self) -> Keys:
@@ -154,17 +159,24 @@ async def _keep_alive(server: Any, url: str, stop: asyncio.Event) -> None:
 
 @contextlib.asynccontextmanager
 async def open_runtime(
-    settings: Settings, url: str, startup_wait: StartupWait, *, needs_broker: bool = False
+    settings: Settings, url: str, startup_wait: StartupWait, *, needs_broker: bool = False, role: str = ""
 ) -> AsyncIterator[Runtime]:
     """Everything connected, as soon as the store is there; with `needs_broker` also the broker, which is opened beside
-    the work otherwise. Raises `Misconfigured` if something is not ours, or was not there in time."""
+    the work otherwise. `role` names the process in traces; empty: it is all of them.
+
+    Raises `Misconfigured` if something is not ours, or was not there in time.
+    """
     async with contextlib.AsyncExitStack() as stack:
         clock, metrics = SystemClock(), Metrics()
+        metrics.watch_log_lines_lost(logs.losses.lost)
+        tracer = await stack.enter_async_context(open_tracing(settings, metrics, clock, role))
         broker = named_broker(settings, metrics)
         opened = _open(settings, url, clock)
         stack.push_async_callback(opened.close)
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
+        if tracer is not None:
+            store = traced(store, tracer, "memory" if url.startswith("memory:") else "postgresql")
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
         cluster = "" if broker is None else store.upkeep.cluster_id
         await stack.enter_async_context(
@@ -183,6 +195,7 @@ async def open_runtime(
             coordination=coordination,
             blobs=blobs,
             metrics=metrics,
+            tracer=tracer,
         )
         store.on_handover(handover_bell(runtime.signals, runtime.hint_publisher))
         yield runtime
@@ -280,6 +293,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
         near_seconds=runtime.settings.horizon_seconds,
         runs_kept_seconds=runtime.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=runtime.settings.dead_letter_days * DAY_SECONDS,
+        tracer=runtime.tracer,
     )
 
 
@@ -370,6 +384,7 @@ def make_scheduler(runtime: Runtime) -> Service:
         carry_out=AuthorizedPages(_control_context(runtime)).page,
         carry_out_removal=NamespaceRemoval(_control_context(runtime)).page,
         hint_publisher=runtime.hint_publisher,
+        tracer=runtime.tracer,
         keep_anchors=None if settings.audit_anchor_file is None else AnchorFile(settings.audit_anchor_file),
         receiver=_receiver(runtime),
     )
@@ -400,6 +415,7 @@ def make_executor(runtime: Runtime) -> Service:
         broker=runtime.broker,
         incidents=runtime.store.incidents,
         signing=None if runtime.broker is None else results_signing(runtime.cluster),
+        tracer=runtime.tracer,
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,

@@ -42,6 +42,8 @@ async def test_a_request_is_one_line_that_says_who_asked_and_what_for() -> None:
             "namespace": "team",
             "key_id": str(principal.key_id),
             "address": "127.0.0.1",
+            "trace_id": None,
+            "span_id": None,
         } == {name: value for name, value in line.items() if name != "seconds"}
         assert line["seconds"] >= 0.0
         assert SECRET not in str(logs)

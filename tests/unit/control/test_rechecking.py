@@ -12,8 +12,11 @@ import pytest
 
 from tests.support.buffered import Buffered, buffered
 from tickwise.control.bodies import JobBody
+from tickwise.control.jobs.rechecking import is_usual
 from tickwise.control.jobs.submission import Submitted
+from tickwise.documents.definition import decode_definition
 from tickwise.domain.model import Principal
+from tickwise.domain.trace_context import read_trace
 from tickwise.ports.broker import DEAD, REQUESTS, Message
 from tickwise.ports.store import JobQuery, OperationStatus
 from tickwise.roles.shared.messages import NewJobPart, Request, decode, encode
@@ -23,6 +26,7 @@ SHELL = {"kind": "shell", "command": "date"}
 LATER = "2031-01-01T00:00:00Z"
 CALENDAR = "/api/v1/calendars/closed"
 START = 1_800_000_000.0
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 BODIES: dict[str, dict[str, Any]] = {
     "at once": {"schedule_type": "IMMEDIATE"},
@@ -90,6 +94,21 @@ async def test_a_job_of_an_api_is_stored_as_it_was_composed(said: dict[str, Any]
     async with buffered() as here:
         request = await composed(here, **said)
         job = request.new_job()
+        assert job == await here.applier.composer.recheck(job, request.accepted)
+
+
+async def test_a_job_in_a_trace_is_stored_as_it_was_composed_and_takes_the_short_way() -> None:
+    """The trace is checked without the full check."""
+    trace = read_trace(TRACE, "a=b")
+    assert trace is not None
+    async with buffered() as here:
+        await here.ingest.accept(WHO.in_trace(trace), body(at=LATER))
+        (sent,) = await here.batch()
+        request = decode(Request, sent.value)
+        job = request.new_job()
+        found = decode_definition(job.definition)
+        assert (TRACE, "a=b") == (found.traceparent, found.tracestate)
+        assert is_usual(job, found, request.accepted, here.applier.composer.check)
         assert job == await here.applier.composer.recheck(job, request.accepted)
 
 
@@ -200,6 +219,10 @@ FORGERIES = {
     "a digest that is none": Forgery("later, with an id", part(digest=b"d" * 4096), ""),
     "warnings without end": Forgery("later", definition(warnings=["w" * 3_000]), "/warnings"),
     "an isolation that is none": Forgery("later", definition(isolation="none"), "/isolation"),
+    "a trace that is none": Forgery("later", definition(traceparent=f"{TRACE}\nLD_PRELOAD=x"), "/traceparent"),
+    "a trace in capitals": Forgery("later", definition(traceparent=TRACE.upper()), "/traceparent"),
+    "a state that is none": Forgery("later", definition(traceparent=TRACE, tracestate="a=b\0"), "/traceparent"),
+    "a state without a trace": Forgery("limited", definition(tracestate="a=b"), "/traceparent"),
     "a long description": Forgery("later", definition(description="d" * 10_001), "/description"),
 }  # fmt: skip
 

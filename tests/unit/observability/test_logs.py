@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from tickwise.domain.errors import Misconfigured
-from tickwise.observability.logs import configure
+from tickwise.observability.logs import LogFiles, configure
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_a_file_is_written_beside_the_console_as_json(tmp_path: Path) -> None:
     """In a folder that is made if need be; the console may be for people."""
     stream = io.StringIO()
     file = tmp_path / "logs" / "api.log"
-    configure("info", "console", file, stream=stream)
+    configure("info", "console", LogFiles(folder=tmp_path / "logs", name="api"), stream=stream)
     structlog.get_logger("tickwise.test").info("started", port=1)
     assert "started" in stream.getvalue()
     assert "started" == json.loads(file.read_text())["event"]
@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     """With the path, before anything else goes on."""
     (tmp_path / "taken").write_text("")
     with pytest.raises(Misconfigured, match="taken"):
-        configure("info", "json", tmp_path / "taken" / "api.log", stream=io.StringIO())
+        configure("info", "json", LogFiles(folder=tmp_path / "taken"), stream=io.StringIO())
 
 
 def test_unknown_levels_and_formats_are_refused() -> None:

@@ -13,6 +13,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow, StoreStats
 from tickwise.ports.store.wrapping import Call, WrappedStore
@@ -180,10 +181,11 @@ class Rig:
         exchange: Exchange | None = None,
         quick: int = 0,
         signing: ResultsSigning | None = None,
+        tracer: Tracer | None = None,
         **settings: Any,
     ) -> None:
         """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each). Open
-        circuits are told to the store. With `signing` it signs what it publishes."""
+        circuits are told to the store. With `signing` it signs what it publishes; `tracer` records its attempts."""
         self.clock = VirtualClock()
         self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)
@@ -203,6 +205,7 @@ class Rig:
             broker=self.broker,
             incidents=self.store.incidents,
             signing=signing,
+            tracer=tracer,
         )
 
     async def submit(self, due: float | None = None, **definition: Any) -> NewJob:

@@ -17,6 +17,8 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.retry import CRASHES_MAX, OnUnknown
+from tickwise.domain.trace_context import trace_id_of_run
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
@@ -33,6 +35,7 @@ from tickwise.ports.store import (
     Settlement,
 )
 from tickwise.ports.store.wrapping import Call, WrappedStore
+from tickwise.ports.tracing import SpanRecord
 from tickwise.roles.scheduler import sequences
 from tickwise.roles.scheduler.sequences import MAX_CHAIN, PUT_OFF_SECONDS, Sequences
 from tickwise.testing.factories import Factory, executor, outcome
@@ -95,9 +98,9 @@ class Rig:
         self.signals = LocalSignals()
         self._number: int | None = None
 
-    def sequences(self, store: Any = None) -> Sequences:
+    def sequences(self, store: Any = None, tracer: Tracer | None = None) -> Sequences:
         """Those of one more scheduler."""
-        return Sequences(store or self.store, signals=self.signals, clock=self.clock, telemetry=Silent())
+        return Sequences(store or self.store, signals=self.signals, clock=self.clock, telemetry=Silent(), tracer=tracer)
 
     async def job(
         self, *, first: bool = False, namespace: str = "default", job_id: UUID | None = None, **said: Any
@@ -407,3 +410,39 @@ async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, m
     while await follower.step() == 0:
         pass
     assert 6 == len(await rig.runs(second))
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SENT = f"00-{TRACE}-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize("result", [None, '{"rows": 7}'])
+async def test_the_next_goes_on_in_the_trace_of_the_one_before_and_so_on(rig: Rig, result: str | None) -> None:
+    """With a payload from its result and without, to the end of the chain."""
+    third = await rig.job()
+    second = await rig.job(then=[str(third.job_id)])
+    await rig.job(first=True, then=[str(second.job_id)], traceparent=SENT, tracestate="a=b")
+    for job in (second, third):
+        await rig.work(result=result)
+        await rig.sequences().step()
+        own = await rig.definition(job)
+        assert (SENT, "a=b") == (own["traceparent"], own["tracestate"])
+
+
+class Sink:
+    def add(self, span: SpanRecord) -> None: ...
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+async def test_the_next_of_a_run_that_is_recorded_is_in_its_trace(rig: Rig, ratio: float) -> None:
+    """A run of a schedule is in a trace of its own, whose id each process knows. One that is not recorded has none."""
+    second = await rig.job()
+    first = await rig.job(first=True, then=[str(second.job_id)])
+    await rig.work()
+    await rig.sequences(tracer=Tracer(Sink(), ratio, rig.clock)).step()
+    own = await rig.definition(second)
+    assert first.run_id is not None
+    if ratio:
+        assert f"{trace_id_of_run(first.run_id):032x}" == own["traceparent"][3:35]
+    else:
+        assert own is None

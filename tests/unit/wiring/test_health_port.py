@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.app import world
 from tickwise.config import Settings
-from tickwise.wiring.health_port import check_of, health_port
-from tickwise.wiring.health_sources import BlobDisk
+from tickwise.wiring.health_port import BlobDisk, check_of, health_port
 from tickwise.wiring.membership import membership
 from tickwise.wiring.runtime import make_scheduler, open_runtime, running
 from tickwise.wiring.startup_wait import StartupWait

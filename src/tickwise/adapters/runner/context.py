@@ -48,8 +48,13 @@ def _facts(assignment: Assignment) -> Iterator[tuple[str, str]]:
 
 
 def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, str]:
-    """The `TICKWISE_…` variables. A payload too large for one is written to a file in `folder`."""
+    """The `TICKWISE_…` variables, and the trace as OpenTelemetry's tools read it. A payload too large for one is
+    written to a file in `folder`."""
     environment = {f"TICKWISE_{name}": value for name, value in _facts(assignment)}
+    if assignment.traceparent is not None:
+        environment["TRACEPARENT"] = assignment.traceparent
+        if assignment.tracestate is not None:
+            environment["TRACESTATE"] = assignment.tracestate
     environment["TICKWISE_RESULT_FILE"] = str(folder / "result.json")
     if len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES:
         environment["TICKWISE_PAYLOAD"] = assignment.payload.decode()
@@ -61,5 +66,10 @@ def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, st
 
 
 def context_headers(assignment: Assignment) -> Mapping[str, str]:
-    """The context as headers: `Tickwise-Job-Id` and so on. The payload is the body's business."""
-    return {f"Tickwise-{name.replace('_', '-').title()}": value for name, value in _facts(assignment)}
+    """The context as headers: `Tickwise-Job-Id` and so on, and the trace. The payload is the body's business."""
+    headers = {f"Tickwise-{name.replace('_', '-').title()}": value for name, value in _facts(assignment)}
+    if assignment.traceparent is not None:
+        headers["traceparent"] = assignment.traceparent
+        if assignment.tracestate is not None:
+            headers["tracestate"] = assignment.tracestate
+    return headers

@@ -89,13 +89,13 @@ class Denials:
     def stranger(self, origin: Origin, status: int) -> None:
         """Note a request without a good key or token."""
         refusal = _Refusal(INSTALLATION, AuditAction.DENIED, CallerKind.STRANGER, "", origin.address, "", status)
-        self._note(refusal, Source(CallerKind.STRANGER, None, "", *origin))
+        self._note(refusal, Source(CallerKind.STRANGER, None, "", *origin[:2]))
 
     def sign_in_failed(self, name: str, origin: Origin) -> None:
         """Note a wrong password or key. `name`: of the person; empty for one who is not there, because a name that was
         typed may be a password."""
         refusal = _Refusal(INSTALLATION, AuditAction.SIGN_IN_FAILED, CallerKind.STRANGER, name, origin.address, "", 401)
-        self._note(refusal, Source(CallerKind.STRANGER, None, name, *origin))
+        self._note(refusal, Source(CallerKind.STRANGER, None, name, *origin[:2]))
 
     def _note(self, refusal: _Refusal, source: Source) -> None:
         refusal = refusal._replace(network=network_of(refusal.network))

@@ -19,7 +19,7 @@ from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
-from tickwise.control.jobs.planning import Replanned, plan_fields, plan_of, replanned, upcoming
+from tickwise.control.jobs.planning import LASTING, Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
 from tickwise.control.jobs.resolving import OWN_FUNCTION, ResolvedTask, check_calendars, check_texts, resolve_task
@@ -28,7 +28,7 @@ from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_text
 from tickwise.control.wakeups import wake_all
-from tickwise.documents.definition import Definition, decode_definition, encode_definition
+from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, time_id
@@ -183,6 +183,8 @@ class JobChanges:
         fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
         keyed = Keyed(row.job_id, where.queue, labels)
+        if plan.schedule_type in LASTING:
+            fields |= trace_fields(None)  # each of its runs is in a trace of its own
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
         rules = self._composer.check.rules_of(task.kind)
         if body.limits or resolved is not None:

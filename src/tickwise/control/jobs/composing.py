@@ -19,13 +19,13 @@ import msgspec
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.lanes import lane
-from tickwise.control.jobs.planning import Timing, plan_fields, timing
+from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
 from tickwise.control.jobs.resolving import ResolvedTask, resolve
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
-from tickwise.documents.definition import Definition, encode_definition
+from tickwise.documents.definition import Definition, encode_definition, trace_fields
 from tickwise.domain.audit import Source
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import NewJob
@@ -52,6 +52,8 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)
     if body.then or body.on_failure:
         fields |= successors(body, job_id, name, scene.successors)
+    if who.origin.trace is not None and plan.schedule_type not in LASTING:
+        fields |= trace_fields(who.origin.trace)
     lasting = (*when.warnings, resolved.warning) if resolved.warning else when.warnings
     if missing:
         passing = (*passing, missing)

@@ -24,7 +24,7 @@ from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_text
-from tickwise.documents.definition import Definition, decode_definition, encode_definition
+from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.model import Lane, run_id
@@ -40,7 +40,9 @@ _BOUNDED: Final = (
     *(field.name for field in JOB_FIELDS),
 )  # fmt: skip
 _DEFAULTS_FROM: Final = NewJob._fields.index("never")
-_DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:])
+_DEFAULTS_TO: Final = NewJob._fields.index("source")
+"""The caller of the request is of no concern here, and always known."""
+_DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:_DEFAULTS_TO])
 _USUAL: Final = Definition(schedule_type=ScheduleType.FUTURE, task=msgspec.Raw(b"{}"))
 
 
@@ -77,17 +79,41 @@ def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCh
         in_time = kind is ScheduleType.IMMEDIATE
     else:
         in_time = kind is ScheduleType.FUTURE and accepted <= at <= LAST_INSTANT
-    if not in_time or job[_DEFAULTS_FROM:] != _DEFAULTS or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
+    if (
+        not in_time
+        or job[_DEFAULTS_FROM:_DEFAULTS_TO] != _DEFAULTS
+        or not 0 < len(job.name) <= TEXT_MAX
+        or "\0" in job.name
+    ):
         return False
     task = check.inline(bytes(definition.task))
     offered = job.lane.requires[:1] != ("function:*",)
     return (
-        definition == Definition(schedule_type=kind, schedule_time=at, task=task.text)
+        definition
+        == Definition(
+            schedule_type=kind,
+            schedule_time=at,
+            task=task.text,
+            traceparent=definition.traceparent,
+            tracestate=definition.tracestate,
+        )
+        and _is_trace(definition)
         and (job.schedule_type, job.task_kind, job.due) == (kind.value, task.kind, at)
         and job.lane == usual_lane(task.kind, task.function, offered=offered)
         and not job.recurring
         and job.run_id == run_id(job.job_id, accepted if at is None else at)
     )
+
+
+def _is_trace(definition: Definition) -> bool:
+    """Check whether its trace is none, or one as this program writes it: it goes into the environment of tasks."""
+    if definition.traceparent is None:
+        return definition.tracestate is None
+    trace = definition.trace
+    return trace is not None and trace_fields(trace) == {
+        "traceparent": definition.traceparent,
+        "tracestate": definition.tracestate,
+    }
 
 
 def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskCheck) -> NewJob:
@@ -170,6 +196,8 @@ def _check_rest(job: NewJob, definition: Definition, scene: Scene) -> None:
     warnings = definition.warnings
     if len(warnings) > MAX_WARNINGS or any(len(text) > MAX_WARNING_CHARACTERS for text in warnings):
         raise Invalid("these are no warnings of ours", pointer="/warnings")
+    if not _is_trace(definition):
+        raise Invalid("this is no trace in the form of W3C Trace Context", pointer="/traceparent")
     planned_at = round(scene.now, 6) if definition.schedule_type in RECURRING else None
     if definition.planned_at != planned_at:
         raise Invalid("a schedule counts from when it was accepted", pointer="/planned_at")

@@ -18,7 +18,7 @@ from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
 from tickwise.control.jobs.transfers import JobTransfers
 from tickwise.control.visible_runs import visible_runs
-from tickwise.documents.definition import decode_definition, decode_plan, with_payload
+from tickwise.documents.definition import decode_definition, decode_plan, definition_of_run
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -169,9 +169,7 @@ class JobService:
         row = await self._context.job(who, job_id)
         overlap = decode_plan(row.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
         payload = payload_of(body.payload, body.params)
-        definition = None
-        if payload is not None:
-            definition = with_payload(row.definition, payload)
+        definition = definition_of_run(row.definition, payload=payload, trace=who.origin.trace)
         now = await self._context.time.now()
         run = NewRun(
             run_id=run_id(job_id, now, Trigger.RUN_NOW, self._context.clock.random_bytes(16)),

@@ -20,6 +20,7 @@ from tickwise.control.turns import Turns
 from tickwise.control.wakeups import wake_for
 from tickwise.domain.errors import Busy, Conflict, Refused
 from tickwise.domain.model import Principal
+from tickwise.domain.trace_context import TraceContext
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.identity.namespaces import namespace_closing
 from tickwise.ports.store import Added, NewJob, Replay, no_lane
@@ -75,6 +76,8 @@ class Submissions:
         self._context = context
         self._composer = composer
         self._counters = counters
+        self._recorded: dict[UUID, TraceContext] = {}
+        """Of the jobs that wait for the group commit: those whose requests are recorded."""
         group = group_commit or GroupCommit()
         self._gatherer = Gatherer(
             self._write,
@@ -111,7 +114,7 @@ class Submissions:
         job = composed.job
         submitted = Submitted(job.job_id, composed.warnings)
         if receipt_for is None:
-            added = await self._gatherer.put(job)
+            added = await self._put(who, job)
         else:
             receipt = receipt_for(submitted)
             with self._gatherer.room.taken((job,)):
@@ -124,6 +127,17 @@ class Submissions:
         if refused is not None:
             raise refused
         return submitted
+
+    async def _put(self, who: Principal, job: NewJob) -> Added:
+        """The result for a job that shares one write with others."""
+        trace = who.origin.trace
+        if self._context.tracer is None or trace is None or not trace.sampled:
+            return await self._gatherer.put(job)
+        self._recorded[job.job_id] = trace
+        try:
+            return await self._gatherer.put(job)
+        finally:
+            self._recorded.pop(job.job_id, None)
 
     async def submit_many(
         self,
@@ -222,6 +236,16 @@ class Submissions:
             self._counters.submitted(sum(result is Added.CREATED for result in added))
 
     async def _write(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
+        tracer, recorded = self._context.tracer, self._recorded
+        works_for = [recorded[job.job_id] for job in jobs if job.job_id in recorded] if recorded else []
+        if tracer is None or not works_for:
+            return await self._write_all(jobs)
+        span = tracer.shared("group commit", works_for)
+        span.attributes["tickwise.jobs"] = len(jobs)
+        with tracer.within(span):
+            return await self._write_all(jobs)
+
+    async def _write_all(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
         added = await self._context.store.jobs.add(jobs)
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")

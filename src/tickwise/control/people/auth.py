@@ -168,7 +168,7 @@ class AuthService:
             seconds=REFRESH_SECONDS,
             most_seconds=SESSION_SECONDS,
         )
-        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin)
+        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
         audit = _entry(AuditAction.SIGNED_IN, source, "user", str(row.user_id))
         await self._context.surely(lambda: self._sessions.begin(session, audit=audit))
         logger.info("signed_in", user_id=str(row.user_id), name=row.name, address=origin.address)
@@ -213,7 +213,7 @@ class AuthService:
         key_id = found.caller.key_id
         scope, namespace = _scope(body), _namespace(body)
         await self._check_namespace(found.caller, namespace)
-        source = Source(CallerKind.KEY, key_id, found.caller.name, *origin)
+        source = Source(CallerKind.KEY, key_id, found.caller.name, *origin[:2])
         audit = _entry(AuditAction.TOKEN_MADE, source, "key", str(key_id))
         await self._audit.add([audit._replace(namespace=found.caller.home)])
         access = self._tokens.make(
@@ -263,7 +263,7 @@ def _entry(action: AuditAction, source: Source, kind: str, target: str | None = 
 
 
 def _stranger(origin: Origin) -> Source:
-    return Source(CallerKind.STRANGER, None, "", *origin)
+    return Source(CallerKind.STRANGER, None, "", *origin[:2])
 
 
 def _digest(token: str) -> bytes:

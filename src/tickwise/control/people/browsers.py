@@ -114,7 +114,7 @@ class BrowserService:
         row, _ = await self._check.person(username, password, origin)
         await self._users.signed_in(row.user_id)
         subject = SessionSubject(row.user_id, None, row.generation)
-        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin)
+        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
         return await self._begin(subject, source, origin, earlier=earlier)
 
     @requires_none("a link carries the permissions of the caller who asks for it, and no others")
@@ -145,7 +145,7 @@ class BrowserService:
             self._denials.sign_in_failed("", origin)
             raise Unauthenticated("this link was used, or is too old; ask for another one: tickwise open")
         kind = CallerKind.KEY if subject.user_id is None else CallerKind.PERSON
-        source = Source(kind, subject.key_id or subject.user_id, caller.name, *origin)
+        source = Source(kind, subject.key_id or subject.user_id, caller.name, *origin[:2])
         return await self._begin(subject, source, origin, link=_digest(secret), earlier=earlier)
 
     @requires_none("the cookie is the credential, and the answer is its own caller")
@@ -161,7 +161,7 @@ class BrowserService:
     @requires_none("it takes a right away, and the cookie is the credential")
     async def sign_out(self, cookie: str, who: Principal | None, origin: Origin) -> None:
         """End the session of a cookie. One that has ended is no error."""
-        source = Source(CallerKind.STRANGER, None, "", *origin) if who is None else Source.of(who)
+        source = Source(CallerKind.STRANGER, None, "", *origin[:2]) if who is None else Source.of(who)
         audit = AuditEntry(INSTALLATION, AuditAction.SIGNED_OUT, source, "session")
         ended = await self._context.surely(lambda: self._sessions.end(digest=_digest(cookie), audit=audit))
         self._context.signals.send(Topic.KEYS, tuple(ended))

@@ -200,7 +200,7 @@ class UserService:
         audit = AuditEntry(
             INSTALLATION,
             AuditAction.USER_REGISTERED,
-            Source(CallerKind.PERSON, user.user_id, name, *origin),
+            Source(CallerKind.PERSON, user.user_id, name, *origin[:2]),
             "user",
             target=str(user.user_id),
         )
@@ -296,7 +296,7 @@ class UserService:
         holder = await self._users.link_holder(digest)
         check_password(body.password, "/password", () if holder is None else _about(holder.name, holder.email))
         hashed = await self._passwords.hash(body.password)
-        source = Source(CallerKind.STRANGER, None, "", *origin)
+        source = Source(CallerKind.STRANGER, None, "", *origin[:2])
         audit = AuditEntry(INSTALLATION, AuditAction.LINK_USED, source, "user")
         row = await self._users.use_link(digest, hashed, audit=audit)
         if row is None:

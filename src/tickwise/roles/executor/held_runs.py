@@ -20,6 +20,7 @@ from tickwise.documents.definition import Limits, Work, decode_work
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.trace_context import TraceContext
 from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.ports.store import Gate
 from tickwise.roles.executor.capacity import RunnerCapacity
@@ -81,6 +82,16 @@ def _read(text: str) -> Body:
 _remembered = lru_cache(BODIES_KEPT)(_read)
 
 
+class AttemptTrace(NamedTuple):
+    """The place of an attempt in a trace that is recorded."""
+
+    attempt: TraceContext
+    parent_id: int | None
+    """The span that the run was made in; None: the run begins its trace."""
+    task: TraceContext
+    """Of its task."""
+
+
 class HeldRun(msgspec.Struct, eq=False):
     """One claimed run, from claim to outcome. A struct: tens of thousands are made a second."""
 
@@ -94,11 +105,21 @@ class HeldRun(msgspec.Struct, eq=False):
     """Its stop was requested."""
     fenced: bool = False
     """It is being stopped because our lease ends."""
+    trace: AttemptTrace | None = None
+    """Set from the launch to the end of an attempt that is recorded."""
 
     @property
     def work(self) -> Work:
         """The part of its definition that executors read."""
         return self.body.work
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that it belongs to, as logs show it."""
+        if self.trace is not None:
+            return self.trace.attempt.trace_text
+        found = self.work.trace
+        return None if found is None else found.trace_text
 
     def is_urgent(self) -> bool:
         """True if the store is told of the run's end at once: other runs may wait for that end."""
@@ -135,6 +156,8 @@ class HeldRun(msgspec.Struct, eq=False):
                 work.timeout_seconds,
                 body.limits,
                 body.names_errors,
+                work.traceparent,
+                work.tracestate,
             ),
         )
 

@@ -22,6 +22,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from tickwise.observability.buffers import Buffer
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
@@ -43,6 +44,7 @@ from tickwise.roles.executor.registration import ExecutorRegistration, Heartbeat
 from tickwise.roles.executor.result_publisher import MAX_KEPT, Publisher
 from tickwise.roles.executor.run_log import RunLog
 from tickwise.roles.executor.run_starter import RunStarter
+from tickwise.roles.executor.run_traces import RunTraces
 from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.settlement import RunReports, RunSettlement
 from tickwise.roles.executor.start_records import StartRecords
@@ -71,10 +73,11 @@ class Executor(Service):
         incidents: IncidentStore | None = None,
         watchers: LeaseWatchers | None = None,
         signing: ResultsSigning | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
         `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
-        outcomes that go through the broker."""
+        outcomes that go through the broker. `tracer` records the spans of attempts."""
         super().__init__()
         self._store = store
         self._signals = signals
@@ -92,6 +95,7 @@ class Executor(Service):
         self._capacities = [self._make_capacity(config) for config in runner_configs]
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, self._lease, bound)
+        self._traces = None if tracer is None else RunTraces(tracer, self._lease)
         self._circuits = None if incidents is None else CircuitRecord(incidents)
         # Each group needs the groups before it.
         self._compose_ends(signing)
@@ -138,6 +142,7 @@ class Executor(Service):
             outbox=self._outbox,
             circuits=self._circuits,
             run_log=self._run_log,
+            traces=self._traces,
         )
         self._lease_watch = LeaseWatch(
             lease=lease, held_runs=held_runs, capacities=self._capacities, telemetry=self._telemetry
@@ -151,6 +156,7 @@ class Executor(Service):
             settlement=self._settlement,
             outbox=self._outbox,
             run_log=self._run_log,
+            traces=self._traces,
         )
 
     def _compose_starts(self) -> None:
@@ -170,6 +176,7 @@ class Executor(Service):
             held_runs=held_runs,
             settlement=self._settlement,
             run_log=self._run_log,
+            traces=self._traces,
         )
         self._admission = Admission(
             time=time,

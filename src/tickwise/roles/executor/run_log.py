@@ -16,9 +16,10 @@ from typing import Final
 import structlog
 
 from tickwise.domain.lifecycle import STATES, RunState
-from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.model import Outcome
 from tickwise.observability.log_budget import LogBudget
 from tickwise.ports.clock import Clock
+from tickwise.roles.executor.held_runs import HeldRun
 from tickwise.roles.executor.lease import Lease
 
 ERROR_LENGTH: Final = 200
@@ -48,9 +49,10 @@ class RunLog:
         """The number of end lines that may be written now."""
         return self._ends.room()
 
-    def launched(self, batch: Sequence[Claimed], count: int, now: float) -> None:
+    def launched(self, batch: Sequence[HeldRun], count: int, now: float) -> None:
         """A runner gets so many attempts; `batch`: the first of them, as many as there may be lines of."""
-        for claimed in batch[: self._starts.take(count, len(batch))]:
+        for held in batch[: self._starts.take(count, len(batch))]:
+            claimed = held.claimed
             logger.info(
                 "run_started",
                 namespace=claimed.namespace,
@@ -59,22 +61,24 @@ class RunLog:
                 attempt=claimed.attempt,
                 executor=self._lease.number,
                 late_seconds=round(max(0.0, now - claimed.due), 3),
+                trace_id=held.trace_id,
             )
 
-    def succeeded(self, batch: Sequence[tuple[Claimed, float]], count: int) -> None:
+    def succeeded(self, batch: Sequence[tuple[HeldRun, float]], count: int) -> None:
         """Log that `count` runs succeeded; `batch`: the first of them, as many as there may be lines of, each with its
         seconds."""
-        for claimed, seconds in batch[: self._ends.take(count, len(batch))]:
-            self._ended(claimed, RunState.SUCCESS, seconds)
+        for held, seconds in batch[: self._ends.take(count, len(batch))]:
+            self._ended(held, RunState.SUCCESS, seconds, None)
 
-    def ended(self, claimed: Claimed, outcome: Outcome) -> None:
+    def ended(self, held: HeldRun, outcome: Outcome) -> None:
         """This one is over, or failed and is tried again."""
+        claimed = held.claimed
         state = STATES[outcome.state]
         seconds = outcome.ended - (outcome.started or outcome.ended)
         if state is RunState.SUCCESS:
-            self.succeeded([(claimed, seconds)], 1)
+            self.succeeded([(held, seconds)], 1)
         elif state is RunState.CANCELLED and self._ends.take():
-            self._ended(claimed, state, seconds)
+            self._ended(held, state, seconds, outcome.reason)
         elif state in FAILURES and self._failures.take():
             logger.warning(
                 "run_failed",
@@ -87,9 +91,11 @@ class RunLog:
                 seconds=round(seconds, 3),
                 reason=outcome.reason,
                 error=(outcome.error or "")[:ERROR_LENGTH],
+                trace_id=held.trace_id,
             )
 
-    def _ended(self, claimed: Claimed, state: RunState, seconds: float) -> None:
+    def _ended(self, held: HeldRun, state: RunState, seconds: float, reason: str | None) -> None:
+        claimed = held.claimed
         logger.info(
             "run_ended",
             namespace=claimed.namespace,
@@ -98,7 +104,9 @@ class RunLog:
             attempt=claimed.attempt,
             executor=self._lease.number,
             outcome=state.value,
+            reason=reason,
             seconds=round(seconds, 3),
+            trace_id=held.trace_id,
         )
 
     def flush(self) -> None:

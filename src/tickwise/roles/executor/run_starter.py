@@ -21,7 +21,6 @@ from typing import Final
 
 import structlog
 
-from tickwise.domain.model import Claimed
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.store import AttemptStore, Began
@@ -30,6 +29,7 @@ from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import expired, is_expired, is_too_late, too_late
 from tickwise.roles.executor.run_log import RunLog
+from tickwise.roles.executor.run_traces import RunTraces
 from tickwise.roles.executor.settlement import RunSettlement
 from tickwise.roles.executor.store_clock import StoreClock
 from tickwise.roles.shared.service import IDLE_SECONDS, is_cancelled
@@ -60,6 +60,7 @@ class RunStarter:
         held_runs: HeldRuns,
         settlement: RunSettlement,
         run_log: RunLog | None = None,
+        traces: RunTraces | None = None,
     ) -> None:
         self.changed = asyncio.Event()
         """Set when something is held that was not before."""
@@ -70,6 +71,7 @@ class RunStarter:
         self._held_runs = held_runs
         self._settlement = settlement
         self._run_log = run_log
+        self._traces = traces
         self._heap: list[tuple[float, int, HeldRun]] = []
         self._order = itertools.count()
         # A dict, because sets of tasks have another order in each process, and a simulation none of its own.
@@ -136,7 +138,7 @@ class RunStarter:
             return
         groups: dict[RunnerCapacity, list[Assignment]] = collections.defaultdict(list)
         guarded: list[HeldRun] = []
-        launched: list[Claimed] = []
+        launched: list[HeldRun] = []
         lines = 0 if self._run_log is None else self._run_log.starts_room
         for held in batch:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
@@ -153,9 +155,9 @@ class RunStarter:
                 guarded.append(held)
                 continue
             held.stage = _LAUNCHED
-            groups[capacity].append(held.assignment())
+            groups[capacity].append(self._assignment(held))
             if len(launched) < lines:
-                launched.append(held.claimed)
+                launched.append(held)
         if self._run_log is not None:
             self._run_log.launched(launched, sum(map(len, groups.values())), self._time.now())
         for capacity, assignments in groups.items():
@@ -195,9 +197,15 @@ class RunStarter:
                 self._settlement.end(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
             else:
                 held.stage = RunStage.LAUNCHED
+                assignment = self._assignment(held)
                 if self._run_log is not None:
-                    self._run_log.launched([held.claimed], 1, self._time.now())
-                held.capacity.runner.launch([held.assignment()])
+                    self._run_log.launched([held], 1, self._time.now())
+                held.capacity.runner.launch([assignment])
+
+    def _assignment(self, held: HeldRun) -> Assignment:
+        """As its runner takes it, in its place of the trace if it is recorded."""
+        assignment = held.assignment()
+        return assignment if self._traces is None else self._traces.launched(held, assignment)
 
     def _ours(self, batch: Sequence[HeldRun]) -> Iterator[HeldRun]:
         return (held for held in batch if self._held_runs.holds(held))

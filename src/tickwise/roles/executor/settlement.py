@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.model import Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.store import Began
@@ -26,6 +26,7 @@ from tickwise.roles.executor.lease_watch import LeaseWatch
 from tickwise.roles.executor.outbox import Outbox
 from tickwise.roles.executor.outcomes import KILLED, SUCCESS, given_back, outcome_of
 from tickwise.roles.executor.run_log import RunLog
+from tickwise.roles.executor.run_traces import RunTraces
 from tickwise.roles.executor.start_records import StartRecords
 from tickwise.roles.executor.store_clock import StoreClock
 
@@ -46,7 +47,9 @@ class RunSettlement:
         outbox: Outbox,
         circuits: CircuitRecord | None = None,
         run_log: RunLog | None = None,
+        traces: RunTraces | None = None,
     ) -> None:
+        self._traces = traces
         self._clock = clock
         self._time = time
         self._held_runs = held_runs
@@ -66,7 +69,9 @@ class RunSettlement:
         """Settle a run with this outcome, which waits for the store from now on."""
         self._held_runs.forget(held)
         if self._run_log is not None:
-            self._run_log.ended(held.claimed, outcome)
+            self._run_log.ended(held, outcome)
+        if held.trace is not None and self._traces is not None:
+            self._traces.ended(held, outcome)
         self._outbox.add(outcome, held.capacity, urgent=held.is_urgent())
 
     def give_back(self, batch: Iterable[HeldRun]) -> None:
@@ -89,7 +94,9 @@ class RunReports:
         settlement: RunSettlement,
         outbox: Outbox,
         run_log: RunLog | None = None,
+        traces: RunTraces | None = None,
     ) -> None:
+        self._traces = traces
         self._lease = lease
         self._lease_watch = lease_watch
         self._held_runs = held_runs
@@ -110,7 +117,7 @@ class RunReports:
         go straight to the outbox, without the calls that other endings take."""
         self._lease_watch.release_late()
         live, done, late, urgent = self._held_runs.live, [], [], False
-        logged: list[tuple[Claimed, float]] = []
+        logged: list[tuple[HeldRun, float]] = []
         lines = 0 if self._run_log is None else self._run_log.ends_room
         for run_id, ending in endings:
             held = live.get(run_id)
@@ -124,9 +131,11 @@ class RunReports:
             if claimed.attempt == 1:
                 late.append(started - claimed.due)
             outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
-            done.append((_new(Outcome, outcome), capacity))
+            done.append((made := _new(Outcome, outcome), capacity))
             if len(logged) < lines:
-                logged.append((claimed, ended - started))
+                logged.append((held, ended - started))
+            if held.trace is not None and self._traces is not None:
+                self._traces.ended(held, made)
             urgent = urgent or held.body.is_waited_for or claimed.guarded
         if self._run_log is not None:
             self._run_log.succeeded(logged, len(done))

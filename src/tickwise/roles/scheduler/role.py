@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tickwise.documents.rulebook import Rulebook
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.heartbeat import Pinger
@@ -102,12 +103,12 @@ class Scheduler(Service):
         hint_publisher: HintPublisher | None = None,
         keep_anchors: KeepAnchors | None = None,
         receiver: Receiver | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
-        without them they are left to other schedulers.
-        `hint_publisher` publishes claim hints through the broker. `keep_anchors` keeps the heads of the audit log's
-        chains outside the database; None: they are in the log of the process alone. `receiver` hears that all is
-        well."""
+        without them they are left to other schedulers. `hint_publisher` publishes claim hints through the broker.
+        `keep_anchors` keeps the heads of the audit log's chains outside the database; None: they are in the log of the
+        process alone. `receiver` hears that all is well. `tracer` says which runs are recorded."""
         super().__init__()
         self._signals = signals
         self._clock = clock
@@ -140,7 +141,7 @@ class Scheduler(Service):
             pause_seconds=settings.heal_seconds,
         )
         self._sequences = Sequences(
-            store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
+            store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
         self._operations = (

@@ -19,11 +19,13 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from tickwise.documents.definition import decode_definition, with_payload
+from tickwise.documents.definition import decode_definition, definition_of_run
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.trace_context import TraceContext, trace_id_of_run
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Completion, JobRow, NewRun, Ready, RunRow, Store, Successor
@@ -91,8 +93,10 @@ class Sequences:
         clock: Clock,
         telemetry: Telemetry,
         hint_publisher: HintPublisher | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._store = store
+        self._tracer = tracer
         self._hint_publisher = hint_publisher
         self._signals = signals
         self._clock = clock
@@ -183,8 +187,14 @@ class Sequences:
             if row is None or row.status is JobStatus.CANCELLED:
                 logger.info("sequence_ended", run_id=str(run.run_id), successor=str(job_id))
             else:
-                found.append(Successor(job_id, successor(follow, row, due)))
+                found.append(Successor(job_id, successor(follow, row, due, self._trace_of(run.run_id, own.trace))))
         return found
+
+    def _trace_of(self, run_id: UUID, trace: TraceContext | None) -> TraceContext | None:
+        """The trace in which the successors of a run go on; None: it has none, and is not recorded."""
+        if trace is not None or self._tracer is None or not self._tracer.records(run_id):
+            return trace
+        return TraceContext(trace_id_of_run(run_id), self._tracer.span_id(), True)
 
     async def _job(self, namespace: str, job_id: UUID, jobs: Jobs) -> JobRow | None:
         known = jobs.get(job_id)
@@ -214,15 +224,15 @@ def ended_at(run: RunRow) -> float:
     return run.due_at if run.ended_at is None else run.ended_at
 
 
-def successor(follow: Completion, job: JobRow, due: float) -> NewRun:
-    """The run that a job makes of the end of a run of another."""
+def successor(follow: Completion, job: JobRow, due: float, trace: TraceContext | None = None) -> NewRun:
+    """The run that a job makes of the end of a run of another, in whose trace it goes on."""
     run, nominal = follow.run, ended_at(follow.run)
     payload = payload_of(follow)
     return NewRun(
         run_id=run_id(job.job_id, nominal, Trigger.SEQUENCE, run.run_id.bytes),
         due=due,
         trigger=Trigger.SEQUENCE,
-        definition=None if payload is None else with_payload(job.definition, payload),
+        definition=definition_of_run(job.definition, payload=payload, trace=trace),
         origin=run.run_id,
         nominal=nominal,
     )

@@ -28,9 +28,11 @@ class Item(msgspec.Struct, array_like=True, gc=False, eq=False):
     token: int
     namespace: str
     output_limit_bytes: int
+    traceparent: str | None = None
+    tracestate: str | None = None
 
 
-ItemFields = tuple[int, str, bytes, bytes, bytes, int, float, float, int, str, int]
+ItemFields = tuple[int, str, bytes, bytes, bytes, int, float, float, int, str, int, str | None, str | None]
 """An `Item` as the sender makes it: on the wire they are the same, and a tuple costs half as much."""
 
 

@@ -422,6 +422,7 @@ def _arguments(item: Item, entry: Registered) -> tuple[Any, ...]:
     payload = _decode(item.payload)
     if entry.parameters == 1:
         return (payload,)
+    traced = {} if item.traceparent is None else {"traceparent": item.traceparent, "tracestate": item.tracestate}
     context = entry.context(
         job_id=UUID(bytes=item.job_id),
         run_id=UUID(bytes=item.run_id),
@@ -430,6 +431,7 @@ def _arguments(item: Item, entry: Registered) -> tuple[Any, ...]:
         due_time=_EPOCH + timedelta(seconds=item.due),
         fencing_token=item.token,
         namespace=item.namespace,
+        **traced,
     )
     return context, payload
 

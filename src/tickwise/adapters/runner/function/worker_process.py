@@ -139,7 +139,9 @@ class WorkerProcess(asyncio.Protocol):
         number = self._next_number
         for run in runs:
             # Unpacked at once, and the ids without a call of Python code: this is done for every run there is.
-            run_id, token, job_id, namespace, attempt, due, nominal, _, payload, _, limits, _ = run.assignment
+            run_id, token, job_id, namespace, attempt, due, nominal, _, payload, _, limits, _, parent, state = (
+                run.assignment
+            )
             run.worker = self
             run.number = number
             held[number] = run
@@ -156,6 +158,8 @@ class WorkerProcess(asyncio.Protocol):
                     token,
                     namespace,
                     limits.output_bytes,
+                    parent,
+                    state,
                 )
             )
             number += 1

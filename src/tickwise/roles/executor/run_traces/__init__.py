@@ -1,0 +1,93 @@
+"""The spans of the attempts of one executor, for runs that are recorded as traces.
+
+    launched ──► recorded? ── no ──► the task gets the trace that its run was made in, or none
+                     └─ yes ──► ids for attempt and task; the task gets its own span as `traceparent`
+    ended ──► wait (due → begun) · attempt (claimed → ended) ──► task (begun → ended)
+
+A run without a trace of its own may begin one, under an id that follows from the run's id, so that all of its attempts
+are in it. Nothing is kept of an attempt but a few numbers, until it ends: a lost executor loses its spans, and no more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwise.domain.lifecycle import STATES, RunState
+from tickwise.domain.model import Outcome
+from tickwise.domain.trace_context import TraceContext, trace_id_of_run
+from tickwise.observability.tracing import Tracer
+from tickwise.ports.runner import Assignment
+from tickwise.ports.tracing import SpanKind, SpanRecord
+from tickwise.roles.executor.held_runs import AttemptTrace, HeldRun
+from tickwise.roles.executor.lease import Lease
+
+FAULTS: Final = frozenset({RunState.FAILED, RunState.RETRYING})
+
+
+class RunTraces:
+    """Of one executor."""
+
+    def __init__(self, tracer: Tracer, lease: Lease) -> None:
+        self._tracer = tracer
+        self._lease = lease
+
+    def launched(self, held: HeldRun, assignment: Assignment) -> Assignment:
+        """The assignment of a run that is about to begin, in its own place of the trace, if the run is recorded."""
+        run_id = held.claimed.run_id
+        if assignment.traceparent is None:
+            if not self._tracer.records(run_id):
+                return assignment
+            trace, parent = TraceContext(trace_id_of_run(run_id), self._tracer.span_id(), True), None
+        else:
+            found = held.work.trace
+            if found is None or not found.sampled:
+                return assignment
+            trace, parent = found._replace(span_id=self._tracer.span_id()), found.span_id
+        task = trace._replace(span_id=self._tracer.span_id())
+        held.trace = AttemptTrace(trace, parent, task)
+        return assignment._replace(traceparent=task.traceparent, tracestate=task.tracestate or None)
+
+    def ended(self, held: HeldRun, outcome: Outcome) -> None:
+        """Record the spans of an attempt that ended."""
+        trace, claimed = held.trace, held.claimed
+        if trace is None:
+            return
+        held.trace = None
+        state = STATES[outcome.state]
+        error = (outcome.reason or "error") if state in FAULTS else None
+        facts: dict[str, str | int | float | bool] = {
+            "tickwise.namespace": claimed.namespace,
+            "tickwise.job.id": str(claimed.job_id),
+            "tickwise.run.id": str(claimed.run_id),
+            "tickwise.attempt": claimed.attempt,
+        }
+        kind = {"tickwise.task.kind": held.body.kind}
+        attempt = {**facts, **kind, "tickwise.executor": self._lease.number, "tickwise.outcome": state.value}
+        if error is not None:
+            attempt["error.type"] = error
+        began = outcome.started or outcome.ended
+        due = max(claimed.due, claimed.ready)
+        wait = trace.attempt._replace(span_id=self._tracer.span_id())
+        above = trace.attempt.span_id if trace.parent_id is None else trace.parent_id
+        add = self._tracer.add
+        add(SpanRecord("wait", SpanKind.INTERNAL, wait, above, min(due, began), began, facts))
+        start = min(claimed.now, began)
+        add(
+            SpanRecord(
+                "attempt", SpanKind.CONSUMER, trace.attempt, trace.parent_id, start, outcome.ended, attempt, error
+            )
+        )
+        if outcome.started:
+            name = f"task {held.body.kind}"
+            add(
+                SpanRecord(
+                    name,
+                    SpanKind.CLIENT if held.body.kind == "http" else SpanKind.INTERNAL,
+                    trace.task,
+                    trace.attempt.span_id,
+                    began,
+                    outcome.ended,
+                    {**facts, **kind},
+                    error,
+                )
+            )
