@@ -17,12 +17,21 @@ DEPLOY: Final = ROOT / "deploy"
 COMPOSE: Final = DEPLOY / "compose" / "compose.yaml"
 CHART: Final = DEPLOY / "helm" / "tickwise"
 UNITS: Final = DEPLOY / "systemd"
-ALERTS: Final = CHART / "files" / "alerts.yaml"
-DASHBOARD: Final = CHART / "files" / "dashboard.json"
+ALERTS: Final = DEPLOY / "prometheus" / "alerts.yaml"
+DASHBOARD_FOLDER: Final = CHART / "files" / "dashboards"
 VALUES: Final = CHART / "values.yaml"
 VALUES_SCHEMA: Final = CHART / "values.schema.json"
 
-NEVER_IN_A_CONFIG_MAP: Final = frozenset({"bootstrap_key", "database_url", "requests_keys", "search_database_url"})
+NEVER_IN_A_CONFIG_MAP: Final = frozenset(
+    {
+        "bootstrap_key",
+        "database_url",
+        "heartbeat_fail_url",
+        "heartbeat_url",
+        "requests_keys",
+        "search_database_url",
+    }
+)
 """They belong into `secrets`, whose home is a Secret. (The address of a broker or of Redis may hold no password.)"""
 
 

@@ -22,7 +22,7 @@ CHART: Final = {service: {"jobs": "check"}.get(name, f"check-{name}") for servic
 CHART_PAGES: Final = "check-web"
 _LOCATION = re.compile(r"location [^{]*\{([^{}]*)\}")
 _TELLS_THE_CLIENT = "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
-PLAIN: Final = ("/livez", "/readyz", "/openapi.json")
+PLAIN: Final = ("/livez", "/readyz", "/healthz", "/openapi.json")
 """Served by each part."""
 
 

@@ -68,7 +68,7 @@ class Drive:
 
     async def look_around(self) -> None:
         """Health, metrics, who works."""
-        for path in ("/livez", "/readyz", "/metrics"):
+        for path in ("/livez", "/readyz", "/healthz", "/healthz/details", "/metrics"):
             await self.gateway.answer("GET", path)
         executors = await self.until("/executors", lambda found: len(found) >= 2, "both executors are there")
         assert all(each["queues"] == ["default"] for each in executors)

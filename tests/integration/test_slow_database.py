@@ -121,7 +121,7 @@ async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_proc
     clock, metrics = SystemClock(), Metrics()
     await upgrade(database_url)
     store = Gated(PostgresStore(database_url, clock=clock))
-    broker = watched(KafkaBroker(f"{kafka_prefix_url}&partitions=2&lanes=1", clock), metrics)
+    broker = watched(KafkaBroker(f"{kafka_prefix_url}&partitions=2&lanes=1", clock), metrics, clock.monotonic)
     async with world(store=store, broker=broker) as made:
         await broker.open(store.upkeep.cluster_id)
         before = {row.job_id for row in await store.searches.jobs(EVERYTHING)}

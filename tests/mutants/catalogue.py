@@ -768,4 +768,32 @@ MUTANTS: Final = (
             "::test_a_restricted_key_is_one_without_permissions_to_the_release_before",
         ),
     ),
+    Mutant(
+        "the heartbeat is silent while timers are late",
+        "src/tickwise/roles/shared/health.py",
+        "if timers.status is PartStatus.FAILING:",
+        "if False:",
+        ("tests/unit/roles/test_heartbeat.py::test_a_late_timer_silences_the_heartbeat",),
+    ),
+    Mutant(
+        "a scheduler that is cut off alone reports no failure",
+        "src/tickwise/roles/scheduler/heartbeat.py",
+        'return note is not None and note.get("by") != self._settings.name',
+        "return False",
+        ("tests/unit/roles/test_heartbeat.py::test_a_scheduler_that_is_cut_off_alone_says_nothing",),
+    ),
+    Mutant(
+        "the log holds no address of a receiver",
+        "src/tickwise/adapters/heartbeat.py",
+        "raise PingLost(_named(error)) from None",
+        "raise PingLost(url) from None",
+        ("tests/unit/roles/test_heartbeat.py::test_an_address_that_leads_nowhere_is_an_outage",),
+    ),
+    Mutant(
+        "strangers are told no sentence of the health",
+        "src/tickwise/api/health.py",
+        "return answer(http_status_of(report), summary_of(report))",
+        "return answer(http_status_of(report), details_of(report))",
+        ("tests/unit/api/test_healthz.py::test_a_stranger_is_told_how_each_part_is_and_no_number",),
+    ),
 )

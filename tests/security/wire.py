@@ -14,6 +14,7 @@ from tests.support.app import ADMIN_KEY, World, world
 from tests.support.certificates import NAME, trust
 from tickwise.api.connections import ConnectionLimits
 from tickwise.api.role_health import create_health_app
+from tickwise.roles.shared.health import HealthReport, PartStatus
 from tickwise.wiring.listening import listen
 from tickwise.wiring.serving import serving
 from tickwise.wiring.tls.certificates import Certificates
@@ -131,9 +132,12 @@ async def health(limits: ConnectionLimits) -> AsyncIterator[Port]:
     async def metrics() -> bytes:
         return b""
 
+    async def report() -> HealthReport:
+        return HealthReport(PartStatus.OK, {})
+
     with closing(listen("127.0.0.1", 0)) as sock:
         host, number = sock.getsockname()
-        async with serving(create_health_app(nothing, metrics, "text/plain"), [sock], limits):
+        async with serving(create_health_app(nothing, report, metrics, "text/plain"), [sock], limits):
             yield Port(None, host, number)
 
 

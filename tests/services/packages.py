@@ -33,6 +33,7 @@ PROGRAMS: Final = {
     "nginx": "nginx-light",
     "pgbouncer": "pgbouncer",
     "chromium": "chromium",
+    "promtool": "prometheus",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -20,10 +20,10 @@ HEAD = """\
 
 The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scope `docs:read`).
 
-- Every route but `/livez` and `/readyz` needs a key, `Authorization: Bearer KEY`, that is granted the route's scope;
-  `*` grants all. A key belongs to a namespace and sees nothing of others. A scope that is granted for jobs with certain
-  labels alone reaches the routes that say "by labels", as far as the labels go: other jobs, their runs and dead letters
-  are 404 and in no list, and a job that is made must have the labels (403).
+- Every route but `/livez`, `/readyz` and `/healthz` needs a key, `Authorization: Bearer KEY`, that is granted the
+  route's scope; `*` grants all. A key belongs to a namespace and sees nothing of others. A scope that is granted for
+  jobs with certain labels alone reaches the routes that say "by labels", as far as the labels go: other jobs, their
+  runs and dead letters are 404 and in no list, and a job that is made must have the labels (403).
 - Bodies and answers are JSON. An unknown field or parameter is refused by name, never ignored. Times are RFC 3339; in
   answers in UTC.
 - Every POST takes an `Idempotency-Key`: the same request again gets the same answer and does nothing twice; another

@@ -26,6 +26,12 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "heartbeat_came_through": "The receiver of `heartbeat_url` answers again, after so many pings that were `lost`.",
+    "heartbeat_lost": "A ping to the receiver of `heartbeat_url` or `heartbeat_fail_url` did not come through. It is "
+    "tried again each quarter of `heartbeat_url_seconds`, and told of once.",
+    "heartbeat_resumed": "All is well again, and the receiver of `heartbeat_url` is told so.",
+    "heartbeat_withheld": "All is not well, so the receiver of `heartbeat_url` is not told that it is: `detail` says "
+    "why. See `docs/how-to/runbooks.md`.",
     "log_file_unwritten": "Lines cannot be written to the log file of this process (a full disk, a removed folder). "
     "They are on the console alone until `log_file_written_again`; `tickwise_log_lines_lost_total` counts them.",
     "log_file_written_again": "The log file is written again; `lost` lines are not in it.",

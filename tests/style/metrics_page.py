@@ -18,10 +18,31 @@ at most, for all callers: an answer may be one second old, so scrape no faster t
 
 Counters and histograms tell what this process did since it started; add them up over processes. Of the gauges, those of
 runs, timers and executors are read from the store at each scrape: every process has the same values, so take one or the
-greatest, and do not add them up. While the store cannot be reached they are `NaN`. All others are the process's own:
+greatest, and do not add them up. While the store cannot be reached they are `NaN`. `tickwise_queue_runs` is counted by
+each scheduler every 15 s: take the greatest as well. All others are the process's own:
 `tickwise_buffer_…` and `tickwise_broker_…` are read at each scrape (add `tickwise_broker_lag` up over processes: each
 reports its own partitions), `tickwise_invariant_violations` has the findings of the last pass of this scheduler. All
-times are in seconds. A counter's sample ends in `_total`; a histogram has `_bucket`, `_sum` and `_count`.
+times are in seconds. A counter's sample ends in `_total`; a histogram has `_bucket`, `_sum` and `_count`. Names of
+jobs, runs and labels are no labels here, so the number of series does not grow with them.
+
+| question | asked by |
+| --- | --- |
+| throughput | `tickwise_runs_started_total`, `tickwise_runs_finished_total` |
+| success and failure ratio | `tickwise_runs_finished_total` by `state` |
+| latency from schedule to end | `tickwise_schedule_to_end_seconds`; to the start: `tickwise_lateness_seconds` |
+| retries | `tickwise_retries_total`; for good: `tickwise_dead_letters_total` |
+| queue length | `tickwise_runs`, `tickwise_oldest_ready_seconds`; by queue: `tickwise_queue_runs` |
+| worker utilisation | `tickwise_executor_slots_busy` over `tickwise_executor_slots` |
+| processor of executor hosts | `tickwise_host_cpu_seconds_total` over `tickwise_host_cpu_cores` |
+| memory of executor hosts | `tickwise_host_memory_bytes` over `tickwise_host_memory_limit_bytes` |
+| processor and memory of a process | `process_cpu_seconds_total`, `process_resident_memory_bytes` |
+| latency of store and broker | `tickwise_store_seconds`, `tickwise_broker_send_seconds`; lag: `tickwise_broker_lag` |
+
+Those of hosts are of the control group, if that has less than the host, and include the tasks. Those of a process begin
+with `process_`, as in every client of Prometheus.
+
+`deploy/prometheus/alerts.yaml` has these as recorded series (`tickwise:…`) and alarms on them
+([monitoring](../how-to/monitoring.md), [runbooks](../how-to/runbooks.md), [dashboards](../how-to/grafana.md)).
 
 Worth an alarm: `tickwise_timers_late_seconds` over 60 (no scheduler keeps up), `tickwise_oldest_ready_seconds` over the
 tolerance of your jobs (too few executors, or a requirement that none of them meets), `tickwise_executors` at 0, a rate

@@ -38,6 +38,7 @@ PORTS_WITHOUT_A_SUITE = {
     "audit": "a part of the store, whose suites check it",
     "calendars": "its answers are those of two libraries, by name: tests/unit/adapters/test_calendar_*",
     "feed": "a part of the store: the suite is contracts/store/walks/feed",
+    "heartbeat": "its adapter is tried against a receiver over HTTP: tests/unit/roles/test_heartbeat",
     "identity": "stores keep the keys: the suite is contracts/store/jobs/keys",
     "paging": "the pages of other ports, and none itself",
     "tracing": "spans go to a collector by one protocol: tests/unit/adapters/test_tracing",

@@ -110,11 +110,19 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     text = _another_value(setting, tmp_path)
     needed = {"TICKWISE_BROKER_URL": "kafka://host:9092"}
     needed |= {f"TICKWISE_TLS_{file}_FILE": "/a" for file in ("CERT", "KEY") if name.startswith("tls_")}
+    if name == "heartbeat_fail_url":
+        needed |= {"TICKWISE_HEARTBEAT_URL": "https://a"}
     settings = load(needed | {setting.variable: text})
     value = getattr(settings, name)
     assert value != setting.default
     assert text in (",".join(value) if isinstance(value, tuple) else str(value))
     assert setting.variable == settings.origins[name]
+
+
+def test_failures_are_told_where_heartbeats_go() -> None:
+    """Without those a receiver could not tell that all is well from silence."""
+    with pytest.raises(Misconfigured, match="set TICKWISE_HEARTBEAT_URL too"):
+        load({"TICKWISE_HEARTBEAT_FAIL_URL": "https://a/fail"})
 
 
 def test_lists_are_written_as_lists_in_files_and_with_commas_in_the_environment(location: Path) -> None:
@@ -273,6 +281,15 @@ def test_a_file_that_is_no_toml_is_refused_with_the_line(location: Path) -> None
     detail = _refusal(_write(location, service="port = 1\nslots =\n"))
     assert "service.toml is not valid TOML" in detail
     assert "line 2" in detail
+
+
+def test_the_token_in_the_path_of_an_address_is_masked() -> None:
+    """Whoever knows the address of a receiver of heartbeats can say that all is well."""
+    url = "https://user:pw@hc-ping.com/7b1f-token/fail?key=more"
+    settings = load({"TICKWISE_HEARTBEAT_URL": url, "TICKWISE_HEARTBEAT_FAIL_URL": url})
+    shown = {each.name: each.value for each in settings.describe()}
+    assert "https://********@hc-ping.com/********" == shown["heartbeat_url"] == shown["heartbeat_fail_url"]
+    assert "7b1f" not in repr(settings)
 
 
 def test_secrets_are_masked_wherever_settings_are_shown() -> None:

@@ -35,6 +35,12 @@ def open_blobs(url: str) -> StoredBlobs:
         raise Misconfigured(f"the folder {folder} of blobs_url cannot be used: {error}") from error
 
 
+def folder_of(url: str) -> Path | None:
+    """The folder of blobs at this address; None: they are in none of this machine."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
 class StoredBlobs:
     """`Blobs` over any store that obstore knows."""
 

@@ -96,6 +96,7 @@ from tickwise.observability.tracing import Tracer
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.store import StoreStats
+from tickwise.roles.shared.health import HealthCheck
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -107,7 +108,7 @@ NAMESPACE_HEADER: Final = b"tickwise-namespace"
 """The namespace that a request is about. Left out: that of the key."""
 IDEMPOTENCY_KEY_MAX: Final = 255
 HOT: Final = frozenset({("POST", f"{API}/jobs")})
-PROBES: Final = frozenset({"/livez", "/readyz"})
+PROBES: Final = frozenset({"/livez", "/readyz", "/healthz"})
 """Not counted: a probe that is refused takes a server out of service that works. Not recorded as traces either."""
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -545,23 +546,26 @@ def create_app(
     wrong_keys_per_second_most: float = MISSES_PER_SECOND,
     log_requests_per_second: int = PER_SECOND,
     late_limit_seconds: float = 60.0,
+    health: HealthCheck | None = None,
     tracer: Tracer | None = None,
 ) -> ASGI:
     """The application over a control that is started (by `lifespan`, or before).
 
     `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached. `serves`: the
-    parts of the API that are served here; the others' routes are 421. `accepts`: see `HealthRoutes`. `limits` counts
-    requests, and `paces` says which ones. `addresses` tells the address of a client. `tracer` records traces.
+    parts of the API that are served here; the others' routes are 421. `accepts` and `health`: see `HealthRoutes`.
+    `limits` counts requests, and `paces` says which ones. `addresses` tells the address of a client. `tracer` records
+    traces.
     """
-    health = HealthRoutes(
+    probes = HealthRoutes(
         control,
         clock,
         late_limit_seconds=late_limit_seconds,
         metrics=render_metrics,
         metrics_media=metrics_media,
         accepts=accepts,
+        health=health,
     )
-    served = [*RESOURCES, *health.endpoints()]
+    served = [*RESOURCES, *probes.endpoints()]
     endpoints = [*served, describe(served, control.task_kinds)]
     sizes = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
     elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}

@@ -181,7 +181,7 @@ class Endpoint:
     further: tuple[int, ...] = ()
     """Further statuses of success."""
     also: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
-    """Further statuses of success with answers of other types."""
+    """Further statuses whose answers are no problem, with the types of these."""
     answer_headers: tuple[str, ...] = ()
     """Headers of an answer beside those that every route of its kind has; `openapi.HEADERS` says what each means."""
     refuses: tuple[int, ...] = ()

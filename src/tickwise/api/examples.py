@@ -110,6 +110,15 @@ ANSWERS: Final[dict[str, Any]] = {
         "request_id": "9f86d081884c7d6500000001",
     },
     "Health": {"status": "ready"},
+    "HealthSummary": {"status": "degraded", "parts": {"store": "ok", "executors": "degraded", "timers": "ok"}},
+    "PartDetails": {"status": "ok", "detail": "The store answered within 3 ms."},
+    "HealthDetails": {
+        "status": "degraded",
+        "parts": {
+            "store": {"status": "ok", "detail": "The store answered within 3 ms."},
+            "executors": {"status": "degraded", "detail": "No executor is active. What becomes due will wait."},
+        },
+    },
 }
 """Example answers."""
 

@@ -1,10 +1,13 @@
-"""`/livez`, `/readyz`, `/metrics`: liveness, readiness and figures of the process.
+"""`/livez`, `/readyz`, `/healthz`, `/metrics`: liveness, readiness, the health of each part, and figures.
 
 Ready means that the store answers (with buffered ingest: that the broker does, which takes what is submitted), that
 schedulers keep up, and that somebody is there to run what is due. A run that waits although executors are active makes
 nothing unready: it may need a function, a label or a queue that nobody has, and one such run must not take the whole
 service away from everybody, who could not even look at it or cancel it. It says itself what it waits for (`warnings`),
 and `/metrics` say how long the oldest has waited.
+
+`/healthz` is for people and their monitors, not for load balancers: it says how each part is, as far as this process
+can tell. Why is for callers with a key alone, for the sentences count what is everybody's.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from typing import Final
 
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.problems import NotReady
-from tickwise.api.wire import Health
+from tickwise.api.role_health import details_of, http_status_of, summary_of
+from tickwise.api.wire import Health, HealthDetails, HealthSummary
 from tickwise.control.access import holds_everywhere
 from tickwise.control.control import Control
 from tickwise.domain.errors import Forbidden, StoreUnavailable, Unavailable
@@ -23,6 +27,7 @@ from tickwise.domain.permissions import Permission
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
+from tickwise.roles.shared.health import HealthCheck, HealthSources
 
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0
@@ -37,6 +42,14 @@ _READY: Final = (
     "Runs that wait while executors are active are a backlog, or need something that no executor offers: this server "
     "can still take requests. Such a run has an entry in its `warnings`, and `/metrics` shows the wait of the "
     "oldest. No key; it looks at the store once a second at most."
+)
+
+
+_HEALTH: Final = (
+    "`ok`, `degraded` (it works, and somebody should look) or `failing` (work does not get done) for each part that "
+    "there is: `store`, `broker`, `signals`, `schedulers`, `executors`, `oldest_ready` (the run that waits longest), "
+    "`timers`, `invariants` (the last pass of a scheduler), `blobs` (the disk of scripts and outputs). 503 if one is "
+    "failing. As this process sees them, once a second at most. No key; `/healthz/details` says why."
 )
 
 
@@ -58,15 +71,18 @@ class HealthRoutes:
         metrics: Callable[[StoreStats | None], bytes],
         metrics_media: str,
         accepts: Callable[[], None] | None = None,
+        health: HealthCheck | None = None,
     ) -> None:
         """`accepts`: for a server whose submits go to a broker. It raises `Unavailable` if that is away; else the
-        server is ready without the store, too: who submits is served, and who reads is told by each answer."""
+        server is ready without the store, too: who submits is served, and who reads is told by each answer. `health`
+        knows how the parts are; None: they are judged by the store alone."""
         self._late_limit_seconds = late_limit_seconds
         self._render = metrics
         self._metrics_media = metrics_media.encode()
         self._accepts = accepts
         self._seen = Fresh(control.cluster.stats, clock, STATS_FRESH_SECONDS)
         self._text = Fresh(self._rendered, clock, METRICS_FRESH_SECONDS)
+        self._health = health or HealthCheck(HealthSources(stats=control.cluster.stats), clock)
 
     async def live(self, _call: Call) -> Reply:
         """The process answers."""
@@ -90,6 +106,21 @@ class HealthRoutes:
         if late is not None:
             raise LateWork(late, retry_after_seconds=RETRY_SECONDS)
         return answer(200, Health(status="ready"))
+
+    async def health(self, _call: Call) -> Reply:
+        """The status of each part, for anybody."""
+        report = await self._health.report()
+        return answer(http_status_of(report), summary_of(report))
+
+    async def health_details(self, call: Call) -> Reply:
+        """The status of each part, with its reason. Raises `Forbidden`."""
+        if not holds_everywhere(call.principal, Permission.METRICS_READ):
+            raise Forbidden(
+                "the sentences count the runs of all namespaces: ask with a key that has metrics:read in all of them, "
+                "namespaces: *; /healthz says to anybody how each part is"
+            )
+        report = await self._health.report()
+        return answer(200, details_of(report))
 
     async def metrics(self, call: Call) -> Reply:
         """The metrics for Prometheus. Without the store they are the counts of this process. Raises `Forbidden`."""
@@ -127,6 +158,20 @@ class HealthRoutes:
                 summary="The store answers, and due work is not late.",
                 description=_READY,
                 handler=self.ready, answers=(Health,), refuses=(503,),
+            ),
+            Endpoint(
+                method="GET", path="/healthz", name="health", tag="health", everywhere=True,
+                summary="How each part of the installation is.",
+                description=_HEALTH,
+                handler=self.health, answers=(HealthSummary,), also={503: (HealthSummary,)},
+            ),
+            Endpoint(
+                method="GET", path="/healthz/details", permissions=(Permission.METRICS_READ,), name="healthDetails",
+                tag="health", everywhere=True,
+                summary="How each part of the installation is, and why.",
+                description="As `/healthz`, with a sentence for each part; 200 also if one is failing. The permission "
+                "must hold in all namespaces.",
+                handler=self.health_details, answers=(HealthDetails,),
             ),
             Endpoint(
                 method="GET", path="/metrics", permissions=(Permission.METRICS_READ,), name="metrics", tag="health",

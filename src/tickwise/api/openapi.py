@@ -30,7 +30,7 @@ from tickwise.ports.runner import TaskKind
 
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _DESCRIPTION: Final = (
-    "Submit jobs, set their schedules, read their outcomes. Every route but /livez and /readyz needs a key: "
+    "Submit jobs, set their schedules, read their outcomes. Every route but /livez, /readyz and /healthz needs a key: "
     "`Authorization: Bearer KEY`. Every POST takes an `Idempotency-Key`. Errors are RFC 9457 problems with a stable "
     "`code`. Times are RFC 3339, in UTC."
 )
@@ -145,7 +145,7 @@ REFUSALS: Final[dict[int, str]] = {
     429: "RateLimited", 503: "Unavailable",
 }  # fmt: skip
 """The names of the refusals among the components."""
-_SUCCESS: Final = {200: "Done.", 201: "Created.", 202: "Accepted, and not done yet."}
+_ANSWERED: Final = {200: "Done.", 201: "Created.", 202: "Accepted, and not done yet.", 503: "A part is failing."}
 
 
 def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endpoint:
@@ -302,7 +302,7 @@ def _success(endpoint: Endpoint, status: int, kinds: tuple[Any, ...]) -> Schema:
         media: {"schema": as_json if media == "application/json" else {"type": "string"}}
         for media in endpoint.answer_media
     }
-    return {"description": _SUCCESS[status], "headers": _headers(success_headers(endpoint)), "content": content}
+    return {"description": _ANSWERED[status], "headers": _headers(success_headers(endpoint)), "content": content}
 
 
 def success_headers(endpoint: Endpoint) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -520,3 +520,29 @@ class Health(msgspec.Struct, kw_only=True):
     """The answer of a healthy process."""
 
     status: str
+
+
+PartWord = Literal["ok", "degraded", "failing"]
+
+
+class HealthSummary(msgspec.Struct, kw_only=True):
+    """The health of the installation, as anybody may know it."""
+
+    status: PartWord
+    """The worst of the parts."""
+    parts: dict[str, PartWord]
+
+
+class PartDetails(msgspec.Struct, kw_only=True):
+    """The status of one part, with its reason."""
+
+    status: PartWord
+    detail: str
+
+
+class HealthDetails(msgspec.Struct, kw_only=True):
+    """The health of the installation, with a sentence for each part."""
+
+    status: PartWord
+    """The worst of the parts."""
+    parts: dict[str, PartDetails]

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tickwise.config.facts import SettingFacts, check_value
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
@@ -41,22 +42,6 @@ RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
 _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP)(_\w+)?$|^tcp://")
 
 MASKED: Final = "********"
-
-
-class SettingFacts(NamedTuple):
-    """The description of a setting beside its name, type and default."""
-
-    meaning: str
-    least: float | None = None
-    most: float | None = None
-    choices: tuple[str, ...] = ()
-    """The allowed values, or the allowed items of a list."""
-    schemes: tuple[str, ...] = ()
-    networks: bool = False
-    """Each item is a network or an address."""
-    shortest: int = 0
-    option: str = ""
-    secret: bool = False
 
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
@@ -138,9 +123,9 @@ class Settings:
     port: int = _setting(8470, "The port of the API; 0 takes a free one.", least=0, most=65_535)
     health_port: int | None = _setting(
         None,
-        "Port of `/livez`, `/readyz` and `/metrics` for monitoring, on `host`, without a key. "
-        "Unset: none is opened, so that any number of roles run on one host. (The API has the three on its own port, "
-        "too.)",
+        "Port of `/livez`, `/readyz`, `/healthz` and `/metrics` for monitoring, on `host`, without a key. "
+        "Unset: none is opened, so that any number of roles run on one host. (The API has them on its own port, too, "
+        "`/metrics` with a key.)",
         least=0,
         most=65_535,
     )
@@ -338,6 +323,31 @@ class Settings:
         "The least time between two checks of the store's invariants by a scheduler; the metric "
         "`tickwise_invariant_violations` shows the findings. The checks take at most a hundredth of the time, for a "
         "store of any size.",
+        least=1,
+        most=86_400,
+    )
+
+    heartbeat_url: str | None = _setting(
+        None,
+        "An address that a scheduler asks (GET) as long as all is well: the store answers, timers fire in time and the "
+        "last check of the invariants is clean. A service that hears nothing for long tells people "
+        "(`docs/how-to/monitoring.md`). Schedulers share one heartbeat. Unset: none is sent.",
+        schemes=("https", "http"),
+        secret=True,
+        token_in_path=True,
+    )
+    heartbeat_fail_url: str | None = _setting(
+        None,
+        "An address that is told (POST, the reason as text) while all is not well, such as `/fail` of healthchecks.io. "
+        "Needs `heartbeat_url`. Unset: schedulers are silent then, which the receiver notices later.",
+        schemes=("https", "http"),
+        secret=True,
+        token_in_path=True,
+    )
+    heartbeat_url_seconds: float = _setting(
+        60.0,
+        "The time between two heartbeats to `heartbeat_url`. Let the receiver wait for twice as long before it alarms. "
+        "(`heartbeat_seconds` is that of executors.)",
         least=1,
         most=86_400,
     )
@@ -681,32 +691,11 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, SettingSour
 def _read(setting: Setting, source: SettingSource) -> Any:
     try:
         value = KINDS[setting.kind].read(source.value)
-        _check_alone(setting.facts, value)
+        check_value(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
         raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
     return value
-
-
-def _check_alone(facts: SettingFacts, value: Any) -> None:
-    """Raises ValueError if the value breaks a limit of its own."""
-    if facts.least is not None and not facts.least <= value:
-        raise ValueError
-    if facts.most is not None and not value <= facts.most:
-        raise ValueError
-    if facts.choices:
-        said = value if isinstance(value, tuple) else (value,)
-        if not said or not set(facts.choices).issuperset(said):
-            raise ValueError
-    if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
-        raise ValueError
-    if facts.networks and value:
-        from ipaddress import ip_network
-
-        for each in value:
-            ip_network(each)
-    if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
-        raise ValueError
 
 
 def _check_together(settings: Settings) -> None:
@@ -718,6 +707,11 @@ def _check_together(settings: Settings) -> None:
         raise Misconfigured(
             f"{there} is set ({settings.origins.get(there, 'default')}), and TLS needs the two files of a pair: set "
             f"{SETTINGS[missing].variable} too, or neither."
+        )
+    if settings.heartbeat_fail_url is not None and settings.heartbeat_url is None:
+        raise Misconfigured(
+            f"heartbeat_fail_url is set ({settings.origins.get('heartbeat_fail_url', 'default')}), and nothing says "
+            f"where heartbeats go while all is well: set {SETTINGS['heartbeat_url'].variable} too."
         )
     for name, through in (("ingest", "buffered"), ("results", "broker")):
         if getattr(settings, name) == through and settings.broker_url is None:
@@ -772,8 +766,9 @@ def _shown(setting: Setting, value: Any) -> str:
         return "(unset)"
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.
-        address = re.match(r"(\w+://)(.*@)?([^?]*)", value) if setting.facts.schemes else None
-        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}" if address else MASKED
+        end, rest = (r"[^/?#]*", f"/{MASKED}") if setting.facts.token_in_path else (r"[^?]*", "")
+        address = re.match(rf"(\w+://)(.*@)?({end})", value) if setting.facts.schemes else None
+        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED
     if isinstance(value, tuple):
         return ",".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

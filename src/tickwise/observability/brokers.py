@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tickwise.observability.metrics import Metrics
@@ -12,9 +12,10 @@ from tickwise.ports.broker import Broker, Channel, Consumer, Message
 class _WatchedBroker:
     """Forwards everything; counts what is sent, and knows the consumers."""
 
-    def __init__(self, broker: Broker, metrics: Metrics) -> None:
+    def __init__(self, broker: Broker, metrics: Metrics, monotonic: Callable[[], float]) -> None:
         self._broker = broker
         self._metrics = metrics
+        self._monotonic = monotonic
         # Nothing comes between a commit and its hints: those are counted by the broker's own state.
         self.send_nowait = broker.send_nowait
         self.partition_of = broker.partition_of
@@ -25,8 +26,9 @@ class _WatchedBroker:
 
     async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
+        began = self._monotonic()
         await self._broker.send(channel, messages)
-        self._metrics.sent(channel.name, len(messages))
+        self._metrics.sent(channel.name, len(messages), self._monotonic() - began)
 
     def consumer(self, channels: Sequence[Channel], group: str) -> Consumer:
         """See the port."""
@@ -56,6 +58,6 @@ class _WatchedConsumer:
         await self._consumer.stop()
 
 
-def watched(broker: Broker, metrics: Metrics) -> Broker:
+def watched(broker: Broker, metrics: Metrics, monotonic: Callable[[], float]) -> Broker:
     """This broker, with its events in the metrics."""
-    return cast("Broker", _WatchedBroker(broker, metrics))
+    return cast("Broker", _WatchedBroker(broker, metrics, monotonic))

@@ -13,12 +13,20 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwise.domain.lifecycle import FINAL, STATES
 from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
+from tickwise.observability.host import ReadHost
 from tickwise.ports.broker import BrokerState, Consumer
 from tickwise.ports.store import StoreStats
 
@@ -34,6 +42,8 @@ HTTP_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 MAX_REASONS: Final = 100
 """Different reasons of failures that are counted apart; all further ones are counted as `other`."""
 OTHER_REASON: Final = "other"
+BROKER_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
+PINGS: Final = ("well", "unwell", "lost")
 BATCH_SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
 
 
@@ -49,6 +59,8 @@ class Metrics:
         self._gauges(registry)
         self._apart(registry)
         self._bounds(registry)
+        self._hosts(registry)
+        self._watch(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
         self._reasons: set[str] = set()
@@ -60,6 +72,8 @@ class Metrics:
         self._broker: Callable[[], BrokerState] | None = None
         self._consumers: list[Consumer] = []
         self._lost_before = self._thrown_before = 0
+        self._read_host: ReadHost | None = None
+        self._host_cpu_before = 0.0
         self._lost_lines: Mapping[str, int] = {}
         self._lost_lines_before: dict[str, int] = {}
 
@@ -261,10 +275,19 @@ class Metrics:
             ["result"],
             registry=registry,
         )
+        for result in ("done", "failed"):
+            self._applied.labels(result)  # 0 from the start: Prometheus sees no increase from nothing to 1
         self._sent = Counter(
             "tickwise_broker_sent",
             "Messages that the broker confirmed to this process.",
             ["channel"],
+            registry=registry,
+        )
+        self._send_seconds = Histogram(
+            "tickwise_broker_send_seconds",
+            "From sending messages to the broker's confirmation of all of them, by channel.",
+            ["channel"],
+            buckets=BROKER_SECONDS,
             registry=registry,
         )
         self._thrown = Counter(
@@ -325,6 +348,52 @@ class Metrics:
             ["channel"],
             registry=registry,
         )
+
+    def _hosts(self, registry: CollectorRegistry) -> None:
+        """Declare the metrics of the place that this process runs in. Those of the process itself have the names that
+        all clients of Prometheus give them: `process_cpu_seconds_total`, `process_resident_memory_bytes` and so on."""
+        ProcessCollector(registry=registry)
+        self._host_cpu = Counter(
+            "tickwise_host_cpu_seconds",
+            "Processor time used on the host of an executor, or in its control group if that has less processor time "
+            "than the host. 0 in a process without an executor.",
+            registry=registry,
+        )
+        self._host_cores = Gauge(
+            "tickwise_host_cpu_cores",
+            "Cores that the executor and its tasks may use at once. NaN in a process without an executor.",
+            registry=registry,
+        )
+        self._host_memory = Gauge(
+            "tickwise_host_memory_bytes",
+            "Memory in use on the host of an executor, or in its control group if that has a limit, without caches. "
+            "NaN in a process without an executor.",
+            registry=registry,
+        )
+        self._host_memory_limit = Gauge(
+            "tickwise_host_memory_limit_bytes",
+            "The most memory that the executor and its tasks may use. NaN in a process without an executor.",
+            registry=registry,
+        )
+        self._forget_host()
+
+    def _watch(self, registry: CollectorRegistry) -> None:
+        """Declare the metrics of what schedulers look at from time to time."""
+        self._queues = Gauge(
+            "tickwise_queue_runs",
+            "Runs that have not ended, of the 50 fullest queues, waiting or held by an executor. Counted by each "
+            "scheduler every 15 s; nothing while the store is away.",
+            ["namespace", "queue", "state"],
+            registry=registry,
+        )
+        self._pings = Counter(
+            "tickwise_heartbeats",
+            "Heartbeats of this scheduler to the address outside: `well` and `unwell` came through, `lost` did not.",
+            ["result"],
+            registry=registry,
+        )
+        for result in PINGS:
+            self._pings.labels(result)
 
     # ------------------------------------------------------------------------------------------ ports
 
@@ -467,9 +536,45 @@ class Metrics:
         self._applied.labels("done").inc(done)
         self._applied.labels("failed").inc(failed)
 
-    def sent(self, channel: str, count: int) -> None:
-        """Messages that the broker has."""
+    def sent(self, channel: str, count: int, seconds: float) -> None:
+        """Messages that the broker has, and how long it took to confirm them."""
         self._sent.labels(channel).inc(count)
+        self._send_seconds.labels(channel).observe(seconds)
+
+    # ------------------------------------------------------------------------------------------ schedulers, hosts
+
+    def queues_counted(self, stats: StoreStats | None) -> None:
+        """The fullest queues of the store, in place of those before; None: it cannot be asked."""
+        self._queues.clear()
+        for row in () if stats is None else stats.queues:
+            self._queues.labels(row.namespace, row.queue, "waiting").set(row.waiting)
+            self._queues.labels(row.namespace, row.queue, "held").set(row.held)
+
+    def pinged(self, result: str) -> None:
+        """A heartbeat was sent; `result` is one of `PINGS`."""
+        self._pings.labels(result).inc()
+
+    def watch_host(self, read: ReadHost) -> None:
+        """Ask it at each scrape."""
+        self._read_host = read
+
+    def _look_at_host(self) -> None:
+        if self._read_host is None:
+            return
+        try:
+            usage = self._read_host()
+        except OSError:
+            self._forget_host()
+            return
+        self._host_cpu.inc(max(0.0, usage.cpu_seconds - self._host_cpu_before))
+        self._host_cpu_before = usage.cpu_seconds
+        self._host_cores.set(usage.cpu_cores)
+        self._host_memory.set(usage.memory_bytes)
+        self._host_memory_limit.set(usage.memory_limit_bytes)
+
+    def _forget_host(self) -> None:
+        for gauge in (self._host_cores, self._host_memory, self._host_memory_limit):
+            gauge.set(float("nan"))
 
     def watch_buffers(self, buffers: Buffers) -> None:
         """Ask it at each scrape. Names are the process's own: the same name again adds up."""
@@ -565,4 +670,5 @@ class Metrics:
     def render(self) -> bytes:
         """The text that Prometheus reads."""
         self._look()
+        self._look_at_host()
         return generate_latest(self.registry)

@@ -17,6 +17,7 @@ from tickwise.control.control import Control
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.limits import Pace
 from tickwise.ports.store import StoreStats
+from tickwise.roles.shared.health import HealthCheck
 from tickwise.wiring.health_port import reachable
 from tickwise.wiring.keys.page_link import WEB
 from tickwise.wiring.runtime import Runtime
@@ -31,11 +32,15 @@ def api_needs_broker(settings: Settings) -> bool:
 
 @contextlib.asynccontextmanager
 async def api_port(
-    runtime: Runtime, control: Control, sock: socket.socket, certificates: Certificates | None = None
+    runtime: Runtime,
+    control: Control,
+    sock: socket.socket,
+    health: HealthCheck,
+    certificates: Certificates | None = None,
 ) -> AsyncIterator[None]:
     """Served while the block lasts."""
     tls = tls_of(runtime.settings, certificates, "api")
-    async with serving(_front(runtime, control), [sock], limits_of(runtime.settings), tls=tls):
+    async with serving(_front(runtime, control, health), [sock], limits_of(runtime.settings), tls=tls):
         try:
             yield
         finally:
@@ -43,9 +48,9 @@ async def api_port(
             control.live.end_streams()
 
 
-def _front(runtime: Runtime, control: Control) -> Any:
+def _front(runtime: Runtime, control: Control, health: HealthCheck) -> Any:
     """The API, and the pages where they are served."""
-    app, settings = _app(runtime, control), runtime.settings
+    app, settings = _app(runtime, control, health), runtime.settings
     if WEB not in settings.api_serve:
         return app
     from tickwise.wiring.pages import SharedPort, pages_of  # templates: only a process that serves them
@@ -55,7 +60,7 @@ def _front(runtime: Runtime, control: Control) -> Any:
     return SharedPort(app, pages_of(runtime, control, pacer, _addresses(settings)))
 
 
-def _app(runtime: Runtime, control: Control) -> Any:
+def _app(runtime: Runtime, control: Control, health: HealthCheck) -> Any:
     """The API as it is shipped."""
     metrics, settings, broker = runtime.metrics, runtime.settings, runtime.broker
 
@@ -78,6 +83,7 @@ def _app(runtime: Runtime, control: Control) -> Any:
         limits=runtime.coordination.limits,
         paces=_paces(settings),
         addresses=_addresses(settings),
+        health=health,
         tracer=runtime.tracer,
     )
 

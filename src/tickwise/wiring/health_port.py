@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+from tickwise.adapters.blobs import folder_of
 from tickwise.api.problems import NotReady
 from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
+from tickwise.ports.clock import Clock
+from tickwise.roles.shared.health import (
+    DiskSpace,
+    HealthCheck,
+    HealthReport,
+    HealthSources,
+    PartHealth,
+    PartStatus,
+)
+from tickwise.roles.shared.membership import active_roles
 from tickwise.wiring.listening import address_of, listen
-from tickwise.wiring.runtime import Runtime
+from tickwise.wiring.runtime import Runtime, blobs_url
 from tickwise.wiring.startup_wait import StartupWait
 from tickwise.wiring.tls.certificates import Certificates, tls_of
 
@@ -36,11 +50,14 @@ class HealthPort:
         self._startup_wait = startup_wait
         self._certificates = certificates
         self._check: Check | None = None
+        self._health: HealthCheck | None = None
         self._text: Fresh[bytes] | None = None
 
-    def at_work(self, runtime: Runtime, check: Check) -> None:
-        """From now on `check` says whether it can work: it raises if not."""
+    def at_work(self, runtime: Runtime, check: Check, health: HealthCheck | None = None) -> None:
+        """From now on `check` says whether it can work: it raises if not. `health` knows how the parts are, if another
+        port of the process asks it, too."""
         self._check = check
+        self._health = health or health_check(runtime)
         self._text = Fresh(partial(_rendered, runtime), runtime.clock, METRICS_FRESH_SECONDS)
         if self._certificates is not None:
             self._certificates.observe(runtime.metrics.certificate_ends)
@@ -50,6 +67,13 @@ class HealthPort:
         if self._check is None:
             raise NotReady(self._startup_wait.awaited)
         await self._check()
+
+    async def report(self) -> HealthReport:
+        """The report on each part. Before this process is at work: the service that it waits for."""
+        if self._health is None:
+            waits = PartHealth(PartStatus.FAILING, f"This process is not at work: {self._startup_wait.awaited}.")
+            return HealthReport(PartStatus.FAILING, {"process": waits})
+        return await self._health.report()
 
     async def render(self) -> bytes:
         """The metrics, with what the store says of itself if it can be asked: once a second at most."""
@@ -81,7 +105,7 @@ async def health_port(
         tls = tls_of(settings, certificates, "health")
         health.url = address_of(sock, tls=tls is not None)
         limits = replace(limits_of(settings), connections=HEALTH_CONNECTIONS)
-        app = create_health_app(health.check, health.render, CONTENT_TYPE)
+        app = create_health_app(health.check, health.report, health.render, CONTENT_TYPE)
         async with serving(app, [sock], limits, tls=tls):
             yield health
 
@@ -107,3 +131,41 @@ def reachable(broker: Broker) -> None:
     state = broker.state()
     if not state.reachable:
         raise BrokerUnavailable(state.detail or "the broker does not answer")
+
+
+class BlobDisk:
+    """The disk of a folder of blobs. Invariant: a disk that does not answer holds one thread, however often it is
+    asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._asked: asyncio.Future[tuple[int, int]] | None = None
+
+    async def space(self) -> tuple[int, int]:
+        """Free bytes and all bytes. Raises `OSError`; waits for as long as the disk does."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.get_running_loop().run_in_executor(None, self._look)
+        return await asyncio.shield(self._asked)
+
+    def _look(self) -> tuple[int, int]:
+        usage = shutil.disk_usage(self._folder)
+        return usage.free, usage.total
+
+
+def health_check(runtime: Runtime, *, broker_is_needed: bool = False) -> HealthCheck:
+    """The health of the installation, as this process sees it. `broker_is_needed`: it can take nothing without it."""
+    folder = folder_of(blobs_url(runtime.settings))
+    clock: Clock = runtime.clock
+    sources = HealthSources(
+        stats=runtime.store.upkeep.stats,
+        roles=partial(active_roles, runtime.coordination.shared_state),
+        broker=None if runtime.broker is None else runtime.broker.state,
+        broker_is_needed=broker_is_needed,
+        blobs=None if folder is None else partial(_space, runtime, BlobDisk(folder)),
+    )
+    return HealthCheck(sources, clock)
+
+
+async def _space(runtime: Runtime, disk: BlobDisk) -> DiskSpace:
+    free, size = await disk.space()
+    return DiskSpace(free, size, getattr(runtime.blobs, "failing_seconds", 0.0))

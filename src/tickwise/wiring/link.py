@@ -49,7 +49,10 @@ def make_broker(url: str, clock: SystemClock) -> Broker:
 def named_broker(settings: Settings, metrics: Metrics) -> Broker | None:
     """The one that the settings name, if they do; nothing is connected yet. Raises `Misconfigured`: what is wrong with
     its address is wrong before anything is waited for."""
-    return None if settings.broker_url is None else watched(make_broker(settings.broker_url, SystemClock()), metrics)
+    if settings.broker_url is None:
+        return None
+    clock = SystemClock()
+    return watched(make_broker(settings.broker_url, clock), metrics, clock.monotonic)
 
 
 @contextlib.asynccontextmanager

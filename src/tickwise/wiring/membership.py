@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from tickwise import __version__
 from tickwise.domain.errors import Unavailable
@@ -26,7 +27,7 @@ async def membership(
         store_now = await runtime.store.now()
         ahead = round((sent + runtime.clock.now()) / 2 - store_now, 3)
 
-    def facts(role: str, serves: Sequence[str] = (), last_scan_at: float | None = None) -> RoleFacts:
+    def facts(role: str, serves: Sequence[str] = (), **more: Any) -> RoleFacts:
         return RoleFacts(
             role=role,
             name=name,
@@ -34,8 +35,8 @@ async def membership(
             since=since,
             health_url=health_url,
             serves=[*serves],
-            last_scan_at=last_scan_at,
             clock_ahead_seconds=ahead,
+            **more,
         )
 
     def speak() -> list[RoleFacts]:

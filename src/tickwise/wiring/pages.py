@@ -18,7 +18,7 @@ from tickwise.web.app import Pages, PagesConfig
 from tickwise.web.transport import Transport
 from tickwise.wiring.runtime import Runtime
 
-API_PATHS: Final = ("/api/", "/livez", "/readyz", "/metrics", "/openapi.json", "/.well-known/")
+API_PATHS: Final = ("/api/", "/livez", "/readyz", "/healthz", "/metrics", "/openapi.json", "/.well-known/")
 """All else is of the pages."""
 
 

@@ -26,7 +26,7 @@ from tickwise.config import Settings
 from tickwise.observability import logs
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
-from tickwise.wiring.health_port import HealthPort, check_of, health_port
+from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
 from tickwise.wiring.keys.token_key import sign_tokens
@@ -211,10 +211,11 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         roles = [make_scheduler(runtime), *make_recorders(runtime), make_executor(runtime)]
         for role in roles:
             await stack.enter_async_context(running(runtime, role))
-        await stack.enter_async_context(api_port(runtime, control, sock, certificates))
+        found = health_check(runtime, broker_is_needed=buffered)
+        await stack.enter_async_context(api_port(runtime, control, sock, found, certificates))
         stack.enter_context(client_file(settings, _client_facts(address, key, url, certificates)))
         banner(address, admitted, await link_to_pages(settings, control, address, key))
-        health.at_work(runtime, check_of(runtime, blobs=True))
+        health.at_work(runtime, check_of(runtime, blobs=True), found)
         await stack.enter_async_context(membership(runtime, roles, health.url, api=settings.api_serve))
         await _work(stop, address, health, "api", *(role.name for role in roles))
 
@@ -236,9 +237,10 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         control = await stack.enter_async_context(start_control(runtime))
         admitted = await startup_wait.until("store", partial(let_in_api, runtime))
         await startup_wait.until("store", partial(sign_tokens, runtime.settings, control))
-        await stack.enter_async_context(api_port(runtime, control, sock, certificates))
+        found = health_check(runtime, broker_is_needed=buffered)
+        await stack.enter_async_context(api_port(runtime, control, sock, found, certificates))
         banner(address, admitted)
-        health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered))
+        health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered), found)
         await stack.enter_async_context(membership(runtime, [], health.url, api=settings.api_serve))
         await _work(stop, address, health, "api", serves=settings.api_serve)
 

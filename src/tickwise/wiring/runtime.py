@@ -22,6 +22,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.builtin import RUNNERS
 from tickwise.adapters.runner.function.runner import FunctionRunner
 from tickwise.adapters.runner.plugins import load_plugins
+from tickwise.adapters.runner.process.host_usage import HostMeter
 from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -57,7 +58,7 @@ from tickwise.roles.executor.role import Executor
 from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.recorder.requests import RequestsRecorder
 from tickwise.roles.recorder.role import ResultsRecorder
-from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.role import Receiver, Scheduler, SchedulerSettings
 from tickwise.roles.shared.handovers import handover_bell
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
@@ -181,7 +182,7 @@ async def open_runtime(
         await stack.enter_async_context(
             open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
         )
-        blobs = watched_blobs(open_blobs(settings.blobs_url or _local_blobs(settings)), clock.monotonic)
+        blobs = watched_blobs(open_blobs(blobs_url(settings)), clock.monotonic)
         coordination = await stack.enter_async_context(open_coordination(settings, url, store=store, clock=clock))
         runtime = Runtime(
             settings=settings,
@@ -247,7 +248,11 @@ def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
     )
 
 
-def _local_blobs(settings: Settings) -> str:
+def blobs_url(settings: Settings) -> str:
+    """The address of the blobs: the one that is set, or that of the folder in `data_dir`, which is made. Raises
+    `Misconfigured`."""
+    if settings.blobs_url is not None:
+        return settings.blobs_url
     folder = settings.data_dir / "blobs"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -374,13 +379,26 @@ def make_scheduler(runtime: Runtime) -> Service:
             logs_seconds=settings.retention_logs_days * DAY_SECONDS,
             fires_per_minute_most=settings.fires_per_minute_most,
             invariants_seconds=settings.invariants_seconds,
+            heartbeat_seconds=settings.heartbeat_url_seconds,
         ),
         carry_out=AuthorizedPages(_control_context(runtime)).page,
         carry_out_removal=NamespaceRemoval(_control_context(runtime)).page,
         hint_publisher=runtime.hint_publisher,
         tracer=runtime.tracer,
         keep_anchors=None if settings.audit_anchor_file is None else AnchorFile(settings.audit_anchor_file),
+        receiver=_receiver(runtime),
     )
+
+
+def _receiver(runtime: Runtime) -> Receiver | None:
+    """The receiver of heartbeats that the settings name."""
+    settings = runtime.settings
+    if settings.heartbeat_url is None:
+        return None
+    from tickwise.adapters.heartbeat import HttpPinger  # loads aiohttp: only where there is a receiver
+
+    pinger = HttpPinger(settings.heartbeat_url, settings.heartbeat_fail_url)
+    return Receiver(pinger, runtime.coordination.shared_state)
 
 
 def make_executor(runtime: Runtime) -> Service:
@@ -419,6 +437,7 @@ def make_executor(runtime: Runtime) -> Service:
         ),
     )
     runtime.metrics.watch_slots(executor.slots)
+    runtime.metrics.watch_host(HostMeter().read)
     return executor
 
 

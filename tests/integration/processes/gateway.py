@@ -76,7 +76,7 @@ class Gateway:
         """What is answered for good to one request below `/api/v1`, or outside of it if its path begins so; `body`:
         bytes as they are, or JSON."""
         wanted = {status} if isinstance(status, int) else set(status)
-        place = path if path.startswith(("/livez", "/readyz", "/metrics", "/openapi")) else f"/api/v1{path}"
+        place = path if path.startswith(("/livez", "/readyz", "/healthz", "/metrics", "/openapi")) else f"/api/v1{path}"
         self._asked.add((method, place.partition("?")[0]))
         sent = {**(headers or {}), **({"Idempotency-Key": str(uuid.uuid4())} if method == "POST" else {})}
 

@@ -15,7 +15,7 @@ from tickwise.api.resources import RESOURCES
 from tickwise.control.access import permissions_of
 from tickwise.domain.permissions import Permission, closed
 
-OPEN = {"/livez", "/readyz", "/.well-known/jwks.json"}
+OPEN = {"/livez", "/readyz", "/healthz", "/.well-known/jwks.json"}
 WAYS_IN = {f"{API}/{path}" for path in ("auth/token", "auth/revoke", "users/register", "users/links")}
 """Their bodies hold the credential."""
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
@@ -111,7 +111,8 @@ async def test_each_scope_of_a_route_is_enough_for_a_job_that_is_there(here: Wor
 async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     """A route that somebody adds beside the declarations would have no scope: there is none."""
     declared = {(endpoint.method, endpoint.path) for endpoint in RESOURCES}
-    own = {("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.json")}
+    paths = ("/livez", "/readyz", "/healthz", "/healthz/details", "/metrics", "/openapi.json")
+    own = {("GET", path) for path in paths}
     heads = {("HEAD", path) for method, path in declared | own if method == "GET"}
     assert declared | own | heads == set(_routes(here))
     assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {"/.well-known/jwks.json"}

@@ -22,6 +22,7 @@ from tickwise.api.resources import RESOURCES
 from tickwise.api.role_health import create_health_app
 from tickwise.domain.errors import InDoubt, StoreUnavailable, Unavailable
 from tickwise.ports.store import StoreStats
+from tickwise.roles.shared.health import HealthCheck, HealthSources
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -448,11 +449,16 @@ async def test_what_drivers_and_systems_say_stays_in_the_log(capsys: pytest.Capt
         async def check() -> None:
             raise StoreUnavailable(secret)
 
+        async def stats() -> StoreStats:
+            raise StoreUnavailable(secret)
+
         async def render() -> bytes:
             return b""
 
-        transport = httpx2.ASGITransport(app=create_health_app(check, render, "text/plain"))
+        report = HealthCheck(HealthSources(stats=stats), SystemClock()).report
+        transport = httpx2.ASGITransport(app=create_health_app(check, report, render, "text/plain"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://role") as client:
-            answer = await client.get("/readyz")
-            assert 503 == answer.status_code
-            assert "10.1.2.3" not in answer.text
+            for path in ("/readyz", "/healthz"):
+                answer = await client.get(path)
+                assert 503 == answer.status_code
+                assert "10.1.2.3" not in answer.text

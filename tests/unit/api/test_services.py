@@ -51,7 +51,7 @@ async def test_a_route_of_another_service_is_421_and_says_whose_it_is(here: ApiS
                 problem["service"],
             ), endpoint.name
             assert f"--serve {endpoint.service}" in problem["detail"]
-        for path in ("/livez", "/readyz", "/metrics", "/openapi.json"):
+        for path in ("/livez", "/readyz", "/healthz", "/healthz/details", "/metrics", "/openapi.json"):
             assert 200 == (await made.client.get(path)).status_code, path
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
+from tickwise.adapters.broker.memory import Exchange, MemoryBroker
+from tickwise.adapters.clock import SystemClock
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.observability.metrics import MAX_REASONS, Metrics
-from tickwise.ports.store import StoreStats
+from tickwise.observability.brokers import watched
+from tickwise.observability.host import HostUsage
+from tickwise.observability.metrics import MAX_REASONS, PINGS, Metrics
+from tickwise.ports.broker import REQUESTS, Message
+from tickwise.ports.store import BusyQueue, StoreStats
 
 
 def read(metrics: Metrics) -> dict[tuple[str, str], float]:
@@ -129,3 +137,56 @@ def test_what_the_store_knows_is_shown_as_gauges() -> None:
         found["tickwise_executors", ""],
         found["tickwise_oldest_ready_seconds", ""],
     )
+
+
+def test_the_host_of_an_executor_is_read_at_each_scrape() -> None:
+    """Processor time is a counter, the rest are gauges; a group that is gone is not shown as the last that was seen."""
+    metrics, seen = Metrics(), [HostUsage(100.0, 2.0, 30, 64), HostUsage(107.5, 2.0, 40, 64)]
+    assert math.isnan(read(metrics)["tickwise_host_memory_bytes", ""])
+
+    def usage() -> HostUsage:
+        if not seen:
+            raise OSError("gone")
+        return seen.pop(0)
+
+    metrics.watch_host(usage)
+    first, second, last = read(metrics), read(metrics), read(metrics)
+    name = "tickwise_host_cpu_seconds_total", ""
+    assert (7.5, 0.0) == (second[name] - first[name], last[name] - second[name])
+    assert (30, 40) == tuple(each["tickwise_host_memory_bytes", ""] for each in (first, second))
+    assert math.isnan(last["tickwise_host_memory_bytes", ""])
+
+
+def test_queues_are_those_of_the_last_count() -> None:
+    """One that is empty by now is gone, and all of them while the store is away."""
+    metrics = Metrics()
+    stats = StoreStats(
+        queued=0, held=0, retrying=0, oldest_ready_seconds=0, timers=0, timers_late_seconds=0, executors=0,
+        queues=(BusyQueue("acme", "a", 3, 1), BusyQueue("acme", "b", 2, 0)),
+    )  # fmt: skip
+    metrics.queues_counted(stats)
+    assert 4 == metrics.render().decode().count("tickwise_queue_runs{")
+    metrics.queues_counted(replace(stats, queues=stats.queues[1:]))
+    text = metrics.render().decode()
+    assert 'tickwise_queue_runs{namespace="acme",queue="b",state="waiting"} 2.0' in text
+    assert 2 == text.count("tickwise_queue_runs{")
+    metrics.queues_counted(None)
+    assert "tickwise_queue_runs{" not in metrics.render().decode()
+
+
+async def test_a_send_to_the_broker_is_counted_and_timed() -> None:
+    """From the call to the confirmation."""
+    metrics, now = Metrics(), iter([10.0, 10.2])
+    broker = watched(MemoryBroker(Exchange(), SystemClock()), metrics, lambda: next(now))
+    await broker.send(REQUESTS, [Message(b"v", b"k")])
+    found = read(metrics)
+    assert 1 == found["tickwise_broker_sent_total", REQUESTS.name]
+    assert abs(0.2 - found["tickwise_broker_send_seconds_sum", REQUESTS.name]) < 1e-9
+
+
+def test_heartbeats_are_counted_by_their_result() -> None:
+    """Each from 0, so that the first loss is an increase."""
+    metrics = Metrics()
+    metrics.pinged("lost")
+    found = read(metrics)
+    assert (0, 0, 1) == tuple(found["tickwise_heartbeats_total", each] for each in PINGS)

@@ -60,7 +60,7 @@ seccompProfile: {type: RuntimeDefault}
 
 {{/*
 What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
-recorder's, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
+recorder's, the addresses of heartbeats the scheduler's, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
 `secretsOf`. (dict "root" $ "role" api|search|identity|web|scheduler|recorder|executor|migrations)
 */}}
 {{- define "tickwise.roleSecrets" -}}
@@ -71,6 +71,7 @@ recorder's, `database_url` that of the migrations, which own the schema. Each ot
 {{- if has $role (list "api" "search") }}{{ $names = append $names "search_database_url" }}{{ end -}}
 {{- if has $role (list "api" "recorder") }}{{ $names = append $names "requests_keys" }}{{ end -}}
 {{- if eq $role "api" }}{{ $names = append $names "bootstrap_key" }}{{ end -}}
+{{- if eq $role "scheduler" }}{{ $names = concat $names (list "heartbeat_url" "heartbeat_fail_url") }}{{ end -}}
 {{- $held := dict -}}
 {{- range $names }}{{ if hasKey $secrets . }}{{ $_ := set $held . (get $secrets .) }}{{ end }}{{ end -}}
 {{- include "tickwise.toml" (mergeOverwrite $held (get .root.Values.secretsOf $role | default dict)) -}}

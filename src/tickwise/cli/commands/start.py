@@ -22,7 +22,9 @@ def _database_option(command: Decorated) -> Decorated:
 
 def _health_option(command: Decorated) -> Decorated:
     return click.option(
-        "--health-port", type=click.IntRange(0, 65535), help="Serve /livez, /readyz and /metrics there.  [no port]"
+        "--health-port",
+        type=click.IntRange(0, 65535),
+        help="Serve /livez, /readyz, /healthz and /metrics there.  [no port]",
     )(command)
 
 

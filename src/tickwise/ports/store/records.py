@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
@@ -206,6 +206,20 @@ class StoreStats:
     timers_late_seconds: float
     """The time by which the earliest timer is late; 0 if none is."""
     executors: int
+    queues: Sequence[BusyQueue] = ()
+    """The queues of all namespaces with the most unfinished runs, the fullest first, as many as were asked for. Of very
+    many runs the numbers are estimated, and a queue with few of them may be missing."""
+
+
+class BusyQueue(NamedTuple):
+    """A queue that runs are in, and how many of them are not at their end."""
+
+    namespace: str
+    queue: str
+    waiting: int
+    """Held by no executor: QUEUED and RETRYING."""
+    held: int
+    """Held by an executor: DISPATCHED and RUNNING."""
 
 
 class IncidentStore(Protocol):
@@ -265,6 +279,6 @@ class UpkeepStore(Protocol):
         and a job with a run on record stays. Recurring jobs are never dropped."""
         ...
 
-    async def stats(self) -> StoreStats:
-        """Counts for metrics and readiness."""
+    async def stats(self, queues: int = 0) -> StoreStats:
+        """Counts for metrics and readiness, with up to so many `queues` by name."""
         ...

@@ -30,6 +30,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import NO_TEXT, Check, JobRow, RunQuery, Store, Violation
 from tickwise.roles.scheduler.fires import read_plan
+from tickwise.roles.shared.health import InvariantPass
 from tickwise.roles.shared.served_queues import unserved_lane
 from tickwise.roles.shared.service import Telemetry
 
@@ -112,6 +113,8 @@ class Healing:
         self._pause_seconds = pause_seconds
         self._kept_seconds = kept_seconds
         self._waited = False
+        self.last_pass: InvariantPass | None = None
+        """The last pass that came to its end."""
         self._over: dict[UUID, float] = {}
         """Jobs whose schedules are over, and until when that is believed."""
         self._told: dict[tuple[Check, UUID | str], float] = {}
@@ -133,6 +136,7 @@ class Healing:
         now = self._clock.monotonic()
         self._over = {job: until for job, until in self._over.items() if until > now}
         self._told = {name: until for name, until in self._told.items() if until > now}
+        violated = unchecked = 0
         for check in Check:
             try:
                 tally = await self._walk(check)
@@ -141,12 +145,15 @@ class Healing:
             except Exception:
                 logger.exception("invariant_unchecked", invariant=check.value)
                 self._telemetry.violated(check.value, None)
+                unchecked += 1
                 continue
             if tally.mended:
                 self._telemetry.mended(check.value, tally.mended)
             self._telemetry.violated(check.value, tally.found - tally.mended)
+            violated += tally.found - tally.mended
             if tally.found > tally.told:
                 logger.warning("invariant_violations_untold", invariant=check.value, count=tally.found - tally.told)
+        self.last_pass = InvariantPass(await self._store.now(), violated, unchecked)
 
     async def _walk(self, check: Check) -> WalkTally:
         tally = WalkTally()

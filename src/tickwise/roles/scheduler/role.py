@@ -12,6 +12,8 @@
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
     move scripts  scripts of jobs are moved into the blob store (`script_mover.py`)
+    count         the runs of the fullest queues are counted for the metrics (`queue_counts.py`)
+    ping          if there is an address for it: a receiver elsewhere hears that all is well (`heartbeat.py`)
     sweep         with a broker: hints are published again for runs that stay queued (`hint_sweep.py`)
 
 This module only composes the parts and runs their loops (README.md in this folder).
@@ -25,23 +27,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tickwise.documents.rulebook import Rulebook
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
+from tickwise.ports.heartbeat import Pinger
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
+from tickwise.roles.scheduler.heartbeat import HeartbeatSettings, OutboundHeartbeat
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
 from tickwise.roles.scheduler.objective_watch import ObjectiveWatch
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
+from tickwise.roles.scheduler.queue_counts import QueueCounts
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
@@ -69,6 +75,15 @@ class SchedulerSettings:
     """Of a namespace, by schedule; 0: as many as it likes."""
     invariants_seconds: float = 60.0
     """Between two looks at all invariants, at least."""
+    heartbeat_seconds: float = 60.0
+    """Between two pings to the receiver of heartbeats."""
+
+
+class Receiver(NamedTuple):
+    """The receiver of heartbeats, and where schedulers note that it was told."""
+
+    pinger: Pinger
+    shared_state: SharedState
 
 
 class Scheduler(Service):
@@ -89,12 +104,13 @@ class Scheduler(Service):
         carry_out_removal: CarryOutRemoval | None = None,
         hint_publisher: HintPublisher | None = None,
         keep_anchors: KeepAnchors | None = None,
+        receiver: Receiver | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
         without them they are left to other schedulers. `hint_publisher` publishes claim hints through the broker.
         `keep_anchors` keeps the heads of the audit log's chains outside the database; None: they are in the log of the
-        process alone. `tracer` says which runs are recorded."""
+        process alone. `receiver` hears that all is well. `tracer` says which runs are recorded."""
         super().__init__()
         self._signals = signals
         self._clock = clock
@@ -135,18 +151,38 @@ class Scheduler(Service):
             Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         )
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
-        self._healing = Healing(
-            store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            pause_seconds=settings.invariants_seconds,
-            kept_seconds=settings.retention.runs_seconds,
-        )
+        self._healing = self._healing_of(store, settings, telemetry)
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
         self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
+        self._queue_counts = QueueCounts(store.upkeep, telemetry)
+        self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
+
+    def _healing_of(self, store: Store, settings: SchedulerSettings, telemetry: Telemetry) -> Healing:
+        return Healing(
+            store,
+            signals=self._signals,
+            clock=self._clock,
+            telemetry=telemetry,
+            pause_seconds=settings.invariants_seconds,
+            kept_seconds=settings.retention.runs_seconds,
+        )
+
+    def _heartbeat_of(
+        self, receiver: Receiver | None, store: Store, settings: SchedulerSettings, telemetry: Telemetry
+    ) -> OutboundHeartbeat | None:
+        if receiver is None:
+            return None
+        return OutboundHeartbeat(
+            store.upkeep,
+            receiver.shared_state,
+            self._clock,
+            receiver.pinger,
+            last_pass=lambda: self._healing.last_pass,
+            telemetry=telemetry,
+            settings=HeartbeatSettings(settings.name, settings.heartbeat_seconds),
+        )
 
     async def start(self) -> None:
         """Begin to fire, heal and maintain."""
@@ -163,7 +199,10 @@ class Scheduler(Service):
             Loop("maintain", self._upkeep.keep_partitions, clock),
             Loop("forget", self._upkeep.expire_outputs, clock),
             Loop("move scripts", self._scripts.step, clock),
+            Loop("count", self._queue_counts.step, clock),
         )
+        if self._heartbeat is not None:
+            self.spawn(Loop("ping", self._heartbeat.step, clock))
         if self._hint_sweep is not None:
             self.spawn(Loop("sweep", self._hint_sweep.step, clock))
         if self._operations is not None:
@@ -194,10 +233,15 @@ class Scheduler(Service):
         await self._upkeep.keep_partitions()
         await self._upkeep.expire_outputs()
         await self._scripts.step()
+        await self._queue_counts.step()
+        if self._heartbeat is not None:
+            await self._heartbeat.step()
 
     def facts(self) -> Mapping[str, Any]:
-        """The time of its last look for due timers."""
-        return {"last_scan_at": self._fire_loop.looked_at}
+        """The time of its last look for due timers, and the result of its last pass over the invariants."""
+        last = self._healing.last_pass
+        found = {} if last is None else {f"invariants_{name}": value for name, value in last._asdict().items()}
+        return {"last_scan_at": self._fire_loop.looked_at, **found}
 
     async def fire_due(self) -> int:
         """One look for timers within the horizon. Returns the number of timers that it decided."""

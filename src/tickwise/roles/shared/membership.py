@@ -40,6 +40,12 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     serves: list[str] = []
     last_scan_at: float | None = None
     """Of a scheduler: when it last looked for what is due, by the store's clock."""
+    invariants_at: float | None = None
+    """Of a scheduler: when its last pass over the invariants ended, by the store's clock; None: none has ended."""
+    invariants_violated: int = 0
+    """Violations that this pass could not repair."""
+    invariants_unchecked: int = 0
+    """Invariants that this pass could not look at."""
     clock_ahead_seconds: float | None = None
     """The lead of its machine's clock over the store's; None: not known."""
 

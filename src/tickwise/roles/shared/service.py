@@ -19,6 +19,7 @@ import structlog
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
+from tickwise.ports.store import StoreStats
 
 IDLE_SECONDS: Final = 3600.0
 """The pause that a step returns when only its signal brings it new work."""
@@ -101,6 +102,14 @@ class Telemetry(Protocol):
 
     def mended(self, invariant: str, count: int) -> None:
         """Violations that were put right."""
+        ...
+
+    def queues_counted(self, stats: StoreStats | None) -> None:
+        """The fullest queues of the store; None: it cannot be asked."""
+        ...
+
+    def pinged(self, result: str) -> None:
+        """A heartbeat was sent: `well` or `unwell` as it was told, or `lost`."""
         ...
 
     def hinted(self, *, named: int, claimed: int) -> None:

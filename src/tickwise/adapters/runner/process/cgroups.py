@@ -69,7 +69,7 @@ class Usage(NamedTuple):
     """A fork was refused because the group had too many."""
 
 
-class _Mount(NamedTuple):
+class GroupMount(NamedTuple):
     version: int
     controllers: frozenset[str]
     root: str
@@ -92,13 +92,13 @@ def find_places(name: str, *, process: Path = SELF) -> Places:
 def candidates(process: Path) -> Iterator[tuple[Resource, GroupFolder]]:
     """Places that may do, version 2 first."""
     try:
-        mounts = _mounts((process / "mountinfo").read_text())
-        own = _own_groups((process / "cgroup").read_text())
+        mounts = mounts_of((process / "mountinfo").read_text())
+        own = own_groups((process / "cgroup").read_text())
     except OSError:
         return
     for mount in mounts:
         if mount.version == 2 and "" in own:
-            folder = _folder(mount, own[""])
+            folder = group_folder(mount, own[""])
             yield Resource.CPU, GroupFolder(2, folder)
             for base in (folder, *([folder.parent] if _is_delegated(folder.parent) else [])):
                 for resource in passed_on(base):
@@ -106,21 +106,21 @@ def candidates(process: Path) -> Iterator[tuple[Resource, GroupFolder]]:
     for mount in mounts:
         for resource, controller in _VERSION_1.items():
             if mount.version == 1 and controller in mount.controllers and controller in own:
-                yield resource, GroupFolder(1, _folder(mount, own[controller]))
+                yield resource, GroupFolder(1, group_folder(mount, own[controller]))
 
 
-def _mounts(text: str) -> Sequence[_Mount]:
+def mounts_of(text: str) -> Sequence[GroupMount]:
     found = []
     for line in text.splitlines():
         fields = line.split()
         kind, _, options = fields[fields.index("-") + 1 :][:3]
         if kind in ("cgroup", "cgroup2"):
             version = 2 if kind == "cgroup2" else 1
-            found.append(_Mount(version, frozenset(options.split(",")), fields[3], Path(fields[4])))
+            found.append(GroupMount(version, frozenset(options.split(",")), fields[3], Path(fields[4])))
     return found
 
 
-def _own_groups(text: str) -> Mapping[str, str]:
+def own_groups(text: str) -> Mapping[str, str]:
     """The path of our group by controller; that of version 2 under the empty name."""
     return {
         controller: path
@@ -129,7 +129,7 @@ def _own_groups(text: str) -> Mapping[str, str]:
     }
 
 
-def _folder(mount: _Mount, path: str) -> Path:
+def group_folder(mount: GroupMount, path: str) -> Path:
     """The folder of a group. In a container without a namespace for groups the mount shows only its part."""
     below = path[len(mount.root) :] if mount.root != "/" and path.startswith(mount.root) else path
     return mount.point / below.lstrip("/")

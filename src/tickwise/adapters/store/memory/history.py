@@ -14,11 +14,12 @@ from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
 from tickwise.domain import selectors
-from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.lifecycle import CODES, HELD, RunState
 from tickwise.ports.store import (
     MAX_TALLIES,
     TALLIES_SECONDS,
     AttemptRow,
+    BusyQueue,
     Incident,
     Maintained,
     MarkedChannel,
@@ -166,7 +167,7 @@ class Upkeep(Duty):
                 del self._state.job_keys[job.namespace, job.key]
         return [job.job_id for job in dropped]
 
-    async def stats(self) -> StoreStats:
+    async def stats(self, queues: int = 0) -> StoreStats:
         now = self._state.now()
         states = Counter(run.state for run in self._state.runs.values())
         ready = [run.ready for run in self._state.runs.values() if self._state.is_claimable(run)]
@@ -179,7 +180,15 @@ class Upkeep(Duty):
             timers=len(dues),
             timers_late_seconds=max(0.0, now - min(dues, default=now)),
             executors=sum(executor.gone_at is None for executor in self._state.executors.values()),
+            queues=self._fullest(queues),
         )
+
+    def _fullest(self, limit: int) -> tuple[BusyQueue, ...]:
+        counts: dict[tuple[str, str], list[int]] = {}
+        for run in self._state.runs.values():
+            counts.setdefault((run.job.namespace, run.lane.queue), [0, 0])[run.state in HELD] += 1
+        fullest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
+        return tuple(BusyQueue(*place, *numbers) for place, numbers in fullest[:limit])
 
 
 def row_of(state: State, run_id: UUID) -> RunRow | None:

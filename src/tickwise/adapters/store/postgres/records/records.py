@@ -27,6 +27,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
 from tickwise.ports.store import (
     MAX_TALLIES,
     AttemptRow,
+    BusyQueue,
     CancelRow,
     Incident,
     LetterQuery,
@@ -150,11 +151,12 @@ class Figures(Part):
             raise Bug("the store has not been opened, so its name is not known")
         return self._shared.cluster_id
 
-    async def stats(self) -> StoreStats:
+    async def stats(self, queues: int = 0) -> StoreStats:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("stats"), MAX_COUNTED)
-        return StoreStats(**dict(row))
+            fullest = await connection.fetch(statement("busiest_queues"), MAX_COUNTED, queues) if queues else ()
+        return StoreStats(**dict(row), queues=tuple(BusyQueue(*each.values()) for each in fullest))
 
 
 def texts_of(query: RunQuery | LetterQuery) -> list[bool]:

@@ -91,6 +91,19 @@ SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS h
   (SELECT count(*) FROM tickwise.executors WHERE gone IS NULL) AS executors
 FROM r, grown, t
 
+-- name: busiest_queues
+-- The queues with the most unfinished runs. Counted from $1 rows, beyond that estimated as in `stats`. $2 queues at most.
+WITH s AS MATERIALIZED (SELECT lane, holder FROM tickwise.runs LIMIT $1),
+grown AS (
+  SELECT CASE WHEN count(*) < $1 THEN 1.0::float8
+              ELSE greatest(1.0, pg_stat_get_live_tuples('tickwise.runs'::regclass)::float8 / count(*)) END AS by FROM s
+),
+g AS (SELECT lane, count(*) FILTER (WHERE holder = 0) AS waiting, count(*) FILTER (WHERE holder <> 0) AS held FROM s GROUP BY lane)
+SELECT l.namespace, l.queue, (sum(g.waiting) * max(grown.by))::bigint AS waiting, (sum(g.held) * max(grown.by))::bigint AS held
+FROM g JOIN tickwise.lanes l ON l.lane = g.lane CROSS JOIN grown
+GROUP BY l.namespace, l.queue
+ORDER BY sum(g.waiting + g.held) DESC, l.namespace COLLATE "C", l.queue COLLATE "C" LIMIT $2
+
 -- name: runs_newest_of_job
 -- The newest runs of a job. $1 namespace, $2 ids below it, $3 limit, $4 job, $5 and $6 whether with results, and with definitions. Planned
 -- once.

@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import JobAction, JobQuery, JobRow, NewRun, Retention, RunQuery, Store
+from tickwise.domain.model import Lane, Trigger, run_id
+from tickwise.ports.store import BusyQueue, JobAction, JobQuery, JobRow, NewRun, Retention, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -438,6 +438,26 @@ class UpkeepContract(StoreContract):
         assert (stats.queued, stats.held, stats.retrying, stats.timers, stats.executors) == (1, 2, 1, 2, 1)
         assert abs(stats.oldest_ready_seconds - 40.0) < 5.0
         assert abs(stats.timers_late_seconds - 30.0) < 5.0
+
+    async def test_the_queues_with_most_runs_come_first(self, store: Store, make: Factory) -> None:
+        """Of all namespaces, with what waits and what is held apart; no more of them than are asked for."""
+        executor = await self.register(store, lease_seconds=1000.0)
+        await self.add(store, *(make.job() for _ in range(3)))
+        assert 3 == len(await self.claim(store, executor, limit=3))
+        await self.add(
+            store,
+            *(make.job(lane=Lane(queue="reports")) for _ in range(2)),
+            make.job(lane=Lane(queue="reports", priority=3)),
+            make.job(lane=Lane(queue="reports", priority=3)),
+            make.job(namespace="acme"),
+        )
+        wanted = [
+            BusyQueue("default", "reports", 4, 0),
+            BusyQueue("default", "default", 0, 3),
+            BusyQueue("acme", "default", 1, 0),
+        ]
+        for limit in (10, 2, 0):
+            assert wanted[:limit] == [*(await store.upkeep.stats(limit)).queues]
 
     async def test_nothing_is_late_before_its_time(self, store: Store, make: Factory) -> None:
         """A run or timer of the future has not waited."""

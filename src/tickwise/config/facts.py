@@ -1,0 +1,44 @@
+"""The limits of a setting, and the check of one value by them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class SettingFacts(NamedTuple):
+    """The description of a setting beside its name, type and default."""
+
+    meaning: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    """The allowed values, or the allowed items of a list."""
+    schemes: tuple[str, ...] = ()
+    networks: bool = False
+    """Each item is a network or an address."""
+    shortest: int = 0
+    option: str = ""
+    secret: bool = False
+    token_in_path: bool = False
+    """Of an address: its path is a secret too."""
+
+
+def check_value(facts: SettingFacts, value: Any) -> None:
+    """Raises ValueError if the value breaks a limit of its own."""
+    if facts.least is not None and not facts.least <= value:
+        raise ValueError
+    if facts.most is not None and not value <= facts.most:
+        raise ValueError
+    if facts.choices:
+        said = value if isinstance(value, tuple) else (value,)
+        if not said or not set(facts.choices).issuperset(said):
+            raise ValueError
+    if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
+        raise ValueError
+    if facts.networks and value:
+        from ipaddress import ip_network
+
+        for each in value:
+            ip_network(each)
+    if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
+        raise ValueError
