@@ -1,0 +1,58 @@
+"""Senders: one for each kind of channel. A sender delivers one message and says how that went.
+
+Invariant: a sender keeps to `timeout` seconds and to a bounded answer, follows no redirect to another host, and connects to a
+private address only if the channel allows it. A secret of a channel is in no error and in no log line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from tickwise.domain.notices.rules import Channel, Notice
+
+
+class Delivery(Enum):
+    """The outcome of one try."""
+
+    DELIVERED = "delivered"
+    LATER = "later"
+    """The receiver was away, too slow or too busy: another try may succeed."""
+    REFUSED = "refused"
+    """The receiver refuses it for good: an address that does not exist, a revoked token."""
+
+
+class Sent(NamedTuple):
+    """The outcome of one try."""
+
+    delivery: Delivery
+    error: str | None = None
+    """For people: what the receiver said, cut to 500 characters."""
+    retry_after: float | None = None
+    """Seconds that the receiver asked for."""
+
+
+class Message(NamedTuple):
+    """A notice, ready to be sent."""
+
+    notice: Notice
+    title: str
+    """One line without control characters."""
+    text: str
+    """Plain text for people."""
+    links: Mapping[str, str]
+    """Addresses of pages by their label."""
+    now: float
+
+
+class ChannelSender(Protocol):
+    """Delivers to the channels of one kind."""
+
+    async def send(self, channel: Channel, secrets: Mapping[str, str], message: Message, *, timeout: float) -> Sent:
+        """Try once. It raises nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
