@@ -43,9 +43,7 @@ class ChannelSecrets(NamedTuple):
 class ChannelStore(Protocol):
     """Channels. Names are unique in a namespace."""
 
-    async def add(
-        self, channel: Channel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None
-    ) -> Channel:
+    async def add(self, channel: Channel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None) -> Channel:
         """Store a channel; one of this id that is there already is returned as it is. Raises `Conflict`, code
         `name_taken` or `channels_exhausted`."""
         ...
