@@ -238,8 +238,8 @@ class AlertStore(Protocol):
         ...
 
     async def fold(self, fold: Fold) -> bool:
-        """Apply a fold in one transaction, if all its events are still pending; False: one of them was judged by another
-        scheduler, and nothing was changed. A fold without events is always applied."""
+        """Apply a fold in one transaction, if all its events are still pending. False: another scheduler has judged one
+        of them, and nothing was changed. A fold without events is always applied."""
         ...
 
     async def find(self, query: AlertQuery) -> Sequence[Alert]:
@@ -289,7 +289,7 @@ class NoticeStore(Protocol):
         ...
 
     async def settle(self, sender: str, settled: Sequence[Settled]) -> None:
-        """Record the outcomes of tries; of a notice that this sender holds no more nothing changes. When a notice is due
+        """Record the outcomes of tries; a notice that this sender holds no more is left as it is. When a notice is due
         again, waiting ones of the same channel and rule are merged into it."""
         ...
 
