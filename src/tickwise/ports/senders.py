@@ -1,7 +1,7 @@
 """Senders: one for each kind of channel. A sender delivers one message and says how that went.
 
-Invariant: a sender keeps to `timeout` seconds and to a bounded answer, follows no redirect to another host, and connects
-to a private address only if the channel allows it. A secret of a channel is in no error and in no log line.
+Invariant: a sender keeps to `timeout` seconds and to a bounded answer, and follows no redirect to another host. It
+connects to a private address only if the channel allows it. A secret of a channel is in no error and in no log line.
 """
 
 from __future__ import annotations
