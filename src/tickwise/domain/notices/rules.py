@@ -66,7 +66,7 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
-class ChannelKind(StrEnum):
+class NoticeChannelKind(StrEnum):
     """The ways to tell people."""
 
     WEBHOOK = "webhook"
@@ -102,13 +102,13 @@ class Escalation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class NoticeChannel:
     """A way to tell people, without its secrets."""
 
     channel_id: UUID
     namespace: str
     name: str
-    kind: ChannelKind
+    kind: NoticeChannelKind
     settings: Mapping[str, object] = field(default_factory=dict)
     """As it is shown: addresses, headers, the host of an address that is secret."""
     allow_private: bool = False
@@ -243,6 +243,8 @@ class Notice:
     due: float = 0.0
     """Not tried before."""
     tries: int = 0
+    tried_at: float | None = None
+    """The first try since it was made, or since a person asked to send it again."""
     error: str | None = None
     """What the last try said."""
     ended_at: float | None = None

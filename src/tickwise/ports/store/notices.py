@@ -20,8 +20,8 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import (
     Alert,
     AlertState,
-    Channel,
     Notice,
+    NoticeChannel,
     NoticeEvent,
     NoticeLine,
     NoticeState,
@@ -36,21 +36,23 @@ SEND_LEASE_SECONDS = 60.0
 class ChannelSecrets(NamedTuple):
     """What a sender needs and nobody is shown: the signing secret, a password, the whole address."""
 
-    channel: Channel
+    channel: NoticeChannel
     secrets: Mapping[str, str]
 
 
 class ChannelStore(Protocol):
     """Channels. Names are unique in a namespace."""
 
-    async def add(self, channel: Channel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None) -> Channel:
+    async def add(
+        self, channel: NoticeChannel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None
+    ) -> NoticeChannel:
         """Store a channel; one of this id that is there already is returned as it is. Raises `Conflict`, code
         `name_taken` or `channels_exhausted`."""
         ...
 
     async def change(
-        self, channel: Channel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
-    ) -> Channel | None:
+        self, channel: NoticeChannel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
+    ) -> NoticeChannel | None:
         """Replace the fields of a channel whose version is `channel.version`, and its secrets unless None. None: there
         is none. Raises `Conflict`, code `version_changed` or `name_taken`."""
         ...
@@ -59,7 +61,7 @@ class ChannelStore(Protocol):
         """Remove a channel: it leaves its rules, and its waiting notices are dropped, on record. False: none there."""
         ...
 
-    async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[Channel]:
+    async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
         """The channels of a namespace in the order of their names, or of these ids."""
         ...
 
@@ -69,7 +71,7 @@ class ChannelStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleQuery:
+class NotificationRuleQuery:
     """Rules, by name; everything given must match."""
 
     namespace: str | None
@@ -80,7 +82,7 @@ class RuleQuery:
     limit: int = 100_000
 
 
-class RuleStore(Protocol):
+class NotificationRuleStore(Protocol):
     """Notification rules."""
 
     async def add(self, rule: NotificationRule, *, audit: AuditEntry | None = None) -> NotificationRule:
@@ -96,7 +98,7 @@ class RuleStore(Protocol):
         """Remove a rule: its alerts are closed, its waiting notices are dropped, on record. False: none there."""
         ...
 
-    async def find(self, query: RuleQuery) -> Sequence[NotificationRule]:
+    async def find(self, query: NotificationRuleQuery) -> Sequence[NotificationRule]:
         """Rules in the order of their names."""
         ...
 
@@ -266,31 +268,42 @@ class NoticeQuery:
     limit: int = 50
 
 
-class Settled(NamedTuple):
+class DueNotices(NamedTuple):
+    """The outcome of a look for due notices."""
+
+    notices: Sequence[Notice]
+    """Taken by the sender that looked."""
+    has_channels: bool
+    """There is a channel, so notices may come at any time."""
+
+
+class SettledNotice(NamedTuple):
     """The outcome of one try to deliver."""
 
     notice_id: UUID
     state: NoticeState
-    """WAITING: it is tried again at `due`."""
+    """DELIVERED, DEAD, or WAITING: it is tried again."""
     error: str | None = None
-    due: float = 0.0
+    again_seconds: float = 0.0
+    """With WAITING: from now on."""
 
 
 class NoticeStore(Protocol):
     """Notices, from their making to their delivery."""
 
     async def add(self, notice: Notice, *, audit: AuditEntry | None = None) -> Notice:
-        """A notice of its own, such as a test of a channel."""
+        """A notice of its own, such as a test of a channel; it joins no other. One of this id that is there already is
+        returned as it is. Raises `NotFound` for a channel that is not in the namespace."""
         ...
 
-    async def due(self, sender: str, limit: int) -> Sequence[Notice]:
-        """Take up to `limit` notices that are due, at most one of each channel, for `SEND_LEASE_SECONDS`. What joins a
-        notice's channel and rule from then on makes a new notice."""
+    async def due(self, sender: str, limit: int) -> DueNotices:
+        """Take up to `limit` notices that are due, the longest due first, for `SEND_LEASE_SECONDS`: at most one of each
+        channel, and none of a channel of which a notice is held. Events that follow make a new notice."""
         ...
 
-    async def settle(self, sender: str, settled: Sequence[Settled]) -> None:
-        """Record the outcomes of tries; a notice that this sender holds no more is left as it is. When a notice is due
-        again, waiting ones of the same channel and rule are merged into it."""
+    async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
+        """Record the outcomes of tries, also at the channel. A notice that this sender holds no more is left as it is.
+        Into one that is tried again, what waits for the same channel and rule is merged."""
         ...
 
     async def find(self, query: NoticeQuery) -> Sequence[Notice]:
@@ -298,5 +311,10 @@ class NoticeStore(Protocol):
         ...
 
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
-        """Make a dead notice due now. None: there is none that is dead."""
+        """Make a dead notice due now, with what waits for the same channel and rule. None: there is none that is dead,
+        or its channel is gone."""
+        ...
+
+    async def forget(self, seconds: float, limit: int) -> int:
+        """Delete up to `limit` notices that ended more than `seconds` ago; how many."""
         ...

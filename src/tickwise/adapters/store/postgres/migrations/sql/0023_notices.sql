@@ -93,6 +93,7 @@ CREATE TABLE tickwise.notices (
   last_at       timestamptz NOT NULL,
   due           timestamptz NOT NULL,
   leased_until  timestamptz,
+  tried_at      timestamptz,
   ended_at      timestamptz,
   events        bigint NOT NULL,
   tries         int NOT NULL DEFAULT 0,
@@ -113,5 +114,6 @@ CREATE TABLE tickwise.notices (
 CREATE UNIQUE INDEX notices_one ON tickwise.notices (channel_id, rule_id, is_escalation) NULLS NOT DISTINCT
   WHERE state = 'waiting' AND sender IS NULL AND NOT is_test;
 CREATE INDEX notices_due ON tickwise.notices (due) WHERE state = 'waiting';
+CREATE INDEX notices_held ON tickwise.notices (channel_id, leased_until) WHERE state = 'waiting' AND sender IS NOT NULL;
 CREATE INDEX notices_of_namespace ON tickwise.notices (namespace, notice_id);
 CREATE INDEX notices_ended ON tickwise.notices (ended_at) WHERE state <> 'waiting';

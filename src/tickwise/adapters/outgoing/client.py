@@ -1,6 +1,6 @@
-"""The connections of the `http` runner: the only module that loads aiohttp, which takes a tenth of a second.
+"""The only module that loads aiohttp, which takes a tenth of a second.
 
-`HttpRunner.start` imports it. A process that asks a runner only for its kinds (the API, a recorder) does without.
+An executor loads it when it starts, a scheduler with the first notice that goes over HTTP. Other processes do without.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from tickwise.adapters.runner.http.access import HttpAccess
-from tickwise.adapters.runner.http.exchange import NoAnswer, Request, UnusableAddress
+from tickwise.adapters.outgoing.access import HttpAccess
+from tickwise.adapters.outgoing.exchange import NoAnswer, Request, UnusableAddress
 
 CONNECT_SECONDS: Final = 30.0
 READ_BYTES: Final = 1 << 16
