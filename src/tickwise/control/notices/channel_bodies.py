@@ -22,7 +22,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.control.names import clean_email
 from tickwise.domain.errors import Invalid
 from tickwise.domain.networks import plain
-from tickwise.domain.notices.rules import ChannelKind
+from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.ports.clock import Clock
 
 URL_CHARACTERS_MAX: Final = 2_000
@@ -36,10 +36,10 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _OWN_HEADERS: Final = frozenset(
     {"webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "content-length", "host", "user-agent"}
 )
-_SCHEMES: Final[Mapping[ChannelKind, Sequence[str]]] = {
-    ChannelKind.WEBHOOK: ("https", "http"),
-    ChannelKind.EMAIL: ("smtp", "smtps"),
-    ChannelKind.SLACK: ("https", "http"),
+_SCHEMES: Final[Mapping[NoticeChannelKind, Sequence[str]]] = {
+    NoticeChannelKind.WEBHOOK: ("https", "http"),
+    NoticeChannelKind.EMAIL: ("smtp", "smtps"),
+    NoticeChannelKind.SLACK: ("https", "http"),
 }
 _LOCAL_SCHEMES: Final = frozenset({"dbus", "file", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
 """Of apprise: they tell the machine itself, and nobody reads that there."""
@@ -83,7 +83,7 @@ class ChannelBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     """A channel to make."""
 
     name: ChannelName
-    kind: ChannelKind
+    kind: NoticeChannelKind
     url: Url
     to: Recipients | UnsetType = UNSET
     sender: Sender | UnsetType = msgspec.field(name="from", default=UNSET)
@@ -116,7 +116,7 @@ def new_signing_secret(clock: Clock) -> str:
 
 
 def channel_parts(
-    kind: ChannelKind,
+    kind: NoticeChannelKind,
     body: ChannelBody | ChannelChangeBody,
     old: ChannelParts,
     *,
@@ -125,9 +125,9 @@ def channel_parts(
     """The parts of a body over those that are there. Raises `Invalid` with the field at fault."""
     settings, secrets = dict(old.settings), dict(old.secrets)
     for name, sent, kinds in (
-        ("to", body.to, (ChannelKind.EMAIL,)),
-        ("from", body.sender, (ChannelKind.EMAIL,)),
-        ("headers", body.headers, (ChannelKind.WEBHOOK,)),
+        ("to", body.to, (NoticeChannelKind.EMAIL,)),
+        ("from", body.sender, (NoticeChannelKind.EMAIL,)),
+        ("headers", body.headers, (NoticeChannelKind.WEBHOOK,)),
     ):
         if sent is not UNSET and kind not in kinds:
             raise Invalid(f"{name} is for channels of the kind {kinds[0].value}; leave it out", pointer=f"/{name}")
@@ -135,7 +135,7 @@ def channel_parts(
     if not isinstance(body.url, UnsetType):
         url = body.url.strip()
         secrets["url"], settings["url"] = url, _shown(kind, _address(kind, url))
-    if not allow_private and kind is not ChannelKind.APPRISE:
+    if not allow_private and kind is not NoticeChannelKind.APPRISE:
         _check_public(urlsplit(url).hostname or "")
     if not isinstance(body.to, UnsetType):
         settings["to"] = [clean_email(each, f"/to/{place}") for place, each in enumerate(body.to)]
@@ -145,12 +145,12 @@ def channel_parts(
         _check_headers(body.headers)
         settings["headers"] = sorted(body.headers)
         secrets["headers"] = msgspec.json.encode(body.headers).decode()
-    if kind is ChannelKind.EMAIL and "to" not in settings:
+    if kind is NoticeChannelKind.EMAIL and "to" not in settings:
         raise Invalid("say who gets the mails", pointer="/to")
     return ChannelParts(settings, secrets)
 
 
-def _address(kind: ChannelKind, url: str) -> SplitResult:
+def _address(kind: NoticeChannelKind, url: str) -> SplitResult:
     """The address, if its scheme is one of the kind. Raises `Invalid`."""
     if not url.isprintable() or " " in url:
         raise Invalid("blanks, line breaks and control characters are not allowed in an address", pointer="/url")
@@ -176,9 +176,9 @@ def _address(kind: ChannelKind, url: str) -> SplitResult:
     return parts
 
 
-def _shown(kind: ChannelKind, parts: SplitResult) -> str:
+def _shown(kind: NoticeChannelKind, parts: SplitResult) -> str:
     """The scheme and the host. An address of apprise may have a token in the place of its host."""
-    if kind is ChannelKind.APPRISE:
+    if kind is NoticeChannelKind.APPRISE:
         return f"{parts.scheme}://…"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = f":{parts.port}" if parts.port is not None else ""

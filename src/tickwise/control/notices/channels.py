@@ -30,7 +30,7 @@ from tickwise.control.notices.sending import send_tests, settled
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
-from tickwise.domain.notices.rules import Channel, ChannelKind, Notice
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind
 from tickwise.domain.permissions import Permission
 
 NOTHING: Final = ChannelParts({}, {})
@@ -39,7 +39,7 @@ NOTHING: Final = ChannelParts({}, {})
 class MadeChannel(NamedTuple):
     """A channel, with what is told of it once."""
 
-    channel: Channel
+    channel: NoticeChannel
     secret: str | None
     """Signs its webhooks; None: it is no webhook."""
 
@@ -59,10 +59,10 @@ class ChannelService:
         _check_private(who, body.allow_private)
         name = clean_line(body.name, "/name")
         parts = channel_parts(body.kind, body, NOTHING, allow_private=body.allow_private)
-        secret = new_signing_secret(self._context.clock) if body.kind is ChannelKind.WEBHOOK else None
+        secret = new_signing_secret(self._context.clock) if body.kind is NoticeChannelKind.WEBHOOK else None
         secrets = parts.secrets if secret is None else {**parts.secrets, "secret": secret}
         now = await self._context.time.now()
-        channel = Channel(
+        channel = NoticeChannel(
             channel_id=time_id(int(now * 1000), self._context.clock.random_bytes(10)),
             namespace=namespace,
             name=name,
@@ -82,19 +82,19 @@ class ChannelService:
         return MadeChannel(stored, secret)
 
     @requires(Permission.NOTICES_READ)
-    async def list(self, who: Principal, *, installation: bool = False) -> Sequence[Channel]:
+    async def list(self, who: Principal, *, installation: bool = False) -> Sequence[NoticeChannel]:
         """The channels in the order of their names. Raises `Forbidden` for those of the installation."""
         return await self._context.store.channels.find(
             place_for(who, Permission.NOTICES_READ, installation=installation)
         )
 
     @requires(Permission.NOTICES_READ)
-    async def get(self, who: Principal, channel_id: UUID) -> Channel:
+    async def get(self, who: Principal, channel_id: UUID) -> NoticeChannel:
         """One. Raises `NotFound`."""
         return await self._find(who, channel_id, Permission.NOTICES_READ)
 
     @requires(Permission.CHANNELS_ADMIN)
-    async def change(self, who: Principal, channel_id: UUID, body: ChannelChangeBody) -> Channel:
+    async def change(self, who: Principal, channel_id: UUID, body: ChannelChangeBody) -> NoticeChannel:
         """Change fields of it. Raises `NotFound`, `Invalid`, `Forbidden`; `Conflict`, code `name_taken` or
         `version_changed`."""
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
@@ -119,7 +119,7 @@ class ChannelService:
         """Give a webhook another signing secret; the present one signs no more. Raises `NotFound`; `Conflict` for a
         channel of another kind, and with the code `version_changed`."""
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
-        if old.kind is not ChannelKind.WEBHOOK:
+        if old.kind is not NoticeChannelKind.WEBHOOK:
             raise Conflict("only webhooks are signed; a channel of this kind has no secret of ours", code="no_secret")
         secret = new_signing_secret(self._context.clock)
         secrets = {**await self._secrets(old), "secret": secret}
@@ -158,22 +158,22 @@ class ChannelService:
 
     # ------------------------------------------------------------------------------------------ parts
 
-    async def _find(self, who: Principal, channel_id: UUID, permission: Permission) -> Channel:
+    async def _find(self, who: Principal, channel_id: UUID, permission: Permission) -> NoticeChannel:
         return await self._look(who, channel_id, permission)
 
-    async def _look(self, who: Principal, channel_id: UUID, *permissions: Permission) -> Channel:
+    async def _look(self, who: Principal, channel_id: UUID, *permissions: Permission) -> NoticeChannel:
         for namespace in dict.fromkeys(place for each in permissions for place in places_for(who, each)):
             for found in await self._context.store.channels.find(namespace, channel_ids=[channel_id]):
                 return found
         raise _no_channel(who, channel_id)
 
-    async def _secrets(self, channel: Channel) -> dict[str, str]:
+    async def _secrets(self, channel: NoticeChannel) -> dict[str, str]:
         for found in await self._context.store.channels.secrets([channel.channel_id]):
             return dict(found.secrets)
         return {}
 
 
-def channel_fields(channel: Channel) -> dict[str, object]:
+def channel_fields(channel: NoticeChannel) -> dict[str, object]:
     """The fields of a channel for the audit log."""
     return {
         "name": channel.name,
@@ -195,7 +195,7 @@ def _check_private(who: Principal, asked: bool) -> None:
         )
 
 
-def _there(changed: Channel | None, who: Principal, channel_id: UUID) -> Channel:
+def _there(changed: NoticeChannel | None, who: Principal, channel_id: UUID) -> NoticeChannel:
     if changed is None:
         raise _no_channel(who, channel_id)
     return changed
@@ -205,7 +205,7 @@ def _no_channel(who: Principal, channel_id: UUID) -> NotFound:
     return NotFound(f"there is no channel {channel_id} in the namespace {who.namespace}")
 
 
-def named_channels(channels: Sequence[Channel], names: Sequence[str], pointer: str) -> tuple[UUID, ...]:
+def named_channels(channels: Sequence[NoticeChannel], names: Sequence[str], pointer: str) -> tuple[UUID, ...]:
     """The ids of these names, each once. Raises `Invalid`, which lists all that are unknown."""
     known = {channel.name: channel.channel_id for channel in channels}
     unknown = [name[:100] for name in dict.fromkeys(names) if name not in known]

@@ -9,7 +9,7 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.model import Principal, time_id
-from tickwise.domain.notices.rules import Channel, Notice, NoticeEvent, NoticeLine, NoticeState, Severity
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeEvent, NoticeLine, NoticeState, Severity
 from tickwise.ports.store.notices import NoticeQuery
 
 LOOK_SECONDS: Final = 0.2
@@ -20,7 +20,7 @@ WAIT_SECONDS_MOST: Final = 30.0
 async def send_tests(
     context: ControlContext,
     who: Principal,
-    channels: Sequence[Channel],
+    channels: Sequence[NoticeChannel],
     *,
     audit: AuditEntry,
     rule_id: UUID | None = None,
