@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from tickwise.domain.notices.rules import Channel, Notice
+from tickwise.domain.notices.rules import Notice, NoticeChannel
 
 
-class Delivery(Enum):
+class DeliveryOutcome(Enum):
     """The outcome of one try."""
 
     DELIVERED = "delivered"
@@ -23,17 +23,17 @@ class Delivery(Enum):
     """The receiver refuses it for good: an address that does not exist, a revoked token."""
 
 
-class Sent(NamedTuple):
+class DeliveryResult(NamedTuple):
     """The outcome of one try."""
 
-    delivery: Delivery
+    delivery: DeliveryOutcome
     error: str | None = None
     """For people: what the receiver said, cut to 500 characters."""
     retry_after: float | None = None
     """Seconds that the receiver asked for."""
 
 
-class Message(NamedTuple):
+class NoticeMessage(NamedTuple):
     """A notice, ready to be sent."""
 
     notice: Notice
@@ -49,7 +49,9 @@ class Message(NamedTuple):
 class ChannelSender(Protocol):
     """Delivers to the channels of one kind."""
 
-    async def send(self, channel: Channel, secrets: Mapping[str, str], message: Message, *, timeout: float) -> Sent:
+    async def send(
+        self, channel: NoticeChannel, secrets: Mapping[str, str], message: NoticeMessage, *, timeout: float
+    ) -> DeliveryResult:
         """Try once. It raises nothing."""
         ...
 

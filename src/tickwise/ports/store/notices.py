@@ -20,8 +20,8 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import (
     Alert,
     AlertState,
-    Channel,
     Notice,
+    NoticeChannel,
     NoticeEvent,
     NoticeLine,
     NoticeState,
@@ -34,23 +34,25 @@ SEND_LEASE_SECONDS = 60.0
 
 
 class ChannelSecrets(NamedTuple):
-    """What a sender needs and nobody is shown: the signing secret, a password, the whole address."""
+    """The fields of a channel that are for its sender alone: the signing secret, a password, the whole address."""
 
-    channel: Channel
+    channel: NoticeChannel
     secrets: Mapping[str, str]
 
 
 class ChannelStore(Protocol):
     """Channels. Names are unique in a namespace."""
 
-    async def add(self, channel: Channel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None) -> Channel:
+    async def add(
+        self, channel: NoticeChannel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None
+    ) -> NoticeChannel:
         """Store a channel; one of this id that is there already is returned as it is. Raises `Conflict`, code
         `name_taken` or `channels_exhausted`."""
         ...
 
     async def change(
-        self, channel: Channel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
-    ) -> Channel | None:
+        self, channel: NoticeChannel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
+    ) -> NoticeChannel | None:
         """Replace the fields of a channel whose version is `channel.version`, and its secrets unless None. None: there
         is none. Raises `Conflict`, code `version_changed` or `name_taken`."""
         ...
@@ -59,7 +61,7 @@ class ChannelStore(Protocol):
         """Remove a channel: it leaves its rules, and its waiting notices are dropped, on record. False: none there."""
         ...
 
-    async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[Channel]:
+    async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
         """The channels of a namespace in the order of their names, or of these ids."""
         ...
 
@@ -69,7 +71,7 @@ class ChannelStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleQuery:
+class NotificationRuleQuery:
     """Rules, by name; everything given must match."""
 
     namespace: str | None
@@ -80,7 +82,7 @@ class RuleQuery:
     limit: int = 100_000
 
 
-class RuleStore(Protocol):
+class NotificationRuleStore(Protocol):
     """Notification rules."""
 
     async def add(self, rule: NotificationRule, *, audit: AuditEntry | None = None) -> NotificationRule:
@@ -96,7 +98,7 @@ class RuleStore(Protocol):
         """Remove a rule: its alerts are closed, its waiting notices are dropped, on record. False: none there."""
         ...
 
-    async def find(self, query: RuleQuery) -> Sequence[NotificationRule]:
+    async def find(self, query: NotificationRuleQuery) -> Sequence[NotificationRule]:
         """Rules in the order of their names."""
         ...
 
@@ -266,7 +268,7 @@ class NoticeQuery:
     limit: int = 50
 
 
-class Settled(NamedTuple):
+class SettledNotice(NamedTuple):
     """The outcome of one try to deliver."""
 
     notice_id: UUID
@@ -288,7 +290,7 @@ class NoticeStore(Protocol):
         notice's channel and rule from then on makes a new notice."""
         ...
 
-    async def settle(self, sender: str, settled: Sequence[Settled]) -> None:
+    async def settle(self, sender: str, settled: Sequence[SettledNotice]) -> None:
         """Record the outcomes of tries; a notice that this sender holds no more is left as it is. When a notice is due
         again, waiting ones of the same channel and rule are merged into it."""
         ...
