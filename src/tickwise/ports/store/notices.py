@@ -34,7 +34,7 @@ SEND_LEASE_SECONDS = 60.0
 
 
 class ChannelSecrets(NamedTuple):
-    """What a sender needs and nobody is shown: the signing secret, a password, the whole address."""
+    """The fields of a channel that are for its sender alone: the signing secret, a password, the whole address."""
 
     channel: NoticeChannel
     secrets: Mapping[str, str]

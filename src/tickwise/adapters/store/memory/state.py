@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Final
@@ -17,6 +17,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.records import (
+    AlertRecord,
     BatchRecord,
     BrowserLinkRecord,
     BrowserSessionRecord,
@@ -29,6 +30,7 @@ from tickwise.adapters.store.memory.records import (
     KeyRecord,
     LetterRecord,
     LinkRecord,
+    NoticeRecord,
     OperationRecord,
     ReceiptRecord,
     RemovalRecord,
@@ -44,6 +46,7 @@ from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerStat
 from tickwise.domain.errors import JobNotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
+from tickwise.domain.notices.rules import NoticeChannel, NotificationRule
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -72,6 +75,7 @@ from tickwise.ports.store import (
     MarkedChannel,
     NewRun,
     NewSkip,
+    PendingEvent,
     QueueHold,
     Ready,
     Receipt,
@@ -165,6 +169,7 @@ class State:
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
+        self._begin_notices()
         self._begin_people()
         self.audit = AuditLog(clock)
         self.feed = FeedLog()
@@ -176,6 +181,19 @@ class State:
         self.error_groups: dict[UUID, ErrorGroupRecord] = {}
         self.error_letters: dict[UUID, UUID] = {}
         """The groups of runs that FAILED."""
+
+    def _begin_notices(self) -> None:
+        self.channels: dict[UUID, NoticeChannel] = {}
+        self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
+        self.notification_rules: dict[UUID, NotificationRule] = {}
+        self.notices_version = 1
+        """Changes with every rule, channel and `notify` of a job."""
+        self.notices_watched: dict[str, int] = {}
+        """The namespaces that note events, with the number of their enabled rules; 0: jobs name channels."""
+        self.notice_events: dict[tuple[UUID, int], PendingEvent] = {}
+        self.noted_once: dict[tuple[str, str], float] = {}
+        self.alerts: dict[UUID, AlertRecord] = {}
+        self.notices: dict[UUID, NoticeRecord] = {}
 
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
