@@ -6,6 +6,7 @@
     completions · queues · stops · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
+    channels · notices                      ways to tell people, and what they are told (`ports.store.notices`)
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
@@ -121,6 +122,15 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
+from tickwise.ports.store.notices import (
+    SEND_LEASE_SECONDS,
+    ChannelSecrets,
+    ChannelStore,
+    DueNotices,
+    NoticeQuery,
+    NoticeStore,
+    SettledNotice,
+)
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
@@ -204,6 +214,7 @@ __all__ = [
     "NO_TEXT",
     "PAGE_BYTES",
     "RESERVED",
+    "SEND_LEASE_SECONDS",
     "TALLIES_SECONDS",
     "Added",
     "AttemptRow",
@@ -212,6 +223,8 @@ __all__ = [
     "Began",
     "CancelRequest",
     "CancelRow",
+    "ChannelSecrets",
+    "ChannelStore",
     "Check",
     "CheckStore",
     "ClaimRequest",
@@ -219,6 +232,7 @@ __all__ = [
     "Completion",
     "CompletionStore",
     "DueJob",
+    "DueNotices",
     "EndedOperation",
     "Epoch",
     "EpochCause",
@@ -271,6 +285,8 @@ __all__ = [
     "NewOperation",
     "NewRun",
     "NewSkip",
+    "NoticeQuery",
+    "NoticeStore",
     "OccurrenceMove",
     "OperationRow",
     "OperationStatus",
@@ -306,6 +322,7 @@ __all__ = [
     "RunText",
     "Searches",
     "Settled",
+    "SettledNotice",
     "Settlement",
     "StopQuery",
     "StopStore",
@@ -384,6 +401,10 @@ class Store(Protocol):
     def operations(self) -> OperationStore: ...
     @property
     def error_groups(self) -> ErrorGroupStore: ...
+    @property
+    def channels(self) -> ChannelStore: ...
+    @property
+    def notices(self) -> NoticeStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

@@ -14,6 +14,7 @@ from tickwise.domain.decision import NEVER, Overlap, TimerState
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.notices.rules import Notice
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
@@ -252,6 +253,15 @@ class ErrorGroupRecord:
     jobs: dict[UUID, ErrorJob] = field(default_factory=dict)
     hours: Counter[float] = field(default_factory=Counter)
     """The number of failures, by the begin of the hour."""
+
+
+@dataclass(slots=True, kw_only=True)
+class NoticeRecord:
+    """A notice, and its sender."""
+
+    notice: Notice
+    sender: str | None = None
+    leased_until: float = 0.0
 
 
 class CompletionRecord(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Final
@@ -29,6 +29,7 @@ from tickwise.adapters.store.memory.records import (
     KeyRecord,
     LetterRecord,
     LinkRecord,
+    NoticeRecord,
     OperationRecord,
     ReceiptRecord,
     RemovalRecord,
@@ -44,6 +45,7 @@ from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerStat
 from tickwise.domain.errors import JobNotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
+from tickwise.domain.notices.rules import NoticeChannel, NotificationRule
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -133,6 +135,7 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
         self._begin_failures()
+        self._begin_notices()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -176,6 +179,14 @@ class State:
         self.error_groups: dict[UUID, ErrorGroupRecord] = {}
         self.error_letters: dict[UUID, UUID] = {}
         """The groups of runs that FAILED."""
+
+    def _begin_notices(self) -> None:
+        self.channels: dict[UUID, NoticeChannel] = {}
+        self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
+        self.notification_rules: dict[UUID, NotificationRule] = {}
+        self.notices: dict[UUID, NoticeRecord] = {}
+        self.notices_version = 1
+        """It changes with every rule, channel and `notify` of a job."""
 
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
