@@ -59,7 +59,7 @@ ALWAYS_AT_ONCE: Final = frozenset({NoticeEvent.DID_NOT_RUN})
 
 
 class Severity(StrEnum):
-    """How bad it is. CRITICAL waits for no quiet hours."""
+    """The urgency of an alert. CRITICAL waits for no quiet hours."""
 
     INFO = "info"
     WARNING = "warning"
@@ -76,7 +76,7 @@ class NoticeChannelKind(StrEnum):
 
 
 class FailuresOf(NamedTuple):
-    """So many failures among the newest so many ended runs of a job."""
+    """A number of failures among the newest ended runs of a job."""
 
     failures: int
     runs: int
@@ -121,7 +121,7 @@ class NoticeChannel:
     failed_at: float | None = None
     """The newest failed try."""
     error: str | None = None
-    """What that try said."""
+    """The error of that try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ class AlertState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What one rule has seen of one subject: a job, an executor, a certificate."""
+    """The events that one rule has seen of one subject: a job, an executor, a certificate."""
 
     alert_id: UUID
     namespace: str
@@ -179,11 +179,11 @@ class Alert:
     severity: Severity
     state: AlertState
     events: int
-    """How many it has counted."""
+    """The number of events that it has counted."""
     first_at: float
     last_at: float
     sentence: str
-    """What happened last, for people."""
+    """Its newest event, for people."""
     run_id: UUID | None = None
     """The newest run that it is about."""
     acknowledged_by: str | None = None
@@ -246,7 +246,7 @@ class Notice:
     tried_at: float | None = None
     """The first try since it was made, or since a person asked to send it again."""
     error: str | None = None
-    """What the last try said."""
+    """The error of the last try."""
     ended_at: float | None = None
     is_test: bool = False
     is_escalation: bool = False

@@ -57,7 +57,7 @@ def check_channels(count: int) -> None:
 
 
 class ChannelSecrets(NamedTuple):
-    """What a sender needs and nobody is shown: the signing secret, a password, the whole address."""
+    """The fields of a channel that are for its sender alone: the signing secret, a password, the whole address."""
 
     channel: NoticeChannel
     secrets: Mapping[str, str]

@@ -14,7 +14,7 @@ from tickwise.domain.decision import NEVER, Overlap, TimerState
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
-from tickwise.domain.notices.rules import Notice
+from tickwise.domain.notices.rules import Alert, Notice
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
@@ -256,12 +256,23 @@ class ErrorGroupRecord:
 
 
 @dataclass(slots=True, kw_only=True)
+class AlertRecord:
+    """An alert, with the times that only the store needs."""
+
+    alert: Alert
+    told_at: float | None = None
+    escalated_at: float | None = None
+    next_at: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class NoticeRecord:
-    """A notice, and its sender."""
+    """A notice, and the sender that holds it."""
 
     notice: Notice
+    made_at: float
     sender: str | None = None
-    leased_until: float = 0.0
+    leased_until: float | None = None
 
 
 class CompletionRecord(NamedTuple):

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.records import (
+    AlertRecord,
     BatchRecord,
     BrowserLinkRecord,
     BrowserSessionRecord,
@@ -74,6 +75,7 @@ from tickwise.ports.store import (
     MarkedChannel,
     NewRun,
     NewSkip,
+    PendingEvent,
     QueueHold,
     Ready,
     Receipt,
@@ -168,6 +170,7 @@ class State:
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
+        self._begin_notices()
         self._begin_people()
         self.audit = AuditLog(clock)
         self.feed = FeedLog()
@@ -184,9 +187,14 @@ class State:
         self.channels: dict[UUID, NoticeChannel] = {}
         self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
         self.notification_rules: dict[UUID, NotificationRule] = {}
-        self.notices: dict[UUID, NoticeRecord] = {}
         self.notices_version = 1
-        """It changes with every rule, channel and `notify` of a job."""
+        """Changes with every rule, channel and `notify` of a job."""
+        self.notices_watched: dict[str, int] = {}
+        """The namespaces that note events, with the number of their enabled rules; 0: jobs name channels."""
+        self.notice_events: dict[tuple[UUID, int], PendingEvent] = {}
+        self.noted_once: dict[tuple[str, str], float] = {}
+        self.alerts: dict[UUID, AlertRecord] = {}
+        self.notices: dict[UUID, NoticeRecord] = {}
 
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}

@@ -27,9 +27,7 @@ class NoticeChannels(Duty):
         if any(each.name == channel.name for each in mine):
             raise channel_name_taken(channel.name)
         check_channels(len(mine))
-        stored = replace(
-            channel, version=1, created_at=state.now(), delivered_at=None, failed_at=None, error=None
-        )
+        stored = replace(channel, version=1, created_at=state.now(), delivered_at=None, failed_at=None, error=None)
         state.channels[channel.channel_id] = stored
         state.channel_secrets[channel.channel_id] = dict(secrets)
         state.notices_version += 1

@@ -32,7 +32,7 @@ class Notices(Duty):
         if channel is None or channel.namespace != notice.namespace:
             raise no_channel()
         state.check_open(notice.namespace)
-        state.notices[notice.notice_id] = NoticeRecord(notice=notice)
+        state.notices[notice.notice_id] = NoticeRecord(notice=notice, made_at=state.now())
         state.audit.write(audit)
         return notice
 
@@ -41,7 +41,7 @@ class Notices(Duty):
         busy = {
             each.notice.channel_id
             for each in state.notices.values()
-            if each.notice.state is NoticeState.WAITING and each.sender is not None and each.leased_until > now
+            if each.notice.state is NoticeState.WAITING and each.sender is not None and (each.leased_until or 0.0) > now
         }
         waiting = [
             each

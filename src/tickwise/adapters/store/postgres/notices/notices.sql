@@ -12,9 +12,9 @@ SELECT true FROM tickwise.channels WHERE channel_id = $1 AND namespace = $2 FOR 
 -- name: notice_add
 -- Store a notice. $1 id, $2 namespace, $3 channel, $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due,
 -- $11 lines, $12 whether it is a test, $13 whether it is an escalation.
-INSERT INTO tickwise.notices (first_at, last_at, due, events, is_test, is_escalation, notice_id, channel_id, rule_id, namespace, rule_name,
+INSERT INTO tickwise.notices (first_at, last_at, due, made_at, events, is_test, is_escalation, notice_id, channel_id, rule_id, namespace, rule_name,
   severity, state, lines)
-VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::float8), $7, $12, $13, $1, $3, $4, $2, $5, $6, 'waiting', $11)
+VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::float8), tickwise.now(), $7, $12, $13, $1, $3, $4, $2, $5, $6, 'waiting', $11)
 
 -- name: notices_take_lock
 -- Let one sender at a time look for due notices, so that no two take notices of one channel.

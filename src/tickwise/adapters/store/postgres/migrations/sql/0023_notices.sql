@@ -43,24 +43,40 @@ CREATE TABLE tickwise.notices_version (
 );
 INSERT INTO tickwise.notices_version VALUES (1);
 
--- The namespaces that have a rule or a job with `notify`: others note no events.
+-- The namespaces that note events: those with an enabled rule, and those in which a job has named channels with `notify`.
 CREATE TABLE tickwise.notices_watched (
-  namespace text PRIMARY KEY
+  namespace text PRIMARY KEY,
+  rules     int NOT NULL DEFAULT 0,      -- enabled ones
+  by_jobs   boolean NOT NULL DEFAULT false
 );
 
--- Events that no rule was asked about yet, written by the statement that ends a run.
+-- Events that no rule was asked about yet, most of them written by the statement that ends a run.
 CREATE TABLE tickwise.notices_events (
-  at        timestamptz NOT NULL,
-  token     bigint NOT NULL,
-  event_id  uuid NOT NULL,
-  job_id    uuid,
-  state     smallint,
-  attempt   smallint NOT NULL,
-  namespace text NOT NULL,
-  reason    text,
-  error     text,
+  at           timestamptz NOT NULL,
+  token        bigint NOT NULL,
+  event_id     uuid NOT NULL,            -- of a run: its id
+  job_id       uuid,
+  run_id       uuid,
+  rule_id      uuid,                     -- only this rule is asked
+  state        smallint,                 -- in which the run ended; NULL: see `event`
+  attempt      smallint NOT NULL,
+  namespace    text NOT NULL,
+  event        text,
+  subject      text,
+  subject_name text,
+  reason       text,
+  error        text,
   PRIMARY KEY (event_id, token)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
+
+-- What was noted once and is not noted again, such as that a run is late.
+CREATE TABLE tickwise.notices_noted (
+  at        timestamptz NOT NULL,
+  namespace text NOT NULL,
+  once      text NOT NULL,
+  PRIMARY KEY (namespace, once)
+);
+CREATE INDEX notices_noted_at ON tickwise.notices_noted (at);
 
 CREATE TABLE tickwise.alerts (
   first_at        timestamptz NOT NULL,
@@ -68,8 +84,9 @@ CREATE TABLE tickwise.alerts (
   acknowledged_at timestamptz,
   snoozed_until   timestamptz,
   closed_at       timestamptz,
-  told_at         timestamptz,             -- for repetitions
+  told_at         timestamptz,
   escalated_at    timestamptz,
+  next_at         timestamptz,             -- when it is told again, or told to others, or its snooze ends
   events          bigint NOT NULL,
   alert_id        uuid PRIMARY KEY,
   rule_id         uuid,
@@ -86,9 +103,13 @@ CREATE TABLE tickwise.alerts (
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX alerts_one ON tickwise.alerts (namespace, subject, event, rule_id) NULLS NOT DISTINCT WHERE state <> 'closed';
 CREATE INDEX alerts_seen ON tickwise.alerts (namespace, last_at, alert_id);
+CREATE INDEX alerts_next ON tickwise.alerts (next_at) WHERE state IN ('open', 'snoozed') AND next_at IS NOT NULL;
+CREATE INDEX alerts_of_rule ON tickwise.alerts (rule_id) WHERE state <> 'closed';
+CREATE INDEX alerts_of_subject ON tickwise.alerts (subject) WHERE state <> 'closed';
 CREATE INDEX alerts_closed ON tickwise.alerts (closed_at) WHERE state = 'closed';
 
 CREATE TABLE tickwise.notices (
+  made_at       timestamptz NOT NULL DEFAULT tickwise.now(),
   first_at      timestamptz NOT NULL,
   last_at       timestamptz NOT NULL,
   due           timestamptz NOT NULL,
@@ -115,5 +136,6 @@ CREATE UNIQUE INDEX notices_one ON tickwise.notices (channel_id, rule_id, is_esc
   WHERE state = 'waiting' AND sender IS NULL AND NOT is_test;
 CREATE INDEX notices_due ON tickwise.notices (due) WHERE state = 'waiting';
 CREATE INDEX notices_held ON tickwise.notices (channel_id, leased_until) WHERE state = 'waiting' AND sender IS NOT NULL;
+CREATE INDEX notices_made ON tickwise.notices (channel_id, rule_id, made_at);
 CREATE INDEX notices_of_namespace ON tickwise.notices (namespace, notice_id);
 CREATE INDEX notices_ended ON tickwise.notices (ended_at) WHERE state <> 'waiting';
