@@ -75,6 +75,8 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.notices.channels import ChannelsContract
+from tickwise.testing.contracts.store.notices.deliveries import DueNoticesContract, SettledNoticesContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
@@ -406,6 +408,18 @@ class TestOnDemand(Backend, OnDemandContract):
 
 class TestQueues(Backend, QueuesContract):
     pass
+
+
+class TestChannels(Backend, ChannelsContract):
+    """`ChannelStore`."""
+
+
+class TestDueNotices(Backend, DueNoticesContract):
+    """Notices that are due."""
+
+
+class TestSettledNotices(Backend, SettledNoticesContract):
+    """Notices that were tried."""
 
 
 class TestTimedStops(Backend, TimedStopsContract):

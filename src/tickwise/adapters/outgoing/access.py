@@ -113,8 +113,10 @@ TASK_ADVICE: Final = (
 )
 PRIVATE: Final = tuple(
     ip_network(network)
-    for network in ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
-)
+    for network in (
+        "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7",
+    )
+)  # fmt: skip
 """Loopback and private networks; not what clouds keep their metadata at."""
 
 

@@ -6,6 +6,7 @@
     completions · queues · stops · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
+    channels · notices                      ways to tell people, and what they are told (`ports.store.notices`)
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
@@ -129,6 +130,7 @@ from tickwise.ports.store.notices import (
     AlertStore,
     ChannelSecrets,
     ChannelStore,
+    DueNotices,
     Fold,
     JobEnds,
     NewAlertDecision,
@@ -247,6 +249,7 @@ __all__ = [
     "Completion",
     "CompletionStore",
     "DueJob",
+    "DueNotices",
     "EndedOperation",
     "Epoch",
     "EpochCause",
@@ -424,6 +427,10 @@ class Store(Protocol):
     def operations(self) -> OperationStore: ...
     @property
     def error_groups(self) -> ErrorGroupStore: ...
+    @property
+    def channels(self) -> ChannelStore: ...
+    @property
+    def notices(self) -> NoticeStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

@@ -16,8 +16,10 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
+from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import (
+    MAX_CHANNELS,
     Alert,
     AlertState,
     Notice,
@@ -31,6 +33,27 @@ from tickwise.domain.notices.rules import (
 
 SEND_LEASE_SECONDS = 60.0
 """A sender that has not settled a notice after so long is gone."""
+
+
+def channel_name_taken(name: str) -> Conflict:
+    """The error for a name that another channel has."""
+    return Conflict(f"there is a channel {name!r} already", pointer="/name", code="channel_name_taken")
+
+
+def channel_changed(name: str) -> Conflict:
+    """The error for a change of a version that is not the newest."""
+    return Conflict(f"the channel {name!r} was changed meanwhile: read it again", code="channel_changed")
+
+
+def no_channel() -> NotFound:
+    """The error for a channel that is not in the namespace."""
+    return NotFound("there is no such channel in this namespace")
+
+
+def check_channels(count: int) -> None:
+    """Raise `Conflict`, code `channels_exhausted`, if a namespace with so many channels takes no more."""
+    if count >= MAX_CHANNELS:
+        raise Conflict(f"a namespace has at most {MAX_CHANNELS} channels", code="channels_exhausted")
 
 
 class ChannelSecrets(NamedTuple):
@@ -47,14 +70,14 @@ class ChannelStore(Protocol):
         self, channel: NoticeChannel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None
     ) -> NoticeChannel:
         """Store a channel; one of this id that is there already is returned as it is. Raises `Conflict`, code
-        `name_taken` or `channels_exhausted`."""
+        `channel_name_taken` or `channels_exhausted`."""
         ...
 
     async def change(
         self, channel: NoticeChannel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
     ) -> NoticeChannel | None:
         """Replace the fields of a channel whose version is `channel.version`, and its secrets unless None. None: there
-        is none. Raises `Conflict`, code `version_changed` or `name_taken`."""
+        is none. Raises `Conflict`, code `channel_changed` or `channel_name_taken`."""
         ...
 
     async def remove(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> bool:

@@ -22,11 +22,11 @@ from urllib.parse import urljoin
 import msgspec
 from yarl import URL
 
+from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess, plain_host
+from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.context import context_headers
-from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess, plain_host
 from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard, Target
-from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
 from tickwise.adapters.runner.kinds import HttpKind, check_url
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner

@@ -137,6 +137,7 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
         self._begin_failures()
+        self._begin_notices()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
