@@ -24,6 +24,10 @@ from tickwise.control.keys.service import KeyService
 from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.notices.alerts import AlertService
+from tickwise.control.notices.channels import ChannelService
+from tickwise.control.notices.notices import NoticeService
+from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
@@ -102,6 +106,8 @@ class Control:
         self.runs, self.queues = RunService(context), QueueService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
+        self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)
+        self.alerts, self.notices = AlertService(context), NoticeService(context)
         self.tasks = TaskService(context, check)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)

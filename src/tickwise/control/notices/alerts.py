@@ -1,9 +1,9 @@
 """Alerts: which there are, and what people decide about one.
 
-    open ──acknowledge──► acknowledged   a person has it in hand: no repetition, no escalation
-         ──snooze───────► snoozed        until a time nothing is told of it
-         ──close────────► closed
-         ◄─reopen──────── what was decided is taken back
+open ──acknowledge──► acknowledged   a person has it in hand: no repetition, no escalation
+     ──snooze───────► snoozed        until a time nothing is told of it
+     ──close────────► closed
+     ◄─reopen──────── what was decided is taken back
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ class AlertService:
         else:
             length = SNOOZE_SECONDS_USUAL if body.length is None else seconds_of(body.length, "/for", least=1.0)
             until = now + length
-        return await self._decide(
-            who, alert_id, AuditAction.ALERT_SNOOZED, AlertState.SNOOZED, body.note, until=until
-        )
+        return await self._decide(who, alert_id, AuditAction.ALERT_SNOOZED, AlertState.SNOOZED, body.note, until=until)
 
     @requires(Permission.NOTICES_OPERATE)
     async def close(self, who: Principal, alert_id: UUID, body: AlertNoteBody) -> Alert:

@@ -8,9 +8,9 @@ Invariant: a secret of a channel is answered when it is made, and never again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
@@ -21,19 +21,18 @@ from tickwise.control.context import ControlContext
 from tickwise.control.notices.channel_bodies import (
     ChannelBody,
     ChannelChangeBody,
-    ChannelParts,
-    channel_parts,
-    new_signing_secret,
+    check_public,
+    kept_fields,
+    sent_fields,
 )
 from tickwise.control.notices.places import clean_line, place_for, places_for
 from tickwise.control.notices.sending import send_tests, settled
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
+from tickwise.domain.notices.channels import SECRET_BYTES, SIGNING_SECRET, channel_fields, signing_secret
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind
 from tickwise.domain.permissions import Permission
-
-NOTHING: Final = ChannelParts({}, {})
 
 
 class MadeChannel(NamedTuple):
@@ -58,16 +57,17 @@ class ChannelService:
         namespace = place_for(who, Permission.CHANNELS_ADMIN, installation=body.installation)
         _check_private(who, body.allow_private)
         name = clean_line(body.name, "/name")
-        parts = channel_parts(body.kind, body, NOTHING, allow_private=body.allow_private)
-        secret = new_signing_secret(self._context.clock) if body.kind is NoticeChannelKind.WEBHOOK else None
-        secrets = parts.secrets if secret is None else {**parts.secrets, "secret": secret}
+        random = self._context.clock.random_bytes(SECRET_BYTES)
+        settings, secrets = channel_fields(body.kind, sent_fields(body), random=random)
+        if not body.allow_private:
+            check_public(body.kind, secrets)
         now = await self._context.time.now()
         channel = NoticeChannel(
             channel_id=time_id(int(now * 1000), self._context.clock.random_bytes(10)),
             namespace=namespace,
             name=name,
             kind=body.kind,
-            settings=parts.settings,
+            settings=settings,
             allow_private=body.allow_private,
             created_at=now,
             created_by=who.name,
@@ -76,13 +76,13 @@ class ChannelService:
             await self._context.namespaces.check_open(namespace)
         audit = entry(
             who, AuditAction.CHANNEL_ADDED, "channel", channel.channel_id, namespace=namespace,
-            after=channel_fields(channel),
+            after=audit_fields(channel),
         )  # fmt: skip
         stored = await self._context.surely(lambda: self._context.store.channels.add(channel, secrets, audit=audit))
-        return MadeChannel(stored, secret)
+        return MadeChannel(stored, secrets.get(SIGNING_SECRET))
 
     @requires(Permission.NOTICES_READ)
-    async def list(self, who: Principal, *, installation: bool = False) -> Sequence[NoticeChannel]:
+    async def all(self, who: Principal, *, installation: bool = False) -> Sequence[NoticeChannel]:
         """The channels in the order of their names. Raises `Forbidden` for those of the installation."""
         return await self._context.store.channels.find(
             place_for(who, Permission.NOTICES_READ, installation=installation)
@@ -103,14 +103,16 @@ class ChannelService:
         _check_private(who, allow and (not old.allow_private or body.url is not UNSET))
         name = old.name if isinstance(body.name, UnsetType) else clean_line(body.name, "/name")
         secrets = await self._secrets(old)
-        parts = channel_parts(old.kind, body, ChannelParts(old.settings, secrets), allow_private=allow)
-        new = replace(old, name=name, settings=parts.settings, allow_private=allow)
+        said = sent_fields(body)
+        settings, changed_secrets = channel_fields(old.kind, kept_fields(old) | said, before=secrets)
+        if not allow and said:
+            check_public(old.kind, changed_secrets)
+        new = replace(old, name=name, settings=settings, allow_private=allow)
+        kept = None if dict(changed_secrets) == secrets else changed_secrets
         audit = entry(
             who, AuditAction.CHANNEL_CHANGED, "channel", channel_id, namespace=old.namespace,
-            before=channel_fields(old), after=channel_fields(new),
-            detail={"secrets_changed": dict(parts.secrets) != dict(secrets)},
+            before=audit_fields(old), after=audit_fields(new), detail={"address_changed": kept is not None},
         )  # fmt: skip
-        kept = None if dict(parts.secrets) == dict(secrets) else parts.secrets
         changed = await self._context.surely(lambda: self._context.store.channels.change(new, kept, audit=audit))
         return _there(changed, who, channel_id)
 
@@ -121,8 +123,8 @@ class ChannelService:
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
         if old.kind is not NoticeChannelKind.WEBHOOK:
             raise Conflict("only webhooks are signed; a channel of this kind has no secret of ours", code="no_secret")
-        secret = new_signing_secret(self._context.clock)
-        secrets = {**await self._secrets(old), "secret": secret}
+        secret = signing_secret(self._context.clock.random_bytes(SECRET_BYTES))
+        secrets = {**await self._secrets(old), SIGNING_SECRET: secret}
         audit = entry(
             who, AuditAction.CHANNEL_SECRET_ROTATED, "channel", channel_id, namespace=old.namespace,
             detail={"name": old.name},
@@ -136,7 +138,7 @@ class ChannelService:
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
         audit = entry(
             who, AuditAction.CHANNEL_REMOVED, "channel", channel_id, namespace=old.namespace,
-            before=channel_fields(old),
+            before=audit_fields(old),
         )  # fmt: skip
         removed = await self._context.surely(
             lambda: self._context.store.channels.remove(old.namespace, channel_id, audit=audit)
@@ -173,7 +175,7 @@ class ChannelService:
         return {}
 
 
-def channel_fields(channel: NoticeChannel) -> dict[str, object]:
+def audit_fields(channel: NoticeChannel) -> dict[str, object]:
     """The fields of a channel for the audit log."""
     return {
         "name": channel.name,
@@ -181,7 +183,7 @@ def channel_fields(channel: NoticeChannel) -> dict[str, object]:
         "address": channel.settings.get("url"),
         "to": channel.settings.get("to"),
         "from": channel.settings.get("from"),
-        "header_names": channel.settings.get("headers"),
+        "header_names": sorted(headers) if isinstance(headers := channel.settings.get("headers"), Mapping) else None,
         "allow_private": channel.allow_private,
     }
 

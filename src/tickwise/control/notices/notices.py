@@ -47,8 +47,8 @@ class NoticeService:
 
     @requires(Permission.NOTICES_OPERATE)
     async def again(self, who: Principal, notice_id: UUID) -> Notice:
-        """Try one again that could not be delivered. Raises `NotFound`; `Conflict`, code `notice_not_dead`, for one that
-        waits, was delivered or dropped, or whose channel is gone."""
+        """Try one again that could not be delivered. Raises `NotFound`; `Conflict`, code `notice_not_dead`, for one
+        that waits, was delivered or dropped, or whose channel is gone."""
         old = await self._find(who, notice_id, Permission.NOTICES_OPERATE)
         audit = entry(
             who, AuditAction.NOTICE_SENT_AGAIN, "notice", notice_id, namespace=old.namespace,

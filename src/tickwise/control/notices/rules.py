@@ -1,7 +1,7 @@
 """Notification rules: make, change, preview, test, remove.
 
-    NotificationRuleBody ──► names of channels and jobs become ids ──► NotificationRule ──► store
-                                 └─ preview: the jobs that it concerns, and what of the last day it would have told
+NotificationRuleBody ──► names of channels and jobs become ids ──► NotificationRule ──► store
+                             └─ preview: the jobs that it concerns, and what of the last day it would have told
 """
 
 from __future__ import annotations
@@ -99,6 +99,11 @@ class NotificationRuleService:
             found |= {each.channel_id: each.name for each in await self._channels(namespace)}
         return found
 
+    @requires(Permission.NOTICES_READ, Permission.NOTICES_WRITE)
+    async def channel_names(self, _who: Principal, rule: NotificationRule) -> Mapping[UUID, str]:
+        """The names of the channels of a rule that the caller was answered."""
+        return {each.channel_id: each.name for each in await self._channels(rule.namespace)}
+
     @requires(Permission.NOTICES_READ)
     async def concerning(self, who: Principal, job: JobRow) -> Sequence[NotificationRule]:
         """The rules that concern a job, by name; at most `RULES_OF_JOB_MOST`."""
@@ -117,9 +122,7 @@ class NotificationRuleService:
             who, AuditAction.NOTIFICATION_RULE_CHANGED, "notification_rule", rule_id, namespace=old.namespace,
             before=rule_fields(old), after=rule_fields(new),
         )  # fmt: skip
-        changed = await self._context.surely(
-            lambda: self._context.store.notification_rules.change(new, audit=audit)
-        )
+        changed = await self._context.surely(lambda: self._context.store.notification_rules.change(new, audit=audit))
         if changed is None:
             raise _no_rule(who, rule_id)
         return changed
