@@ -1,4 +1,4 @@
-"""The calendars, maintenance windows and stops of a namespace, as the store has them."""
+"""The calendars, maintenance windows, stops and channels of a namespace, as the store has them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ PAGE: Final = 500
 async def calendars_known(context: ControlContext, namespace: str, names: Collection[str]) -> frozenset[str]:
     """The names under which there is a calendar."""
     return frozenset(await _calendars(context, namespace, names))
+
+
+async def channels_known(context: ControlContext, namespace: str) -> frozenset[str]:
+    """The names of the channels of a namespace."""
+    return frozenset(channel.name for channel in await context.store.channels.find(namespace))
 
 
 async def _calendars(context: ControlContext, namespace: str, names: Collection[str]) -> dict[str, RuleRow]:

@@ -239,6 +239,8 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
+    """The names of channels that are told of this job."""
 
 
 _encoder = msgspec.json.Encoder()

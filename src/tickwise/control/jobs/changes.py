@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
@@ -22,7 +22,14 @@ from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
 from tickwise.control.jobs.planning import Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
-from tickwise.control.jobs.resolving import OWN_FUNCTION, ResolvedTask, check_calendars, check_texts, resolve_task
+from tickwise.control.jobs.resolving import (
+    OWN_FUNCTION,
+    ResolvedTask,
+    check_calendars,
+    check_texts,
+    checked_channels,
+    resolve_task,
+)
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
@@ -181,6 +188,8 @@ class JobChanges:
         check_labels(who, labels)
         where = lane(body, task, scene.serving.functions, row.lane)
         fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
+        if not isinstance(body.notify, UnsetType):
+            fields["notify"] = checked_channels(body.notify or (), scene.channels)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
         keyed = Keyed(row.job_id, where.queue, labels)
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
@@ -202,6 +211,7 @@ class JobChanges:
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
             replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
+            notify=definition.notify,
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
             postponed_after_seconds=greatest_spread(plan),
             rate_changed=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
