@@ -237,8 +237,7 @@ async def channel_change(call: Call) -> Reply:
 
 async def channel_remove(call: Call) -> Reply:
     """Remove a channel."""
-    await call.control.channels.remove(call.principal, _channel_id(call))
-    return Reply(204, b"")
+    return answer(200, channel_view(await call.control.channels.remove(call.principal, _channel_id(call))))
 
 
 async def channel_test(call: Call) -> Reply:
@@ -322,8 +321,9 @@ CHANNELS: Final = (
     ),
     Endpoint(
         method="DELETE", path=f"{API}/channels/{{channel_id}}", control=ChannelService.remove, name="removeChannel",
-        tag="channels", summary="Remove a channel: it leaves its rules, and its waiting notices are dropped.",
-        handler=channel_remove, status=204, refuses=(404,),
+        tag="channels",
+        summary="Remove a channel: it leaves its rules, its waiting notices are dropped; it is answered as it was.",
+        handler=channel_remove, answers=(ChannelView,), refuses=(404,),
     ),
     Endpoint(
         method="POST", path=f"{API}/channels/{{channel_id}}/rotate-secret", control=ChannelService.rotate_secret,

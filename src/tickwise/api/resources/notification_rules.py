@@ -293,8 +293,8 @@ async def rule_change(call: Call) -> Reply:
 
 async def rule_remove(call: Call) -> Reply:
     """Remove a rule."""
-    await call.control.notification_rules.remove(call.principal, _rule_id(call))
-    return Reply(204, b"")
+    rule = await call.control.notification_rules.remove(call.principal, _rule_id(call))
+    return answer(200, await _shown(call, rule))
 
 
 async def rule_test(call: Call) -> Reply:
@@ -425,8 +425,8 @@ NOTIFICATION_RULES: Final = (
     Endpoint(
         method="DELETE", path=f"{API}/notification-rules/{{rule_id}}", control=NotificationRuleService.remove,
         name="removeNotificationRule", tag="notification-rules",
-        summary="Remove a rule: its alerts are closed, its waiting notices are dropped.",
-        handler=rule_remove, status=204, refuses=(404,),
+        summary="Remove a rule: its alerts are closed, its waiting notices dropped; it is answered as it was.",
+        handler=rule_remove, answers=(NotificationRuleView,), refuses=(404,),
     ),
     Endpoint(
         method="POST", path=f"{API}/notification-rules/{{rule_id}}/test", control=NotificationRuleService.test,

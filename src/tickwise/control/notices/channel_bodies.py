@@ -68,9 +68,9 @@ class ChannelBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 
 
 class ChannelChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The fields of a channel to change; those that are not sent stay as they are."""
+    """The fields of a channel to change; those that are not sent stay as they are. Its kind stays, and its name, by
+    which jobs and files know it."""
 
-    name: ChannelName | UnsetType = UNSET
     url: Url | UnsetType = UNSET
     to: Recipients | UnsetType = UNSET
     sender: Sender | UnsetType = msgspec.field(name="from", default=UNSET)

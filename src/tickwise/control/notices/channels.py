@@ -95,19 +95,18 @@ class ChannelService:
 
     @requires(Permission.CHANNELS_ADMIN)
     async def change(self, who: Principal, channel_id: UUID, body: ChannelChangeBody) -> NoticeChannel:
-        """Change fields of it. Raises `NotFound`, `Invalid`, `Forbidden`; `Conflict`, code `name_taken` or
+        """Change fields of it. Raises `NotFound`, `Invalid`, `Forbidden`; `Conflict`, code
         `version_changed`."""
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
         allow = old.allow_private if isinstance(body.allow_private, UnsetType) else body.allow_private
-        # A private address of another person's choice is kept by a change of its name, and not replaced.
+        # A private address of an administrator's choice is kept, and not replaced by another one.
         _check_private(who, allow and (not old.allow_private or body.url is not UNSET))
-        name = old.name if isinstance(body.name, UnsetType) else clean_line(body.name, "/name")
         secrets = await self._secrets(old)
         said = sent_fields(body)
         settings, changed_secrets = channel_fields(old.kind, kept_fields(old) | said, before=secrets)
-        if not allow and said:
+        if not allow and (said or old.allow_private):
             check_public(old.kind, changed_secrets)
-        new = replace(old, name=name, settings=settings, allow_private=allow)
+        new = replace(old, settings=settings, allow_private=allow)
         kept = None if dict(changed_secrets) == secrets else changed_secrets
         audit = entry(
             who, AuditAction.CHANNEL_CHANGED, "channel", channel_id, namespace=old.namespace,
@@ -133,8 +132,8 @@ class ChannelService:
         return MadeChannel(_there(changed, who, channel_id), secret)
 
     @requires(Permission.CHANNELS_ADMIN)
-    async def remove(self, who: Principal, channel_id: UUID) -> None:
-        """Remove it: it leaves its rules, and its waiting notices are dropped, on record. Raises `NotFound`."""
+    async def remove(self, who: Principal, channel_id: UUID) -> NoticeChannel:
+        """Remove it, and answer it as it was: it leaves its rules, and its waiting notices are dropped, on record. Raises `NotFound`."""
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
         audit = entry(
             who, AuditAction.CHANNEL_REMOVED, "channel", channel_id, namespace=old.namespace,
@@ -145,6 +144,7 @@ class ChannelService:
         )
         if not removed:
             raise _no_channel(who, channel_id)
+        return old
 
     @requires(Permission.CHANNELS_ADMIN, Permission.NOTICES_WRITE)
     async def test(self, who: Principal, channel_id: UUID, *, wait_seconds: float = 0.0) -> Notice:

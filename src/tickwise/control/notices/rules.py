@@ -128,8 +128,8 @@ class NotificationRuleService:
         return changed
 
     @requires(Permission.NOTICES_WRITE)
-    async def remove(self, who: Principal, rule_id: UUID) -> None:
-        """Remove it: its alerts are closed, its waiting notices are dropped, on record. Raises `NotFound`."""
+    async def remove(self, who: Principal, rule_id: UUID) -> NotificationRule:
+        """Remove it, and answer it as it was: its alerts are closed, its waiting notices are dropped, on record. Raises `NotFound`."""
         old = await self._find(who, rule_id, Permission.NOTICES_WRITE)
         audit = entry(
             who, AuditAction.NOTIFICATION_RULE_REMOVED, "notification_rule", rule_id, namespace=old.namespace,
@@ -140,6 +140,7 @@ class NotificationRuleService:
         )
         if not removed:
             raise _no_rule(who, rule_id)
+        return old
 
     @requires(Permission.NOTICES_WRITE)
     async def test(
