@@ -7,6 +7,7 @@
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
+    notification_rules · alerts · delays    rules that people are told by, and what they made of events
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
@@ -122,25 +123,27 @@ from tickwise.ports.store.letters import (
     Settlement,
 )
 from tickwise.ports.store.notices import (
+    ALERTS_KEPT_SECONDS,
+    MAX_BURST,
+    NOTED_SECONDS,
     SEND_LEASE_SECONDS,
-    AlertChange,
-    AlertKey,
     AlertQuery,
     AlertStore,
     ChannelSecrets,
     ChannelStore,
-    Fold,
-    JobEnds,
+    DelayStore,
+    LostExecutor,
     NewAlertDecision,
-    NoticeChange,
-    NoticeJob,
+    NotedEvent,
     NoticeQuery,
     NoticeStore,
+    NoticesVersion,
     NotificationRuleQuery,
     NotificationRuleStore,
-    PendingEvent,
+    OverdueTimer,
     PendingEvents,
     SettledNotice,
+    SlowRun,
 )
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
@@ -209,6 +212,7 @@ from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopSto
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
+    "ALERTS_KEPT_SECONDS",
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
@@ -216,20 +220,20 @@ __all__ = [
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
+    "MAX_BURST",
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
     "MAX_RULES",
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
+    "NOTED_SECONDS",
     "NO_TEXT",
     "PAGE_BYTES",
     "RESERVED",
     "SEND_LEASE_SECONDS",
     "TALLIES_SECONDS",
     "Added",
-    "AlertChange",
-    "AlertKey",
     "AlertQuery",
     "AlertStore",
     "AttemptRow",
@@ -246,6 +250,7 @@ __all__ = [
     "ComingQuery",
     "Completion",
     "CompletionStore",
+    "DelayStore",
     "DueJob",
     "EndedOperation",
     "Epoch",
@@ -270,7 +275,6 @@ __all__ = [
     "FireBatch",
     "FireRequest",
     "Fired",
-    "Fold",
     "Gate",
     "GroupedFailure",
     "Handover",
@@ -279,7 +283,6 @@ __all__ = [
     "IncidentStore",
     "JobAction",
     "JobChange",
-    "JobEnds",
     "JobMove",
     "JobQuery",
     "JobRow",
@@ -292,6 +295,7 @@ __all__ = [
     "LetterRow",
     "LetterStatus",
     "LetterStore",
+    "LostExecutor",
     "Maintained",
     "MarkStore",
     "MarkedChannel",
@@ -302,10 +306,10 @@ __all__ = [
     "NewOperation",
     "NewRun",
     "NewSkip",
-    "NoticeChange",
-    "NoticeJob",
+    "NotedEvent",
     "NoticeQuery",
     "NoticeStore",
+    "NoticesVersion",
     "NotificationRuleQuery",
     "NotificationRuleStore",
     "OccurrenceMove",
@@ -313,9 +317,9 @@ __all__ = [
     "OperationStatus",
     "OperationStep",
     "OperationStore",
+    "OverdueTimer",
     "PackedIds",
     "Page",
-    "PendingEvent",
     "PendingEvents",
     "PendingFailure",
     "PendingFailures",
@@ -347,6 +351,7 @@ __all__ = [
     "Settled",
     "SettledNotice",
     "Settlement",
+    "SlowRun",
     "StopQuery",
     "StopStore",
     "Store",
@@ -424,6 +429,12 @@ class Store(Protocol):
     def operations(self) -> OperationStore: ...
     @property
     def error_groups(self) -> ErrorGroupStore: ...
+    @property
+    def notification_rules(self) -> NotificationRuleStore: ...
+    @property
+    def alerts(self) -> AlertStore: ...
+    @property
+    def delays(self) -> DelayStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property
