@@ -166,15 +166,12 @@ def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
 
 
 def _row(line: NoticeLine, notice: Notice, public_url: str | None) -> str:
-    name = one_line(line.subject_name, NAME_CHARACTERS)
     page = f"  {page_of_run(public_url, notice.namespace, line.run_id)}" if public_url and line.run_id else ""
-    return f"- {time_text(line.at)}  {name} {_WORDS[line.event].happened}: {_said(line)}{page}"
+    return f"- {time_text(line.at)}  {_sentence(line)}{page}"
 
 
 def _sentence(line: NoticeLine) -> str:
-    name = one_line(line.subject_name, NAME_CHARACTERS)
-    said = _said(line)
-    return f"{name} {_WORDS[line.event].happened}{f': {said}' if said else '.'}"
+    return f"{one_line(line.subject_name, NAME_CHARACTERS)}: {_said(line) or _WORDS[line.event].happened}"
 
 
 def _said(line: NoticeLine) -> str:
