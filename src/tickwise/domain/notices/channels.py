@@ -18,7 +18,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tickwise.domain.errors import Invalid
 from tickwise.domain.masking import MASK
@@ -32,6 +32,8 @@ SIGNING_SECRET: Final = "signing_secret"
 SECRET_PREFIX: Final = "whsec_"
 SECRET_BYTES: Final = 32
 """Of a signing secret; Standard Webhooks wants 24 to 64."""
+PART_CHARACTERS: Final = 8
+"""A shorter part of an address is no secret that is worth masking."""
 HEADER: Final = "header:"
 """What the name of a secret begins with that is the value of a header."""
 
@@ -60,6 +62,7 @@ _RESERVED_HEADERS: Final = frozenset(
 )  # fmt: skip
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _ADDRESS: Final = re.compile(r"[^\s@<>,;:\"()\[\]\\\x00-\x1f\x7f]{1,64}@[^\s@<>,;:\"()\[\]\\\x00-\x1f\x7f]{1,255}")
+_PARTS: Final = re.compile(r"[/?#&=:@\s]+")
 _CONTROL: Final = re.compile(r"[\x00-\x20\x7f]")
 _FIELDS: Final[Mapping[NoticeChannelKind, frozenset[str]]] = {
     NoticeChannelKind.WEBHOOK: frozenset({"url", "headers"}),
@@ -134,6 +137,25 @@ def shown_url(url: str) -> str:
 def shown_apprise(url: str) -> str:
     """An address of Apprise as it is shown: the scheme alone, because the host of many is a token."""
     return f"{url.partition('://')[0]}://{MASK}"
+
+
+def without_secrets(text: str, secrets: Mapping[str, str]) -> str:
+    """A text of a receiver or a library with each secret of the channel masked, and the parts of its addresses but for
+    their hosts."""
+    known: set[str] = set()
+    for value in secrets.values():
+        known |= {value, unquote(value)}
+        parts = set(_PARTS.split(value))
+        try:
+            split = urlsplit(value)
+            parts -= {split.hostname or "", split.netloc}
+            known |= {unquote(each) for each in (split.username, split.password) if each and len(each) >= 4}
+        except ValueError:
+            pass
+        known.update(part for each in parts for part in (each, unquote(each)) if len(part) >= PART_CHARACTERS)
+    for each in sorted(known - {""}, key=len, reverse=True):
+        text = text.replace(each, MASK)
+    return text
 
 
 def _webhook(fields: Mapping[str, Any], random: bytes, before: Mapping[str, str]) -> ChannelFields:

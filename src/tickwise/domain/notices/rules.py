@@ -27,7 +27,7 @@ class NoticeEvent(StrEnum):
     FAILURE = "failure"
     """A run failed for good. With `in_a_row` or `failures_of` only when so many did."""
     FIRST_FAILURE = "first_failure"
-    """A run failed for good, and the run of its job before it succeeded."""
+    """A run failed for good, and the run of its job before it did not."""
     RECOVERY = "recovery"
     """A run succeeded while an alert about failures of its job was not closed."""
     DID_NOT_RUN = "did_not_run"
@@ -43,7 +43,7 @@ class NoticeEvent(StrEnum):
     FUSE = "fuse"
     """A job was paused because it fired too often."""
     EXECUTOR_LOST = "executor_lost"
-    """An executor went silent while it held runs."""
+    """An executor went silent: its lease ended, and it had not left."""
     OBJECTIVE = "objective"
     """The error budget of an objective burns too fast."""
     ANOMALY = "anomaly"
@@ -52,6 +52,14 @@ class NoticeEvent(StrEnum):
     """A certificate or a key ends soon."""
 
 
+OF_NOTIFY: Final = frozenset({NoticeEvent.FAILURE, NoticeEvent.RECOVERY, NoticeEvent.DID_NOT_RUN, NoticeEvent.FUSE})
+"""Events of a job that its own `notify` is about."""
+RECOVERS: Final = frozenset({NoticeEvent.FAILURE, NoticeEvent.FIRST_FAILURE, NoticeEvent.DID_NOT_RUN})
+"""Events after which a success of the job is told, by rules that ask for recoveries."""
+PASSES: Final = RECOVERS | {
+    NoticeEvent.RETRIES, NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.FUSE, NoticeEvent.ANOMALY,
+}  # fmt: skip
+"""Events whose alerts are closed by a success of the job."""
 OPENS: Final = frozenset(NoticeEvent) - {NoticeEvent.RECOVERY}
 """Events that open an alert; a recovery closes those about failures."""
 ALWAYS_AT_ONCE: Final = frozenset({NoticeEvent.DID_NOT_RUN})

@@ -6,8 +6,10 @@
     completions · queues · stops · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
-    channels · notices                      ways to tell people, and what they are told (`ports.store.notices`)
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
+    channels · notification_rules · alerts · delays · notices
+                                            ways to tell people, rules that people are told by, what they made of
+                                            events, and what people are told (`ports.store.notices`)
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
@@ -123,26 +125,28 @@ from tickwise.ports.store.letters import (
     Settlement,
 )
 from tickwise.ports.store.notices import (
+    ALERTS_KEPT_SECONDS,
+    MAX_BURST,
+    NOTED_SECONDS,
     SEND_LEASE_SECONDS,
-    AlertChange,
-    AlertKey,
     AlertQuery,
     AlertStore,
     ChannelSecrets,
     ChannelStore,
+    DelayStore,
     DueNotices,
-    Fold,
-    JobEnds,
+    LostExecutor,
     NewAlertDecision,
-    NoticeChange,
-    NoticeJob,
+    NotedEvent,
     NoticeQuery,
     NoticeStore,
+    NoticesVersion,
     NotificationRuleQuery,
     NotificationRuleStore,
-    PendingEvent,
+    OverdueTimer,
     PendingEvents,
     SettledNotice,
+    SlowRun,
 )
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
@@ -211,6 +215,7 @@ from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopSto
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
+    "ALERTS_KEPT_SECONDS",
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
@@ -218,20 +223,20 @@ __all__ = [
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
+    "MAX_BURST",
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
     "MAX_RULES",
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
+    "NOTED_SECONDS",
     "NO_TEXT",
     "PAGE_BYTES",
     "RESERVED",
     "SEND_LEASE_SECONDS",
     "TALLIES_SECONDS",
     "Added",
-    "AlertChange",
-    "AlertKey",
     "AlertQuery",
     "AlertStore",
     "AttemptRow",
@@ -248,6 +253,7 @@ __all__ = [
     "ComingQuery",
     "Completion",
     "CompletionStore",
+    "DelayStore",
     "DueJob",
     "DueNotices",
     "EndedOperation",
@@ -273,7 +279,6 @@ __all__ = [
     "FireBatch",
     "FireRequest",
     "Fired",
-    "Fold",
     "Gate",
     "GroupedFailure",
     "Handover",
@@ -282,7 +287,6 @@ __all__ = [
     "IncidentStore",
     "JobAction",
     "JobChange",
-    "JobEnds",
     "JobMove",
     "JobQuery",
     "JobRow",
@@ -295,6 +299,7 @@ __all__ = [
     "LetterRow",
     "LetterStatus",
     "LetterStore",
+    "LostExecutor",
     "Maintained",
     "MarkStore",
     "MarkedChannel",
@@ -305,10 +310,10 @@ __all__ = [
     "NewOperation",
     "NewRun",
     "NewSkip",
-    "NoticeChange",
-    "NoticeJob",
+    "NotedEvent",
     "NoticeQuery",
     "NoticeStore",
+    "NoticesVersion",
     "NotificationRuleQuery",
     "NotificationRuleStore",
     "OccurrenceMove",
@@ -316,9 +321,9 @@ __all__ = [
     "OperationStatus",
     "OperationStep",
     "OperationStore",
+    "OverdueTimer",
     "PackedIds",
     "Page",
-    "PendingEvent",
     "PendingEvents",
     "PendingFailure",
     "PendingFailures",
@@ -350,6 +355,7 @@ __all__ = [
     "Settled",
     "SettledNotice",
     "Settlement",
+    "SlowRun",
     "StopQuery",
     "StopStore",
     "Store",
@@ -431,6 +437,12 @@ class Store(Protocol):
     def channels(self) -> ChannelStore: ...
     @property
     def notices(self) -> NoticeStore: ...
+    @property
+    def notification_rules(self) -> NotificationRuleStore: ...
+    @property
+    def alerts(self) -> AlertStore: ...
+    @property
+    def delays(self) -> DelayStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

@@ -1,7 +1,7 @@
 """Channels, notification rules, alerts and notices (`domain.notices`).
 
     a run ends ──(one transaction, only if a rule may concern it)──► an event that is not judged yet
-    events(limit) ──► rules, history of the job ──► fold: alerts and notices changed, events gone  (one transaction)
+    events(limit) ──► judged by rules and ends ──► fold: alerts and notices changed, events gone  (one transaction)
     due(limit) ──► a channel's notices, leased ──► sender ──► settle: delivered, or due again, or dead
 
 Invariants: an event is either pending or counted. A notice is held by one sender at a time; a lease that ended gives it
@@ -10,27 +10,30 @@ to another, so a notice is delivered at least once, and twice only if a sender d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, NotFound
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.changes import Burst, Fold, JobEnds, NoticeJob, PendingEvent, StandingAlert
 from tickwise.domain.notices.rules import (
     MAX_CHANNELS,
+    MAX_RULES,
     Alert,
     AlertState,
     Notice,
     NoticeChannel,
     NoticeEvent,
-    NoticeLine,
     NoticeState,
     NotificationRule,
-    Severity,
 )
 
+MAX_BURST = 10
+NOTED_SECONDS = 30 * 86_400.0
+ALERTS_KEPT_SECONDS = 90 * 86_400.0
+"""Alerts that are closed and notices that ended are dropped after so long."""
 SEND_LEASE_SECONDS = 60.0
 """A sender that has not settled a notice after so long is gone."""
 
@@ -93,6 +96,36 @@ class ChannelStore(Protocol):
         ...
 
 
+def check_rule_room(count: int) -> None:
+    """Raise `Conflict`, code `rules_exhausted`, if a namespace with so many notification rules may have no more."""
+    if count >= MAX_RULES:
+        raise Conflict(
+            f"the namespace has {count} notification rules and may have no more: delete some, or let one rule concern "
+            "more jobs by a label",
+            code="rules_exhausted",
+        )
+
+
+def version_changed(rule: NotificationRule) -> Conflict:
+    """The refusal of a change of a rule that somebody else has changed."""
+    return Conflict(
+        f"the notification rule {rule.name} was changed since version {rule.version}: read it again",
+        code="version_changed",
+    )
+
+
+def name_taken(rule: NotificationRule) -> Conflict:
+    """The refusal of a rule whose name another one has."""
+    return Conflict(f"there is a notification rule {rule.name} already: choose another name", code="name_taken")
+
+
+def alert_stands(alert: Alert) -> Conflict:
+    """The refusal to open an alert again while another one of its kind is not closed."""
+    return Conflict(
+        f"another alert about {alert.subject_name} stands, which counts the new events", code="alert_stands"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationRuleQuery:
     """Rules, by name; everything given must match."""
@@ -103,6 +136,15 @@ class NotificationRuleQuery:
     channel_id: UUID | None = None
     after_name: str | None = None
     limit: int = 100_000
+
+
+class NoticesVersion(NamedTuple):
+    """The version of all rules."""
+
+    version: int
+    """Changes with every rule and channel."""
+    is_watched: bool
+    """Some namespace notes events."""
 
 
 class NotificationRuleStore(Protocol):
@@ -125,43 +167,9 @@ class NotificationRuleStore(Protocol):
         """Rules in the order of their names."""
         ...
 
-    async def version(self) -> int:
-        """A number that changes with every rule, channel and job `notify`: what a scheduler knows of rules is of it."""
+    async def version(self) -> NoticesVersion:
+        """The version of what a scheduler knows of rules."""
         ...
-
-
-class PendingEvent(NamedTuple):
-    """An event that no rule was asked about yet."""
-
-    namespace: str
-    event_id: UUID
-    """Of a run: its id."""
-    token: int
-    job_id: UUID | None
-    state: RunState | None
-    """The state in which the run ended; RETRYING: it is tried again."""
-    attempt: int
-    at: float
-    reason: str | None
-    error: str | None
-    """Cut to 1,000 characters."""
-
-
-class NoticeJob(NamedTuple):
-    """The fields of a job that rules and messages need."""
-
-    job_id: UUID
-    name: str
-    labels: Mapping[str, str]
-    notify: Sequence[str]
-    """The channels that the job itself names."""
-
-
-class JobEnds(NamedTuple):
-    """The newest ended runs of a job, the newest first: SUCCESS and FAILED alone."""
-
-    job_id: UUID
-    states: Sequence[RunState]
 
 
 class PendingEvents(NamedTuple):
@@ -173,58 +181,24 @@ class PendingEvents(NamedTuple):
     """There are more: it may be a storm."""
 
 
-class AlertKey(NamedTuple):
-    """An alert is one for each of these while it is not closed."""
+class NotedEvent(NamedTuple):
+    """An event that no end of a run tells, noted by its name: `AlertStore.note`."""
 
     namespace: str
-    rule_id: UUID | None
     event: NoticeEvent
+    """RECOVERY: the alerts of the subject are closed, those of `rule_id` alone if it is given."""
+    once: str
+    """Its identity in the namespace, such as "long/RULE/RUN": a second event of it is not noted for `NOTED_SECONDS`."""
     subject: str
-
-
-class AlertChange(NamedTuple):
-    """Count events in an alert, or close it."""
-
-    key: AlertKey
-    alert_id: UUID
-    """If it is made."""
+    """The id of the job, the name of the executor, the key or the certificate."""
     subject_name: str
-    severity: Severity
-    events: int
-    first_at: float
-    last_at: float
     sentence: str
-    run_id: UUID | None
-    close: bool = False
-
-
-class NoticeChange(NamedTuple):
-    """Put lines into the waiting notice of a channel and rule, or into a new one."""
-
-    notice_id: UUID
-    """If it is made."""
-    namespace: str
-    channel_id: UUID
-    rule_id: UUID | None
-    rule_name: str
-    severity: Severity
-    events: int
-    first_at: float
-    last_at: float
-    lines: Sequence[NoticeLine]
-    due: float
-    """Of a new one; one that waits keeps its own, if that is earlier."""
-    is_escalation: bool = False
-
-
-class Fold(NamedTuple):
-    """The outcome of judging a page of events of one namespace."""
-
-    namespace: str
-    judged: Sequence[tuple[UUID, int]]
-    """The events (event_id, token) that are pending no more."""
-    alerts: Sequence[AlertChange]
-    notices: Sequence[NoticeChange]
+    """For people; cut to 1,000 characters."""
+    job_id: UUID | None = None
+    """With a job, rules of its labels are asked too."""
+    run_id: UUID | None = None
+    rule_id: UUID | None = None
+    """Only this rule is asked; None: each that concerns the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,17 +228,43 @@ class NewAlertDecision(NamedTuple):
 class AlertStore(Protocol):
     """Events, and the alerts that rules make of them."""
 
-    async def events(self, limit: int) -> PendingEvents:
-        """Up to `limit` events that are not judged yet, the oldest first. Nothing while there is no rule."""
+    async def watch(self, namespace: str) -> None:
+        """Note events of a namespace from now on, because a job of it names channels itself. To be called before that
+        job is stored. It lasts as long as the namespace."""
         ...
 
-    async def ends(self, job_ids: Sequence[UUID], most: int) -> Sequence[JobEnds]:
-        """The newest `most` ends of jobs."""
+    async def note(self, noted: Sequence[NotedEvent]) -> int:
+        """Note events by their names; the number of those that were not noted before. Events of namespaces that are
+        not watched are left out."""
+        ...
+
+    async def events(self, limit: int) -> PendingEvents:
+        """Up to `limit` events that are not judged yet, the oldest first."""
+        ...
+
+    async def ends(self, job_ids: Collection[UUID], most: int) -> Sequence[JobEnds]:
+        """The newest `most` ends of jobs, by the ids of their runs."""
+        ...
+
+    async def standing(self, namespace: str, subjects: Collection[str]) -> Sequence[StandingAlert]:
+        """The alerts of these subjects that are not closed."""
+        ...
+
+    async def bursts(
+        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
+    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        """The notices that were made in the last `seconds`, by rule and channel; of each pair at most
+        `MAX_BURST` are counted. Tests and escalations are not."""
         ...
 
     async def fold(self, fold: Fold) -> bool:
-        """Apply a fold in one transaction, if all its events are still pending. False: another scheduler has judged one
-        of them, and nothing was changed. A fold without events is always applied."""
+        """Apply a fold in one transaction. False, and nothing was changed: one of its events is pending no more, or one
+        of its alerts is not as it was seen; the page is to be judged anew. What concerns rules and channels that are
+        gone is left out."""
+        ...
+
+    async def due(self, limit: int) -> Sequence[StandingAlert]:
+        """Up to `limit` alerts whose `next_at` has passed, of any namespace, those first that are due longest."""
         ...
 
     async def find(self, query: AlertQuery) -> Sequence[Alert]:
@@ -274,7 +274,61 @@ class AlertStore(Protocol):
     async def decide(
         self, namespace: str, alert_id: UUID, decision: NewAlertDecision, *, audit: AuditEntry | None = None
     ) -> Alert | None:
-        """Acknowledge, snooze, close, or open again. None: there is no such alert."""
+        """Acknowledge, snooze, close, or open again. None: there is no such alert. Raises `Conflict`, code
+        `alert_stands` if it is to be opened again and another one of its rule, event and subject stands, and
+        `namespace_closing`."""
+        ...
+
+
+class SlowRun(NamedTuple):
+    """A run that has not begun although it is due, or goes on."""
+
+    run_id: UUID
+    job_id: UUID
+    job_name: str
+    labels: Mapping[str, str]
+    due_at: float
+    started_at: float | None
+    """None: no attempt of it has begun."""
+
+
+class OverdueTimer(NamedTuple):
+    """A timer whose time has passed: no run was made, and no skip is on record."""
+
+    namespace: str
+    job_id: UUID
+    job_name: str
+    due_at: float
+
+
+class LostExecutor(NamedTuple):
+    """An executor whose lease ended although it had not left."""
+
+    number: int
+    name: str
+    gone_at: float
+    is_back: bool
+    """There is one of its name again."""
+
+
+class DelayStore(Protocol):
+    """The delays that no event tells: schedulers look for them, a bounded number at a time."""
+
+    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
+        """Runs of a namespace that were due more than `seconds` ago and have not ended; of those in its lanes that wait
+        longest, at most `limit` are looked at. Runs that a hold or a stop keeps from beginning are left out."""
+        ...
+
+    async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:
+        """The durations in seconds of the newest `most` runs of jobs that succeeded."""
+        ...
+
+    async def overdue_timers(self, seconds: float, limit: int) -> Sequence[OverdueTimer]:
+        """Up to `limit` timers that are due for more than `seconds`, the oldest first."""
+        ...
+
+    async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
+        """Up to `limit` executors that were lost in the last `seconds`, the last one first."""
         ...
 
 

@@ -46,6 +46,7 @@ from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerStat
 from tickwise.domain.errors import JobNotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
+from tickwise.domain.notices.changes import PendingEvent
 from tickwise.domain.notices.rules import NoticeChannel, NotificationRule
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
@@ -75,7 +76,6 @@ from tickwise.ports.store import (
     MarkedChannel,
     NewRun,
     NewSkip,
-    PendingEvent,
     QueueHold,
     Ready,
     Receipt,
@@ -188,7 +188,7 @@ class State:
         self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
         self.notification_rules: dict[UUID, NotificationRule] = {}
         self.notices_version = 1
-        """Changes with every rule, channel and `notify` of a job."""
+        """Changes with every rule and channel."""
         self.notices_watched: dict[str, int] = {}
         """The namespaces that note events, with the number of their enabled rules; 0: jobs name channels."""
         self.notice_events: dict[tuple[UUID, int], PendingEvent] = {}

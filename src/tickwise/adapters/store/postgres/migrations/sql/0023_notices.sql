@@ -32,12 +32,13 @@ CREATE TABLE tickwise.notification_rules (
   created_by text NOT NULL,
   channels   uuid[] NOT NULL,
   jobs       uuid[] NOT NULL,
-  body       text NOT NULL,                -- JSON: all other fields
+  events     text[] NOT NULL,
+  body       text NOT NULL,                -- JSON: the whole rule
   UNIQUE (namespace, name)
 );
 CREATE INDEX notification_rules_channels ON tickwise.notification_rules USING gin (channels);
 
--- One row: it changes with every rule, channel and `notify` of a job.
+-- One row: it changes with every rule and channel.
 CREATE TABLE tickwise.notices_version (
   version bigint NOT NULL
 );
@@ -46,7 +47,8 @@ INSERT INTO tickwise.notices_version VALUES (1);
 -- The namespaces that note events: those with an enabled rule, and those in which a job has named channels with `notify`.
 CREATE TABLE tickwise.notices_watched (
   namespace text PRIMARY KEY,
-  rules     int NOT NULL DEFAULT 0,      -- enabled ones
+  rules     int NOT NULL DEFAULT 0,      -- enabled ones,
+  retries   int NOT NULL DEFAULT 0,      -- and those of them that are about retries
   by_jobs   boolean NOT NULL DEFAULT false
 );
 
@@ -88,6 +90,7 @@ CREATE TABLE tickwise.alerts (
   escalated_at    timestamptz,
   next_at         timestamptz,             -- when it is told again, or told to others, or its snooze ends
   events          bigint NOT NULL,
+  version         bigint NOT NULL DEFAULT 1,
   alert_id        uuid PRIMARY KEY,
   rule_id         uuid,
   run_id          uuid,
