@@ -191,8 +191,8 @@ Notify = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=100)]],
     Meta(
         max_length=10,
-        description="Names of channels that are told when the job fails, succeeds again, did not run, is paused by its "
-        "fuse, or, with a start_deadline_seconds, is late. A notification rule says more than that.",
+        description="Names of channels that are told when the job fails, succeeds again, did not run, or is paused by "
+        "its fuse. A notification rule says more than that.",
     ),
 ]
 

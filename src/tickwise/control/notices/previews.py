@@ -17,8 +17,10 @@ from uuid import UUID
 
 from tickwise.control.context import ControlContext
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.judging import RETRIES_USUAL, UNCHOSEN
 from tickwise.domain.notices.rules import INSTALLATION, NoticeEvent, NotificationRule
-from tickwise.ports.store import NO_TEXT, JobQuery, JobsOfQuery, RunQuery, RunRow
+from tickwise.domain.selectors import labels_from, matches
+from tickwise.ports.store import NO_TEXT, JobQuery, JobRow, JobsOfQuery, RunQuery, RunRow
 
 DAY_SECONDS: Final = 86_400.0
 MAX_RUNS: Final = 2_000
@@ -28,8 +30,6 @@ MAX_JOBS: Final = 10_000
 SAMPLE: Final = 10
 LATE_SECONDS: Final = 60.0
 """Of LATE without `after`."""
-NOBODY_CHOSE: Final = frozenset({"expired", "misfire", "missed", "late", "overlap"})
-"""Reasons of skips that no person asked for."""
 JUDGED: Final = frozenset(
     {
         NoticeEvent.FAILURE, NoticeEvent.FIRST_FAILURE, NoticeEvent.RECOVERY, NoticeEvent.DID_NOT_RUN,
@@ -83,9 +83,7 @@ async def preview_of(context: ControlContext, rule: NotificationRule) -> RulePre
         return RulePreview(
             jobs=0, sample=(), names={}, runs=0, more=False, counts={}, told=(), not_judged=unknown
         )  # fmt: skip
-    jobs = JobQuery(namespace=rule.namespace, ids=rule.jobs, labels=rule.labels, limit=MAX_JOBS)
-    shown = await context.searches.jobs(replace(jobs, limit=SAMPLE))
-    count = len(shown) if len(shown) < SAMPLE else await context.searches.count(jobs)
+    shown, count = await _jobs(context, rule)
     runs = await _runs(context, rule)
     told = list(_told(rule, runs[:MAX_RUNS]))
     counts: dict[NoticeEvent, int] = defaultdict(int)
@@ -106,6 +104,19 @@ async def preview_of(context: ControlContext, rule: NotificationRule) -> RulePre
     )
 
 
+async def _jobs(context: ControlContext, rule: NotificationRule) -> tuple[Sequence[JobRow], int]:
+    """Some of the jobs that it concerns, and their number, `MAX_JOBS` at most."""
+    by_id = JobQuery(namespace=rule.namespace, ids=rule.jobs, limit=len(rule.jobs) or 1)
+    named = await context.searches.jobs(by_id) if rule.jobs else ()
+    if rule.jobs and not rule.labels:
+        return named[:SAMPLE], len(named)
+    wanted = JobQuery(namespace=rule.namespace, labels=rule.labels, limit=MAX_JOBS)
+    shown = await context.searches.jobs(replace(wanted, limit=SAMPLE))
+    count = len(shown) if len(shown) < SAMPLE else await context.searches.count(wanted)
+    others = [row for row in named if not matches(row.labels, (labels_from(rule.labels),))]
+    return [*others, *shown][:SAMPLE], min(count + len(others), MAX_JOBS)
+
+
 async def _runs(context: ControlContext, rule: NotificationRule) -> Sequence[RunRow]:
     """The runs of the last day that it concerns, the newest first, one more than are judged."""
     now = await context.time.now()
@@ -117,14 +128,15 @@ async def _runs(context: ControlContext, rule: NotificationRule) -> Sequence[Run
         limit=MAX_RUNS + 1,
         texts=NO_TEXT,
     )
-    if not rule.jobs:
-        return await context.searches.runs(query)
-    found: list[RunRow] = []
+    found: dict[UUID, RunRow] = {}
+    if rule.labels or not rule.jobs:
+        found = {run.run_id: run for run in await context.searches.runs(query)}
     for job_id in rule.jobs:
         left = MAX_RUNS + 1 - len(found)
         if left > 0:
-            found += await context.searches.runs(replace(query, job_id=job_id, limit=left))
-    return found
+            runs = await context.searches.runs(replace(query, labels={}, job_id=job_id, limit=left))
+            found |= {run.run_id: run for run in runs}
+    return list(found.values())
 
 
 def _told(rule: NotificationRule, runs: Sequence[RunRow]) -> Iterator[ToldRun]:
@@ -142,7 +154,7 @@ def _of_job(rule: NotificationRule, runs: Sequence[RunRow]) -> Iterator[ToldRun]
     is_open = False
     for run in runs:
         yield from _of_times(rule, run)
-        if run.state is RunState.SKIPPED and run.reason in NOBODY_CHOSE:
+        if run.state is RunState.SKIPPED and run.reason in UNCHOSEN:
             yield from _hit(rule, NoticeEvent.DID_NOT_RUN, run)
         if run.state not in (RunState.FAILED, RunState.SUCCESS):
             continue
@@ -163,11 +175,11 @@ def _of_job(rule: NotificationRule, runs: Sequence[RunRow]) -> Iterator[ToldRun]
 
 def _counts(rule: NotificationRule, ends: Sequence[bool]) -> bool:
     """Check whether a failure, the newest of the ends, is one that the rule is about."""
-    if rule.in_a_row is not None:
-        return len(ends) >= rule.in_a_row and all(ends[-rule.in_a_row :])
-    if rule.failures_of is not None:
-        return sum(ends[-rule.failures_of.runs :]) >= rule.failures_of.failures
-    return True
+    if rule.in_a_row is None and rule.failures_of is None:
+        return True
+    if rule.in_a_row is not None and len(ends) >= rule.in_a_row and all(ends[-rule.in_a_row :]):
+        return True
+    return rule.failures_of is not None and sum(ends[-rule.failures_of.runs :]) >= rule.failures_of.failures
 
 
 def _of_times(rule: NotificationRule, run: RunRow) -> Iterator[ToldRun]:
@@ -177,7 +189,9 @@ def _of_times(rule: NotificationRule, run: RunRow) -> Iterator[ToldRun]:
         yield from _hit(rule, NoticeEvent.LATE, run)
     if rule.after is not None and run.ended_at is not None and run.ended_at - run.started_at >= rule.after:
         yield from _hit(rule, NoticeEvent.LONG, run)
-    if run.attempt >= (rule.attempts or 2):
+    # The attempt that ended the run FAILED is not tried again.
+    tries = run.attempt - 1
+    if tries >= (rule.attempts or RETRIES_USUAL):
         yield from _hit(rule, NoticeEvent.RETRIES, run)
 
 

@@ -23,6 +23,7 @@ from tickwise.control.notices.channel_bodies import ForInstallation
 from tickwise.domain.calendar.entries import WEEKDAYS
 from tickwise.domain.errors import Invalid
 from tickwise.domain.notices.rules import (
+    ALWAYS_AT_ONCE,
     INSTALLATION,
     MAX_CHANNELS_OF_RULE,
     FailuresOf,
@@ -43,7 +44,6 @@ NOT_RAISED: Final = frozenset({NoticeEvent.OBJECTIVE, NoticeEvent.ANOMALY})
 """Events that this version does not raise: a rule about one would wait for ever."""
 OF_INSTALLATION: Final = frozenset({NoticeEvent.EXECUTOR_LOST, NoticeEvent.EXPIRING})
 """Events that belong to no namespace."""
-_OF_FAILURES: Final = frozenset({NoticeEvent.FAILURE, NoticeEvent.FIRST_FAILURE, NoticeEvent.DEAD_LETTER})
 _TIMED: Final = frozenset({NoticeEvent.LATE, NoticeEvent.LONG})
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
@@ -61,10 +61,10 @@ ChannelNames = Annotated[
 ]
 JobReferences = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=200)]],
-    Meta(max_length=JOBS_MAX, description="These jobs alone, by id, key or name. Send this or `labels`, not both."),
+    Meta(max_length=JOBS_MAX, description="These jobs, by id, key or name."),
 ]
 RuleLabels = Annotated[
-    Labels, Meta(description="The jobs that have all of these labels. Without jobs and labels: the whole namespace.")
+    Labels, Meta(description="Jobs that have all of these labels. Without jobs and labels: the whole namespace.")
 ]
 Time = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="A time of day, such as 22:00.")]
 
@@ -100,7 +100,7 @@ class FailuresOfBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 InARow = Annotated[int, Meta(ge=1, le=RUNS_MAX, description="Of failure: only when so many runs in a row failed.")]
 Attempts = Annotated[
-    int, Meta(ge=2, le=ATTEMPTS_MAX, description="Of retries: when a run is tried for the so manieth time.")
+    int, Meta(ge=1, le=ATTEMPTS_MAX, description="Of retries: when so many attempts of a run failed; 3 if not sent.")
 ]
 After = Annotated[
     Span,
@@ -251,13 +251,6 @@ def check_rule(rule: NotificationRule) -> None:
                 f"{event.value} belongs to no namespace; make a rule of the installation for it (installation: true)",
                 pointer="/on",
             )
-    if rule.on == {NoticeEvent.RECOVERY} or (NoticeEvent.RECOVERY in rule.on and not rule.on & _OF_FAILURES):
-        raise Invalid(
-            "a recovery ends an alert about failures, and this rule opens none; add failure or first_failure",
-            pointer="/on",
-        )
-    if rule.jobs and rule.labels:
-        raise Invalid("jobs and labels are two scopes; send one of them", pointer="/labels")
     for name, value, events in (
         ("after", rule.after, _TIMED),
         ("in_a_row", rule.in_a_row, {NoticeEvent.FAILURE}),
@@ -268,11 +261,14 @@ def check_rule(rule: NotificationRule) -> None:
             needed = " or ".join(sorted(each.value for each in events))
             raise Invalid(f"{name} is for the event {needed}, which is not in on; add it, or leave {name} out",
                           pointer=f"/{name}")  # fmt: skip
-    if rule.in_a_row is not None and rule.failures_of is not None:
-        raise Invalid("in_a_row and failures_of are two conditions; send one of them", pointer="/failures_of")
     if rule.quiet is not None and rule.severity is Severity.CRITICAL:
         raise Invalid(
             "a critical rule waits for no quiet hours; leave quiet out, or give the rule a lower severity",
+            pointer="/quiet",
+        )
+    if rule.quiet is not None and rule.on <= ALWAYS_AT_ONCE:
+        raise Invalid(
+            "that a job did not run is told at once, also in quiet hours; leave quiet out, or add other events",
             pointer="/quiet",
         )
     if rule.escalation is not None and set(rule.escalation.channels) <= set(rule.channels):

@@ -252,9 +252,9 @@ class NotificationRuleService:
 
 def concerns(rule: NotificationRule, job_id: UUID, labels: Mapping[str, str]) -> bool:
     """Check whether a rule of the job's namespace concerns the job."""
-    if rule.jobs:
-        return job_id in rule.jobs
-    return matches(labels, (labels_from(rule.labels),))
+    if job_id in rule.jobs:
+        return True
+    return bool(rule.labels or not rule.jobs) and matches(labels, (labels_from(rule.labels),))
 
 
 def _no_rule(who: Principal, rule_id: UUID) -> NotFound:
