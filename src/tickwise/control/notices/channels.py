@@ -133,7 +133,8 @@ class ChannelService:
 
     @requires(Permission.CHANNELS_ADMIN)
     async def remove(self, who: Principal, channel_id: UUID) -> NoticeChannel:
-        """Remove it, and answer it as it was: it leaves its rules, and its waiting notices are dropped, on record. Raises `NotFound`."""
+        """Remove it, and answer it as it was: it leaves its rules, and its waiting notices are dropped, on record.
+        Raises `NotFound`."""
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
         audit = entry(
             who, AuditAction.CHANNEL_REMOVED, "channel", channel_id, namespace=old.namespace,

@@ -129,7 +129,8 @@ class NotificationRuleService:
 
     @requires(Permission.NOTICES_WRITE)
     async def remove(self, who: Principal, rule_id: UUID) -> NotificationRule:
-        """Remove it, and answer it as it was: its alerts are closed, its waiting notices are dropped, on record. Raises `NotFound`."""
+        """Remove it, and answer it as it was: its alerts are closed, its waiting notices are dropped, on record.
+        Raises `NotFound`."""
         old = await self._find(who, rule_id, Permission.NOTICES_WRITE)
         audit = entry(
             who, AuditAction.NOTIFICATION_RULE_REMOVED, "notification_rule", rule_id, namespace=old.namespace,
