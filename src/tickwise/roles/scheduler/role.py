@@ -5,6 +5,7 @@
     heal          executors whose lease is over are expired, and their runs go on (`lease_expiry.py`)
     follow        runs that start when another run ends are made (`sequences.py`)
     group errors  failures are counted in groups of one cause (`error_folding.py`)
+    send          notices are delivered to their channels (`notice_delivery.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
@@ -37,6 +38,7 @@ from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
+from tickwise.roles.scheduler.notice_delivery import NoticeDelivery
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
@@ -86,11 +88,13 @@ class Scheduler(Service):
         carry_out_removal: CarryOutRemoval | None = None,
         hint_publisher: HintPublisher | None = None,
         keep_anchors: KeepAnchors | None = None,
+        notice_delivery: NoticeDelivery | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
         without them they are left to other schedulers.
         `hint_publisher` publishes claim hints through the broker. `keep_anchors` keeps the heads of the audit log's
-        chains outside the database; None: they are in the log of the process alone."""
+        chains outside the database; None: they are in the log of the process alone. Without `notice_delivery` notices
+        are left to other schedulers."""
         super().__init__()
         self._signals = signals
         self._clock = clock
@@ -141,6 +145,7 @@ class Scheduler(Service):
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
         self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
+        self._notice_delivery = notice_delivery
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
 
     async def start(self) -> None:
@@ -160,10 +165,23 @@ class Scheduler(Service):
         )
         if self._hint_sweep is not None:
             self.spawn(Loop("sweep", self._hint_sweep.step, clock))
+        if (delivery := self._notice_delivery) is not None:
+            self.spawn(Loop("send", delivery.step, clock, delivery.wake))
         if self._operations is not None:
             self.spawn(Loop("operate", self._operations.step, clock, self._signals.listen(Topic.OPERATIONS)))
         if self._removals is not None:
             self.spawn(Loop("remove", self._removals.step, clock, self._signals.listen(Topic.OPERATIONS)))
+
+    async def drain(self) -> None:
+        """Let notices that are under way arrive."""
+        if self._notice_delivery is not None:
+            await self._notice_delivery.finish()
+
+    async def stop(self) -> None:
+        """End every loop, and the connections of senders."""
+        await super().stop()
+        if self._notice_delivery is not None:
+            await self._notice_delivery.close()
 
     async def tick(self) -> None:
         """One round of each duty."""
@@ -182,6 +200,9 @@ class Scheduler(Service):
         await self._healing.look()
         if self._hint_sweep is not None:
             await self._hint_sweep.step()
+        if self._notice_delivery is not None:
+            await self._notice_delivery.step()
+            await self._notice_delivery.finish()
         await self._sealing.step()
         await self._upkeep.keep_partitions()
         await self._upkeep.expire_outputs()
