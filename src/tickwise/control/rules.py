@@ -23,8 +23,12 @@ async def calendars_known(context: ControlContext, namespace: str, names: Collec
 
 
 async def channels_known(context: ControlContext, namespace: str) -> frozenset[str]:
-    """The names of the channels of a namespace."""
-    return frozenset(channel.name for channel in await context.store.channels.find(namespace))
+    """The names of the channels of a namespace, of which a job is about to name some: from now on the namespace notes
+    the events of its jobs."""
+    found = frozenset(channel.name for channel in await context.store.channels.find(namespace))
+    if found:
+        await context.surely(lambda: context.store.alerts.watch(namespace))
+    return found
 
 
 async def _calendars(context: ControlContext, namespace: str, names: Collection[str]) -> dict[str, RuleRow]:

@@ -211,7 +211,6 @@ class JobChanges:
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
             replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
-            notify=definition.notify,
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
             postponed_after_seconds=greatest_spread(plan),
             rate_changed=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),

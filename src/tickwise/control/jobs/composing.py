@@ -80,7 +80,6 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
             calendars=tuple(use.name for use in plan.calendars) if plan.calendars else (),
             zone_data=when.zone_data,
             source=Source.of(who),
-            notify=fields.get("notify", ()),
         ),
         (*lasting, *passing) if passing else lasting,
     )

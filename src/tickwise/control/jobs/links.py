@@ -112,5 +112,4 @@ def with_steps(row: JobRow, steps: Steps) -> JobChange:
         owner=row.owner,
         replan=None,
         calendars=tuple(use.name for use in plan_of(definition).calendars),
-        notify=definition.notify,
     )

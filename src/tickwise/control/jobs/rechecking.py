@@ -118,7 +118,6 @@ def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskChec
         owner=None if job.owner == job.created_by else job.owner,
         calendars=tuple(use.name for use in definition.calendars),
         zone_data=timing.zone_data,
-        notify=definition.notify,
     )
 
 

@@ -84,8 +84,6 @@ class NewJob(NamedTuple):
     """The version of the zone data that `due` was computed with; None if no zone's rules were needed."""
     source: Source | None = None
     """The caller who made it, for the audit log; None: no entry is written."""
-    notify: Sequence[str] = ()
-    """The names of the channels that it names itself: its namespace notes events from then on (`notices`)."""
 
 
 class NewRun(NamedTuple):
@@ -233,7 +231,7 @@ class EndedOperation:
 
 
 CHANGED_FIELDS: Final = (
-    "name", "key", "schedule_type", "task_kind", "definition", "lane", "labels", "owner", "calendars", "notify",
+    "name", "key", "schedule_type", "task_kind", "definition", "lane", "labels", "owner", "calendars",
 )  # fmt: skip
 """The fields of a job that a change sets."""
 
@@ -256,8 +254,6 @@ class JobChange:
     replan: Replan | None
     """None: the schedule stays, and with it every timer and run."""
     calendars: Sequence[str] = ()
-    notify: Sequence[str] = ()
-    """As of `NewJob`."""
     expected_paused: bool | None = None
     """True if the job was PAUSED when the plan was made: a pause changes no version. `VersionConflict` if the job's
     pause differs by now. None: the plan is valid either way."""
@@ -270,11 +266,9 @@ class JobChange:
 
     def is_made(self, stored: Mapping[str, object]) -> bool:
         """Check whether a job with these `CHANGED_FIELDS` is as the change would leave it: the change is then a repeat.
-        In `stored`, `labels` is a dict, and `calendars` and `notify` are frozensets."""
+        In `stored`, `labels` is a dict and `calendars` a frozenset."""
         wanted = {name: getattr(self, name) for name in CHANGED_FIELDS}
-        wanted |= {
-            "labels": dict(self.labels), "calendars": frozenset(self.calendars), "notify": frozenset(self.notify),
-        }  # fmt: skip
+        wanted |= {"labels": dict(self.labels), "calendars": frozenset(self.calendars)}
         return all(stored[name] == value for name, value in wanted.items())
 
 

@@ -124,10 +124,8 @@ class Jobs(Duty):
             recurring=new.recurring,
             lasting=is_lasting(new),
             calendars=frozenset(new.calendars),
-            notify=frozenset(new.notify),
         )
         self._state.jobs[job.job_id] = job
-        self._state.watch_notify(job)
         if job.key is not None:
             self._state.job_keys[job.namespace, job.key] = job
         for run in new.missed:
@@ -164,8 +162,7 @@ class Jobs(Duty):
         job.name, job.schedule_type, job.task_kind = change.name, change.schedule_type, change.task_kind
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
-        job.calendars, job.notify = frozenset(change.calendars), frozenset(change.notify)
-        self._state.watch_notify(job)
+        job.calendars = frozenset(change.calendars)
         if change.rate_changed:
             self._release_rate_slots(job)
         for run in job.runs.values():
@@ -261,7 +258,6 @@ class Jobs(Duty):
         if job.key is not None:
             state.job_keys[to, job.key] = state.job_keys.pop((job.namespace, job.key))
         job.namespace = to
-        state.watch_notify(job)
         state.touch(job)
         state.ask_anew(job)
         state.audit.write(audit, transfer.arrival)

@@ -133,8 +133,6 @@ class JobRecord:
     pause_until: float | None = None
     paused_by: str | None = None
     calendars: frozenset[str] = frozenset()
-    notify: frozenset[str] = frozenset()
-    """The names of the channels that it names itself."""
     timer: TimerRecord | None = None
     runs: dict[UUID, RunRecord] = field(default_factory=dict)
     ended: dict[UUID, EndedRun] = field(default_factory=dict)

@@ -196,12 +196,6 @@ class State:
         self.alerts: dict[UUID, AlertRecord] = {}
         self.notices: dict[UUID, NoticeRecord] = {}
 
-    def watch_notify(self, job: JobRecord) -> None:
-        """Note the events of a namespace in which a job names channels."""
-        if job.notify and job.namespace not in self.notices_watched:
-            self.notices_watched[job.namespace] = 0
-            self.notices_version += 1
-
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
         self.removals: dict[str, RemovalRecord] = {}

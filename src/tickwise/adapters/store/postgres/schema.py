@@ -65,7 +65,6 @@ MIGRATIONS: Final = (
     Migration("0018", ("0018_error_groups.sql",)),
     Migration("0022", ("0022_stops.sql",)),
     Migration("0023", ("0023_notices.sql",)),
-    Migration("0025", ("0025_job_notify.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

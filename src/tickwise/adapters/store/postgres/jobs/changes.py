@@ -18,7 +18,6 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
 from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
-from tickwise.adapters.store.postgres.jobs.notify import watch_notify
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
@@ -84,10 +83,7 @@ class Changes(Part):
             json.dumps(dict(change.labels)) if change.labels else None,
             change.owner,
             sorted(change.calendars) or None,
-            sorted(change.notify) or None,
         )
-        if change.notify:
-            await watch_notify(connection, {change.namespace})
         if plan is None:
             # A scheduler that is just making a run of the old definition holds the timer: what follows sees that run.
             await connection.execute(statement("timer_touch"), change.job_id)
@@ -270,5 +266,4 @@ def _matches_move(job: asyncpg.Record, move: JobMove) -> bool:
 
 def _matches_change(job: asyncpg.Record, change: JobChange, lane: int) -> bool:
     stored = {"labels": json.loads(job["labels"]), "calendars": frozenset(job["calendars"]), "lane": change.lane}
-    stored["notify"] = frozenset(job["notify"])
     return job["lane"] == lane and change.is_made({**job, **stored})

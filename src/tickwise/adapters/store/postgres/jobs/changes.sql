@@ -8,8 +8,7 @@ WHERE job_id = $1 AND (recurring <> $2 OR NOT lasting AND $3)
 -- Store a job's new definition. $1 job, $2 … its columns.
 UPDATE tickwise.jobs
 SET version = version + 1, updated = tickwise.now(), name = $2, key = $3, schedule_type = $4, task_kind = $5,
-    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[],
-    notify = $11::text[]
+    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[]
 WHERE job_id = $1
 
 -- name: timer_touch
@@ -110,7 +109,6 @@ SET due = excluded.due, run_id = excluded.run_id, since = excluded.since, hold =
 -- One job as it is stored, locked against other changes until this transaction ends. $1 namespace, $2 job.
 SELECT job_id, name, key, schedule_type, task_kind, definition, lane, coalesce(labels, '{}')::text AS labels,
        coalesce(owner, created_by) AS owner, version, standing, recurring, lasting, coalesce(calendars, '{}') AS calendars,
-       coalesce(notify, '{}') AS notify,
        pause_reason, paused_by, date_part('epoch', pause_until) AS pause_until,
        standing = {JobStanding.PAUSED} AND (pause_until IS NULL OR pause_until > tickwise.now()) AS paused, date_part('epoch', tickwise.now()) AS now
 FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR UPDATE

@@ -14,7 +14,6 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import NamespaceShut, UniqueBroken
-from tickwise.adapters.store.postgres.jobs.notify import watch_notify
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs, open_room
 from tickwise.adapters.store.postgres.openness import ALWAYS_OPEN, closed_among
 from tickwise.adapters.store.postgres.queue.lanes import Numbers
@@ -219,9 +218,7 @@ class Submits(Part):
             [job.owner for job in jobs],
             [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
             [job.zone_data for job in jobs],
-            [json.dumps(sorted(job.notify)) if job.notify else None for job in jobs],
         )
-        await watch_notify(connection, {job.namespace for job in jobs if job.notify})
         return {row[0] for row in rows}
 
     async def _insert_within(
@@ -317,7 +314,6 @@ def _is_plain(jobs: Sequence[NewJob]) -> bool:
         or job.owner is not None
         or job.missed
         or job.calendars
-        or job.notify
         or job.zone_data is not None
         for job in jobs
     )

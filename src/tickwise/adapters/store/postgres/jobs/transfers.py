@@ -7,7 +7,6 @@ import asyncpg
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
 from tickwise.adapters.store.postgres.jobs.changes import Changes, locked, shown
 from tickwise.adapters.store.postgres.jobs.jobs import find_job
-from tickwise.adapters.store.postgres.jobs.notify import watch_notify
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
@@ -51,8 +50,6 @@ class Transfers(Changes):
                     room = await open_room(connection, transfer.to, quotas, cost)
                     await close_room(connection, room, room.demand(cost))
                 await connection.execute(statement("job_transfer"), transfer.job_id, transfer.to, lane)
-                if job["notify"]:
-                    await watch_notify(connection, {transfer.to})
                 await write_audit(connection, audit, transfer.arrival)
                 return await shown(connection, transfer.to, transfer.job_id)
         except UniqueBroken:
