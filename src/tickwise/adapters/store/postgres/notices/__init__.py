@@ -1,0 +1,1 @@
+"""Notification rules, the events that they are asked about, and the alerts that they make of them."""
