@@ -26,6 +26,7 @@ from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
 from tickwise.control.notices.alerts import AlertService
 from tickwise.control.notices.channels import ChannelService
+from tickwise.control.notices.link_actions import LinkActionService
 from tickwise.control.notices.notices import NoticeService
 from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.people.browsers import BrowserLimits
@@ -108,6 +109,7 @@ class Control:
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)
         self.alerts, self.notices = AlertService(context), NoticeService(context)
+        self.link_actions = LinkActionService(context, self.alerts, self.runs)
         self.tasks = TaskService(context, check)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)

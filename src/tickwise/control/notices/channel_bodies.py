@@ -59,29 +59,35 @@ class ChannelBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 
     name: ChannelName
     kind: NoticeChannelKind
-    url: Url | UnsetType = UNSET
-    to: Recipients | UnsetType = UNSET
-    sender: Sender | UnsetType = msgspec.field(name="from", default=UNSET)
-    headers: Headers | UnsetType = UNSET
+    url: Url | UnsetType | None = UNSET
+    to: Recipients | UnsetType | None = UNSET
+    sender: Sender | UnsetType | None = msgspec.field(name="from", default=UNSET)
+    headers: Headers | UnsetType | None = UNSET
     allow_private: AllowPrivate = False
     installation: ForInstallation = False
 
 
 class ChannelChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The fields of a channel to change; those that are not sent stay as they are. Its kind stays, and its name, by
-    which jobs and files know it."""
+    """The fields of a channel to change; those that are not sent stay, null takes one away. Its kind stays, and its name,
+    by which jobs and files know it."""
 
-    url: Url | UnsetType = UNSET
-    to: Recipients | UnsetType = UNSET
-    sender: Sender | UnsetType = msgspec.field(name="from", default=UNSET)
-    headers: Headers | UnsetType = UNSET
+    url: Url | UnsetType | None = UNSET
+    to: Recipients | UnsetType | None = UNSET
+    sender: Sender | UnsetType | None = msgspec.field(name="from", default=UNSET)
+    headers: Headers | UnsetType | None = UNSET
     allow_private: AllowPrivate | UnsetType = UNSET
 
 
 def sent_fields(body: ChannelBody | ChannelChangeBody) -> dict[str, Any]:
     """The fields that depend on the kind, as far as they were sent."""
     said = {"url": body.url, "to": body.to, "from": body.sender, "headers": body.headers}
-    return {name: value for name, value in said.items() if value is not UNSET}
+    return {name: value for name, value in said.items() if value is not UNSET and value is not None}
+
+
+def removed_fields(body: ChannelChangeBody) -> frozenset[str]:
+    """The fields that a change takes away, by null."""
+    said = {"url": body.url, "to": body.to, "from": body.sender, "headers": body.headers}
+    return frozenset(name for name, value in said.items() if value is None)
 
 
 def kept_fields(channel: NoticeChannel) -> dict[str, Any]:

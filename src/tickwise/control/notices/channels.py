@@ -23,6 +23,7 @@ from tickwise.control.notices.channel_bodies import (
     ChannelChangeBody,
     check_public,
     kept_fields,
+    removed_fields,
     sent_fields,
 )
 from tickwise.control.notices.places import clean_line, place_for, places_for
@@ -102,8 +103,9 @@ class ChannelService:
         # A private address of an administrator's choice is kept, and not replaced by another one.
         _check_private(who, allow and (not old.allow_private or body.url is not UNSET))
         secrets = await self._secrets(old)
-        said = sent_fields(body)
-        settings, changed_secrets = channel_fields(old.kind, kept_fields(old) | said, before=secrets)
+        said, removed = sent_fields(body), removed_fields(body)
+        fields = {name: value for name, value in (kept_fields(old) | said).items() if name not in removed}
+        settings, changed_secrets = channel_fields(old.kind, fields, before=secrets)
         if not allow and (said or old.allow_private):
             check_public(old.kind, changed_secrets)
         new = replace(old, settings=settings, allow_private=allow)

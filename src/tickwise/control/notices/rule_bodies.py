@@ -81,6 +81,7 @@ class QuietBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
             Meta(min_length=1, max_length=7, description="The days on which it begins: mon … sun. Not sent: each day."),
         ]
         | UnsetType
+        | None
     ) = UNSET
 
 
@@ -136,11 +137,12 @@ class NotificationRuleBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=T
 
 
 class NotificationRuleChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The fields of a rule to change; those that are not sent stay as they are, null takes one away."""
+    """The fields of a rule to change; those that are not sent stay, null takes one away; it says nothing of a
+    field that each rule has."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
-    on: Events | UnsetType = UNSET
-    channels: ChannelNames | UnsetType = UNSET
+    on: Events | UnsetType | None = UNSET
+    channels: ChannelNames | UnsetType | None = UNSET
     jobs: JobReferences | UnsetType | None = UNSET
     labels: RuleLabels | UnsetType | None = UNSET
     severity: Severity | UnsetType = UNSET
@@ -181,7 +183,7 @@ def seconds_of(said: float | str, pointer: str, *, least: float = 0.0) -> float:
 def simple_fields(body: NotificationRuleBody | NotificationRuleChangeBody) -> dict[str, Any]:
     """The fields of a rule that name nothing that is stored, as far as they were sent. Raises `Invalid`."""
     found: dict[str, Any] = {}
-    if not isinstance(body.on, UnsetType):
+    if body.on:
         found["on"] = events_named(body.on)
     if not isinstance(body.labels, UnsetType):
         found["labels"] = body.labels or {}
@@ -221,7 +223,7 @@ def _quiet(said: QuietBody) -> QuietHours:
     except Invalid as refusal:
         raise Invalid(refusal.detail, pointer="/quiet/timezone", code=refusal.code) from None
     days = frozenset(range(7))
-    if not isinstance(said.days, UnsetType):
+    if said.days:
         days = frozenset(_day(each, f"/quiet/days/{place}") for place, each in enumerate(said.days))
     return QuietHours(begin, end, said.timezone, days)
 

@@ -201,9 +201,9 @@ class NotificationRuleService:
             for name, value in (body.labels or {}).items():
                 clean_text(name, "/labels")
                 clean_text(value, "/labels")
-        if body.channels is not UNSET or body.escalate:
+        if body.channels or body.escalate:
             channels = await self._channels(namespace)
-            if not isinstance(body.channels, UnsetType):
+            if body.channels:
                 found["channels"] = named_channels(channels, body.channels, "/channels")
             if body.escalate:
                 after = seconds_of(body.escalate.after, "/escalate/after", least=ESCALATE_SECONDS_LEAST)

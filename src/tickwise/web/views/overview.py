@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from tickwise.domain.errors import Forbidden, Invalid
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.rules import AlertState
 from tickwise.ports.store import QueueRow, RunQuery, RunRow, StoreStats, Tally
+from tickwise.ports.store.notices import AlertQuery
 from tickwise.web import charts
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, job_names, lateness_of
@@ -55,6 +57,8 @@ async def overview(visit: Visit) -> Response:
     namespace = who.namespace
     failed = RunQuery(namespace=namespace, states=(RunState.FAILED,), limit=LISTED)
     latest = RunQuery(namespace=namespace, limit=MEASURED_RUNS)
+    open_alerts = AlertQuery(namespace=namespace, states=(AlertState.OPEN,), limit=LISTED + 1)
+    alerts = await _shown(visit, type(control.alerts).page, lambda: control.alerts.page(who, open_alerts))
     stats, tallies, measured, failures, late, following, executors, queues = await asyncio.gather(
         control.cluster.stats(),
         _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),
@@ -76,6 +80,8 @@ async def overview(visit: Visit) -> Response:
         "following": None if following is None else [job_line(row) for row in following],
         "executors": live,
         "queues": queues,
+        "alerts": alerts,
+        "alerts_shown": LISTED,
     }
     return visit.page("overview.html", values)
 

@@ -1,6 +1,6 @@
 """Notification rules: which there are, and what a new one would have told, before it is stored.
 
-    /notification-rules ── form ──► /notification-rules/new?on=…: what it concerns, nothing is changed ── POST ──► stored
+    /notification-rules ── form ──► …/new?on=…: what it concerns, nothing is changed ── POST ──► stored
 
 The address of the middle page has all that was chosen, so a colleague can look at it before it is confirmed.
 """
@@ -200,7 +200,7 @@ def _field(fault: Refused | None) -> str:
         return {"from": "quiet_from", "to": "quiet_to", "timezone": "quiet_zone"}.get(parts[-1], "quiet_from")
     if parts[0] == "escalate":
         return "escalate_channels" if "channels" in parts else "escalate_after"
-    return parts[0]
+    return "labels" if parts[0] == "label" else parts[0]
 
 
 def _path(tail: str) -> str:
