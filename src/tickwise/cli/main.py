@@ -81,9 +81,13 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
     "Alerts": {
-        "channels": CommandEntry("notices.channels", "channels", "Keep channels: addresses that notices are sent to."),
+        "channels": CommandEntry(
+            "notices.channels", "channels", "Keep channels: webhooks, e-mail, Slack and what apprise knows."
+        ),
         "notify": CommandEntry("notices.rules", "notify", "Keep rules: which events are told to which channels."),
-        "alerts": CommandEntry("notices.alerts", "alerts", "Look at alerts, and acknowledge, snooze or close them."),
+        "alerts": CommandEntry(
+            "notices.alerts", "alerts", "Look at alerts, and acknowledge, snooze, close or reopen them."
+        ),
         "notices": CommandEntry("notices.alerts", "notices", "Look at notices, and send one again."),
     },
     "Schedules": {

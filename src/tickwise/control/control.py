@@ -94,10 +94,9 @@ class Control:
         self._kinds, self._scripts = kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
-        submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
+        submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
-        self._submissions = submissions
         self._ingest: BufferedIngest | None = None
         self.jobs = JobService(context, changes)
         self.schedules = ScheduleService(context)
@@ -107,10 +106,8 @@ class Control:
         self.runs, self.queues = RunService(context), QueueService(context)
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)
-        self.alerts, self.notices = AlertService(context), NoticeService(context)
-        self.link_actions = LinkActionService(context, self.alerts, self.runs)
         self.tasks = TaskService(context, check)
+        self._begin_notices(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
@@ -135,6 +132,11 @@ class Control:
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
+
+    def _begin_notices(self, context: ControlContext) -> None:
+        self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)
+        self.alerts, self.notices = AlertService(context), NoticeService(context)
+        self.link_actions = LinkActionService(context)
 
     @property
     def task_kinds(self) -> Collection[TaskKind]:

@@ -39,7 +39,7 @@ class NotificationRulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only
 
 
 class RuleTestQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which channels are told, and the time to wait for the outcome."""
+    """The channels to test, and the time to wait for the outcome."""
 
     escalation: Annotated[bool, Meta(description="Test the channels of its escalation.")] = False
     wait: WaitSeconds = 0.0
@@ -78,7 +78,7 @@ class EscalateView(msgspec.Struct, kw_only=True):
 
 
 class FailuresOfView(msgspec.Struct, kw_only=True):
-    """So many failures among so many runs."""
+    """A number of failures among a number of runs."""
 
     failures: int
     runs: int
@@ -128,7 +128,7 @@ class ConcernedJobView(msgspec.Struct, kw_only=True):
 
 
 class RulePreviewView(msgspec.Struct, kw_only=True):
-    """What a rule concerns, and would have told in the last 24 hours."""
+    """The jobs of a rule, and the events of the last 24 hours that it would have told of."""
 
     jobs: int
     """10,000 at most."""
@@ -138,7 +138,7 @@ class RulePreviewView(msgspec.Struct, kw_only=True):
     more: bool
     """There were more runs: these are the newest."""
     counts: dict[str, int]
-    """How often each event would have been counted."""
+    """The number of times that each event would have been counted."""
     told: list[ToldRunView]
     """The newest of them."""
     not_judged: list[NoticeEvent]
@@ -146,7 +146,7 @@ class RulePreviewView(msgspec.Struct, kw_only=True):
 
 
 class AlertView(msgspec.Struct, kw_only=True):
-    """What one rule has seen of one subject."""
+    """The events that one rule has seen of one subject."""
 
     alert_id: UUID
     rule_id: UUID | None

@@ -18,18 +18,16 @@ import msgspec
 from msgspec import Meta
 
 from tickwise.control.access import requires
-from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
+from tickwise.control.notices.decisions import decide, no_alert
 from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.rule_bodies import Span, seconds_of
-from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
-from tickwise.domain.audit import AuditAction
-from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal
 from tickwise.domain.notices.rules import Alert, AlertState
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store.notices import AlertQuery, NewAlertDecision
+from tickwise.ports.store.notices import AlertQuery
 
 SNOOZE_SECONDS_USUAL: Final = 3_600.0
 SNOOZE_SECONDS_MOST: Final = 30 * 86_400.0
@@ -73,7 +71,7 @@ class AlertService:
     @requires(Permission.NOTICES_OPERATE)
     async def acknowledge(self, who: Principal, alert_id: UUID, body: AlertNoteBody) -> Alert:
         """Take it in hand. Raises `NotFound`, `Conflict`."""
-        return await self._decide(who, alert_id, AuditAction.ALERT_ACKNOWLEDGED, AlertState.ACKNOWLEDGED, body.note)
+        return await self._decide(who, alert_id, AlertState.ACKNOWLEDGED, body.note)
 
     @requires(Permission.NOTICES_OPERATE)
     async def snooze(self, who: Principal, alert_id: UUID, body: AlertSnoozeBody) -> Alert:
@@ -88,50 +86,28 @@ class AlertService:
         else:
             length = SNOOZE_SECONDS_USUAL if body.length is None else seconds_of(body.length, "/for", least=1.0)
             until = now + length
-        return await self._decide(who, alert_id, AuditAction.ALERT_SNOOZED, AlertState.SNOOZED, body.note, until=until)
+        return await self._decide(who, alert_id, AlertState.SNOOZED, body.note, until=until)
 
     @requires(Permission.NOTICES_OPERATE)
     async def close(self, who: Principal, alert_id: UUID, body: AlertNoteBody) -> Alert:
         """Close it: the next event opens another one. Raises `NotFound`, `Conflict`."""
-        return await self._decide(who, alert_id, AuditAction.ALERT_CLOSED, AlertState.CLOSED, body.note)
+        return await self._decide(who, alert_id, AlertState.CLOSED, body.note)
 
     @requires(Permission.NOTICES_OPERATE)
     async def reopen(self, who: Principal, alert_id: UUID, body: AlertNoteBody) -> Alert:
         """Take the decision back. Raises `NotFound`; `Conflict` if another alert of its rule and subject is open by
         now."""
-        return await self._decide(who, alert_id, AuditAction.ALERT_REOPENED, AlertState.OPEN, body.note)
+        return await self._decide(who, alert_id, AlertState.OPEN, body.note)
 
     async def _decide(
-        self,
-        who: Principal,
-        alert_id: UUID,
-        action: AuditAction,
-        state: AlertState,
-        note: str | None,
-        *,
-        until: float | None = None,
+        self, who: Principal, alert_id: UUID, state: AlertState, note: str | None, *, until: float | None = None
     ) -> Alert:
         alert = await self._find(who, alert_id, Permission.NOTICES_OPERATE)
-        said = None if note is None else clean_text(note, "/note")
-        decision = NewAlertDecision(state, who.name, said, until)
-        audit = entry(
-            who, action, "alert", alert_id, namespace=alert.namespace, before={"state": alert.state.value},
-            detail={"about": alert.subject_name, "event": alert.event.value, "note": said, "until": until},
-        )  # fmt: skip
-        decided = await self._context.surely(
-            lambda: self._context.store.alerts.decide(alert.namespace, alert_id, decision, audit=audit)
-        )
-        if decided is None:
-            raise _no_alert(who, alert_id)
-        return decided
+        return await decide(self._context, who, alert, state, note=note, until=until)
 
     async def _find(self, who: Principal, alert_id: UUID, permission: Permission) -> Alert:
         for namespace in places_for(who, permission):
             query = AlertQuery(namespace=namespace, alert_id=alert_id, limit=1)
             for found in await self._context.store.alerts.find(query):
                 return found
-        raise _no_alert(who, alert_id)
-
-
-def _no_alert(who: Principal, alert_id: UUID) -> NotFound:
-    return NotFound(f"there is no alert {alert_id} in the namespace {who.namespace}")
+        raise no_alert(who, alert_id)

@@ -1,9 +1,9 @@
-"""What a link of a notice does: acknowledge an alert, or run a run again.
+"""The actions of links in notices: acknowledge an alert, or run a run again.
 
     token ──read──► ActionLink ──► LinkedAction: what it would do, for a page with a button
                         └──act──► done as the link, which is the permission; on record with the notice that it was in
 
-Invariant: a link does its one thing in its one namespace, whoever follows it. A run that was rerun is not rerun again.
+Invariant: a link does its one thing in its one namespace. A run that was rerun is not rerun again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tickwise.control.access import requires_none
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext
 from tickwise.control.notices.action_links import ActionLink, ActionLinkReader, LinkAction
-from tickwise.control.notices.alerts import AlertNoteBody, AlertService
-from tickwise.control.runs.service import RunService
+from tickwise.control.notices.decisions import decide
+from tickwise.control.runs.retries import retry_run
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Origin, Principal
@@ -29,26 +29,27 @@ NAME = "link of a notice"
 
 
 class LinkedAction(NamedTuple):
-    """What a link would do, and what there is of its thing now."""
+    """The action of a link, with its alert or run as it is now."""
 
     link: ActionLink
     alert: Alert | None = None
     run: RunRow | None = None
     job_name: str | None = None
     is_done: bool = False
-    """It has no effect any more: the alert is acknowledged or closed."""
+    """It has no effect any more: the alert is acknowledged or closed, the run succeeded."""
 
 
 class LinkActionService:
     """The actions of links in notices."""
 
-    def __init__(self, context: ControlContext, alerts: AlertService, runs: RunService) -> None:
-        self._context, self._alerts, self._runs = context, alerts, runs
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
         self._reader = ActionLinkReader(context.store.sessions, lambda: context.store.upkeep.cluster_id, context.clock)
 
     @requires_none("the link itself is the permission: it was sent to those who may do this")
     async def look(self, token: str) -> LinkedAction:
-        """What a link would do. Raises `Unauthenticated`; `NotFound` if its alert or run is gone."""
+        """The action of a link; nothing is changed. Raises `Unauthenticated`; `NotFound` for an alert or run that is
+        gone."""
         link = await self._reader.read(token)
         if link.action is LinkAction.ACKNOWLEDGE:
             query = AlertQuery(namespace=link.namespace, alert_id=link.subject, limit=1)
@@ -60,7 +61,8 @@ class LinkActionService:
         if run is None:
             raise NotFound("the run of this link is gone: its record was dropped")
         job = await self._context.store.jobs.get(link.namespace, run.job_id)
-        return LinkedAction(link, run=run, job_name=None if job is None else job.name)
+        is_done = run.state is RunState.SUCCESS
+        return LinkedAction(link, run=run, job_name=None if job is None else job.name, is_done=is_done)
 
     @requires_none("the link itself is the permission: it was sent to those who may do this")
     async def act(self, token: str, origin: Origin) -> LinkedAction:
@@ -69,13 +71,12 @@ class LinkActionService:
         link = found.link
         permission = Permission.NOTICES_OPERATE if found.run is None else Permission.RUNS_WRITE
         who = Principal(NAME, link.namespace, frozenset({permission.value})).with_origin(*origin)
-        if found.alert is not None:
-            if not found.is_done:
-                note = AlertNoteBody(note=f"by the link of the notice {link.notice_id}")
-                alert = await self._alerts.acknowledge(who, link.subject, note)
-                return found._replace(alert=alert)
+        if found.is_done:
             return found
-        if found.run is not None and found.run.state is RunState.SUCCESS:
-            return found._replace(is_done=True)
-        await self._runs.retry(who, link.subject, RunRetryBody())
+        if found.alert is not None:
+            note = f"by the link of the notice {link.notice_id}"
+            return found._replace(
+                alert=await decide(self._context, who, found.alert, AlertState.ACKNOWLEDGED, note=note)
+            )
+        await retry_run(self._context, who, link.subject, RunRetryBody())
         return found

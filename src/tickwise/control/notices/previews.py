@@ -56,7 +56,7 @@ class ConcernedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePreview:
-    """What a rule concerns, and would have told."""
+    """The jobs of a rule, and the runs that it would have told of."""
 
     jobs: int
     """At most `MAX_JOBS`."""
@@ -69,7 +69,7 @@ class RulePreview:
     more: bool
     """There were more runs: the preview is of the newest."""
     counts: Mapping[NoticeEvent, int]
-    """How often each event would have been counted."""
+    """The number of times that each event would have been counted."""
     told: Sequence[ToldRun]
     """The newest of them."""
     not_judged: Sequence[NoticeEvent]
@@ -149,7 +149,7 @@ def _told(rule: NotificationRule, runs: Sequence[RunRow]) -> Iterator[ToldRun]:
 
 
 def _of_job(rule: NotificationRule, runs: Sequence[RunRow]) -> Iterator[ToldRun]:
-    """What it would have told of one job, whose runs are in the order of their ends."""
+    """The runs of one job, in the order of their ends, that it would have told of."""
     ends: list[bool] = []
     is_open = False
     for run in runs:

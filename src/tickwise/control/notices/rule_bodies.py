@@ -93,7 +93,7 @@ class EscalateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FailuresOfBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """So many failures among the newest so many ended runs of a job."""
+    """A number of failures among the newest ended runs of a job."""
 
     failures: Annotated[int, Meta(ge=1, le=RUNS_MAX)]
     runs: Annotated[int, Meta(ge=2, le=RUNS_MAX)]
@@ -221,7 +221,7 @@ def _quiet(said: QuietBody) -> QuietHours:
     try:
         zone_named(said.timezone)
     except Invalid as refusal:
-        raise Invalid(refusal.detail, pointer="/quiet/timezone", code=refusal.code) from None
+        raise Invalid(refusal.detail, pointer="/quiet/timezone", code="timezone_unknown") from None
     days = frozenset(range(7))
     if said.days:
         days = frozenset(_day(each, f"/quiet/days/{place}") for place, each in enumerate(said.days))

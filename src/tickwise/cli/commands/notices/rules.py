@@ -20,7 +20,7 @@ NONE = "none"
 
 @click.group()
 def notify() -> None:
-    """Keep notification rules: which events of which jobs are told to which channels."""
+    """Keep rules: which events are told to which channels."""
 
 
 _of_installation = click.option(

@@ -20,7 +20,7 @@ from tickwise.web.visit import Visit
 
 
 async def shown(visit: Visit) -> Response:
-    """What the link would do."""
+    """The page of a link, before anything is done."""
     try:
         found = await visit.control.link_actions.look(_token(visit))
     except (Unauthenticated, NotFound) as refusal:
