@@ -222,7 +222,7 @@ def check_apprise(url: str) -> None:
     if (reason := APPRISE_REFUSED.get(scheme)) is not None:
         raise Invalid(f"{scheme}:// is refused: {reason}", pointer="/url", code="channel_scheme_refused")
     for name, _ in parse_qsl(url.partition("?")[2].replace("?", "&"), keep_blank_values=True):
-        if name.lower().lstrip("+-:") in APPRISE_PARAMETERS_REFUSED:
+        if name.lower().lstrip("+-: ") in APPRISE_PARAMETERS_REFUSED:
             raise Invalid(
                 f"the parameter `{name[:40]}` is refused: it names a file of the scheduler",
                 pointer="/url",
