@@ -136,7 +136,7 @@ class MailSink:
         assert isinstance(envelope.content, bytes)
         message = message_from_bytes(envelope.content, policy=default)
         is_tls = session.ssl is not None
-        self.mails.append(Mail(str(envelope.mail_from), list(envelope.rcpt_tos), cast("EmailMessage", message), is_tls))
+        self.mails.append(Mail(str(envelope.mail_from), list(envelope.rcpt_tos), message, is_tls))
         return "250 OK"
 
     def authenticated(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,7 +15,6 @@ import pytest
 from tests.support.receivers import Receiver, receiver
 from tests.unit.adapters.test_http_senders import message
 from tickwise.adapters.outgoing.access import PRIVATE, HttpAccess
-from tickwise.adapters.senders import apprise_channel
 from tickwise.adapters.senders.apprise_channel import AppriseSender
 from tickwise.adapters.senders.apprise_child import NotForServices, guard
 from tickwise.domain.errors import Invalid
@@ -89,12 +90,12 @@ async def test_without_apprise_an_error_says_what_to_install(monkeypatch: pytest
     program.write_text(
         "import sys\nsys.modules['apprise'] = None\nfrom tickwise.adapters.senders.apprise_child import main\nmain()\n"
     )
-    real = apprise_channel.asyncio.create_subprocess_exec
+    real = asyncio.create_subprocess_exec
 
-    async def start(*words: str, **options: object) -> object:
-        return await real(sys.executable, str(program), **options)  # type: ignore[arg-type]  # as they came
+    async def start(*words: str, **options: Any) -> Any:
+        return await real(sys.executable, str(program), **options)
 
-    monkeypatch.setattr(apprise_channel.asyncio, "create_subprocess_exec", start)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
     result = await send("ntfy://x/y")
     assert result.delivery is DeliveryOutcome.LATER
     assert "pip install 'tickwise[apprise]'" in str(result.error)
