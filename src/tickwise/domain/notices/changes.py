@@ -40,6 +40,7 @@ class PendingEvent(NamedTuple):
 class NoticeJob(NamedTuple):
     """The fields of a job that rules and messages need."""
 
+    namespace: str
     job_id: UUID
     name: str
     labels: Mapping[str, str]

@@ -226,7 +226,8 @@ class _Judging:
         return rules
 
     def _job(self, event: PendingEvent) -> NoticeJob | None:
-        return None if event.job_id is None else self._in.jobs.get(event.job_id)
+        job = None if event.job_id is None else self._in.jobs.get(event.job_id)
+        return job if job is not None and job.namespace == self._namespace else None
 
     def _holds(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> bool:
         """Check the thresholds of a rule."""

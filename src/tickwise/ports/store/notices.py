@@ -31,6 +31,8 @@ from tickwise.domain.notices.rules import (
 )
 
 MAX_BURST = 10
+MAX_ERROR = 1_000
+"""Characters of an error or a sentence that an event keeps."""
 NOTED_SECONDS = 30 * 86_400.0
 ALERTS_KEPT_SECONDS = 90 * 86_400.0
 """Alerts that are closed and notices that ended are dropped after so long."""
@@ -117,6 +119,16 @@ def version_changed(rule: NotificationRule) -> Conflict:
 def name_taken(rule: NotificationRule) -> Conflict:
     """The refusal of a rule whose name another one has."""
     return Conflict(f"there is a notification rule {rule.name} already: choose another name", code="name_taken")
+
+
+def channels_of(rule: NotificationRule) -> set[UUID]:
+    """The channels of a rule and of its escalation."""
+    return {*rule.channels, *(() if rule.escalation is None else rule.escalation.channels)}
+
+
+def channels_gone(channel_ids: Collection[UUID]) -> NotFound:
+    """The refusal of a rule with channels that its namespace does not have."""
+    return NotFound(f"there is no channel {min(channel_ids)} in the namespace of the rule")
 
 
 def alert_stands(alert: Alert) -> Conflict:
@@ -323,8 +335,9 @@ class DelayStore(Protocol):
         """The durations in seconds of the newest `most` runs of jobs that succeeded."""
         ...
 
-    async def overdue_timers(self, seconds: float, limit: int) -> Sequence[OverdueTimer]:
-        """Up to `limit` timers that are due for more than `seconds`, the oldest first."""
+    async def overdue_timers(self, namespaces: Collection[str], seconds: float, limit: int) -> Sequence[OverdueTimer]:
+        """Of the `limit` timers that are due longest, those of these namespaces that are due for more than `seconds`,
+        the oldest first."""
         ...
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:

@@ -263,6 +263,7 @@ class AlertRecord:
     told_at: float | None = None
     escalated_at: float | None = None
     next_at: float | None = None
+    version: int = 1
 
 
 @dataclass(slots=True, kw_only=True)

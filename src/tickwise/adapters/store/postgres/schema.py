@@ -65,6 +65,7 @@ MIGRATIONS: Final = (
     Migration("0018", ("0018_error_groups.sql",)),
     Migration("0022", ("0022_stops.sql",)),
     Migration("0023", ("0023_notices.sql",)),
+    Migration("0024", ("0024_notices_events.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

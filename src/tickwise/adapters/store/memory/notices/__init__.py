@@ -1,1 +1,1 @@
-"""Channels and notices in memory."""
+"""Channels, notification rules, the events that they are asked about, alerts and notices, in memory."""

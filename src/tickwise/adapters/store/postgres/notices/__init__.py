@@ -1,1 +1,1 @@
-"""Channels and notices on PostgreSQL."""
+"""Channels, notification rules, the events that they are asked about, alerts and notices, on PostgreSQL."""

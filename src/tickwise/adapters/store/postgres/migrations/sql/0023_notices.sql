@@ -139,6 +139,6 @@ CREATE UNIQUE INDEX notices_one ON tickwise.notices (channel_id, rule_id, is_esc
   WHERE state = 'waiting' AND sender IS NULL AND NOT is_test;
 CREATE INDEX notices_due ON tickwise.notices (due) WHERE state = 'waiting';
 CREATE INDEX notices_held ON tickwise.notices (channel_id, leased_until) WHERE state = 'waiting' AND sender IS NOT NULL;
-CREATE INDEX notices_made ON tickwise.notices (channel_id, rule_id, made_at);
+CREATE INDEX notices_made ON tickwise.notices (channel_id, (coalesce(rule_id, '00000000-0000-0000-0000-000000000000'::uuid)), made_at);
 CREATE INDEX notices_of_namespace ON tickwise.notices (namespace, notice_id);
 CREATE INDEX notices_ended ON tickwise.notices (ended_at) WHERE state <> 'waiting';
