@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -13,6 +15,8 @@ from tests.support.sessions import kept_sessions
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, RuleRow, Store
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecutorsContract
@@ -78,6 +82,13 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.notices.alerts import (
+    DecidedAlertsContract,
+    DelaysContract,
+    FoldsContract,
+    NotedEventsContract,
+)
+from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
@@ -99,6 +110,19 @@ EMPTIES = """
       ' WHERE name <> ''default''' END), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
       AND relname NOT LIKE '%version%' AND relname <> 'cluster'"""
+
+CHANNEL = """
+    INSERT INTO tickwise.channels (created_at, channel_id, namespace, name, kind, settings, allow_private, created_by)
+    VALUES (tickwise.now(), gen_random_uuid(), $1, $2, 'webhook', '{}', false, 'ada') RETURNING channel_id::text"""
+
+NOTICES = """
+    SELECT coalesce(json_agg(json_build_object(
+      'notice_id', notice_id, 'namespace', namespace, 'channel_id', channel_id, 'rule_id', rule_id,
+      'rule_name', rule_name, 'severity', severity, 'state', state, 'events', events,
+      'first_at', date_part('epoch', first_at),
+      'last_at', date_part('epoch', last_at), 'lines', lines::json, 'due', date_part('epoch', due), 'tries', tries,
+      'is_escalation', is_escalation) ORDER BY made_at, notice_id), '[]')::text
+    FROM tickwise.notices WHERE namespace = $1"""
 
 RULES = """
     INSERT INTO tickwise.rules (created, updated, version, namespace, kind, name, body, created_by)
@@ -172,6 +196,21 @@ class Backend:
         self.late_start_seconds = self.shifted_seconds + await connection.fetchval(STARTED)
         await connection.close()
         await self._adjust()
+
+    async def add_channel(self, store: Store, namespace: str, name: str) -> UUID:
+        return UUID(str(await self._query(CHANNEL, namespace, name)))
+
+    async def notices(self, store: Store, namespace: str = DEFAULT_NAMESPACE) -> Sequence[Notice]:
+        return msgspec.json.decode(await self._query(NOTICES, namespace), type=list[Notice])
+
+    async def take_notices(self, store: Store) -> None:
+        await self._query("UPDATE tickwise.notices SET sender = 'sender' WHERE state = 'waiting' RETURNING true")
+
+    async def _query(self, query: str, *arguments: object) -> Any:
+        connection = await asyncpg.connect(self.url)
+        found = await connection.fetchval(query, *arguments)
+        await connection.close()
+        return found
 
     async def damage(self, store: Store, check: Check, subject: UUID) -> None:
         connection = await asyncpg.connect(self.url)
@@ -284,6 +323,26 @@ class TestPendingFailures(Backend, PendingFailuresContract):
 
 
 class TestCountedFailures(Backend, CountedFailuresContract):
+    pass
+
+
+class TestNotificationRules(Backend, NotificationRulesContract):
+    pass
+
+
+class TestNotedEvents(Backend, NotedEventsContract):
+    pass
+
+
+class TestFolds(Backend, FoldsContract):
+    pass
+
+
+class TestDecidedAlerts(Backend, DecidedAlertsContract):
+    pass
+
+
+class TestDelays(Backend, DelaysContract):
     pass
 
 

@@ -1,0 +1,1 @@
+"""Notification rules, events, alerts and delays."""
