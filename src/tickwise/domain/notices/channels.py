@@ -13,7 +13,6 @@ Invariant: no secret is in `settings`.
 
 from __future__ import annotations
 
-import binascii
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -117,7 +116,7 @@ def signing_key(secret: str) -> bytes:
     """The bytes that a signing secret stands for. Raises `ValueError`."""
     try:
         return b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
+    except ValueError:
         raise ValueError("the signing secret is not base64") from None
 
 
@@ -161,7 +160,7 @@ def without_secrets(text: str, secrets: Mapping[str, str]) -> str:
 def _webhook(fields: Mapping[str, Any], random: bytes, before: Mapping[str, str]) -> ChannelFields:
     url = _url(fields, before)
     _split(url, ("https", "http"))
-    headers = fields.get("headers") or {}
+    headers = {} if fields.get("headers") is None else fields["headers"]
     if not isinstance(headers, Mapping) or len(headers) > MAX_HEADERS:
         raise Invalid(f"`headers` must be an object with at most {MAX_HEADERS} names", pointer="/headers")
     secrets = {"url": url, SIGNING_SECRET: before.get(SIGNING_SECRET) or signing_secret(random)}
