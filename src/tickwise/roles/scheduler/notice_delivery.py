@@ -19,7 +19,7 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.notices.messages import NoticeText
-from tickwise.domain.notices.rules import Notice, NoticeChannelKind, NoticeState
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
@@ -116,20 +116,7 @@ class NoticeDelivery:
             return
         result = await self._tried(notice, channel, now)
         settled = self._settled(notice, result, now)
-        facts = {
-            "notice_id": str(notice.notice_id),
-            "namespace": notice.namespace,
-            "channel": channel.channel.name,
-            "kind": channel.channel.kind.value,
-            "events": notice.events,
-            "tries": notice.tries,
-        }
-        if settled.state is NoticeState.DELIVERED:
-            logger.info("notice_delivered", **facts)
-        elif settled.state is NoticeState.DEAD:
-            logger.error("notice_dead", **facts, error=settled.error)
-        else:
-            logger.warning("notice_delayed", **facts, error=settled.error, again_seconds=round(settled.again_seconds))
+        log(notice, channel.channel, settled)
         await self._record(settled)
 
     async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:
@@ -168,6 +155,29 @@ class NoticeDelivery:
                 await self._clock.sleep(RECORD_PAUSE_SECONDS)
             else:
                 return
+
+
+def log(notice: Notice, channel: NoticeChannel, settled: SettledNotice) -> None:
+    """Tell how a try went."""
+    name, kind, notice_id = channel.name, channel.kind.value, str(notice.notice_id)
+    if settled.state is NoticeState.DELIVERED:
+        logger.info(
+            "notice_delivered",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error,
+        )  # fmt: skip
+    elif settled.state is NoticeState.DEAD:
+        logger.error(
+            "notice_dead",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error,
+        )  # fmt: skip
+    else:
+        logger.warning(
+            "notice_delayed",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error, again_seconds=round(settled.again_seconds),
+        )  # fmt: skip
 
 
 def pause_seconds(tries: int, chance: float) -> float:
