@@ -43,6 +43,10 @@ with `idempotency_key_in_flight` (wait) and **412** (read again, then decide). *
 MEANINGS = {
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
     "calendar_in_use": "Jobs use the calendar; take it out of their `calendars` first.",
+    "channel_changed": "Somebody else changed the channel first: read it again, then decide.",
+    "channel_name_taken": "Another channel of the namespace has this name.",
+    "channel_scheme_refused": "An address of Apprise that would act on the scheduler's own machine; `detail` says why.",
+    "channels_exhausted": "The namespace has 500 channels; delete some that no rule uses.",
     "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
     "calendar_too_much": "It takes too long to find out when the calendar or window ends: many recurring lines follow "
     "on each other. Write weekly hours, or merge lines that meet.",

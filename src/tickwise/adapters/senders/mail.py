@@ -14,7 +14,6 @@ that the channel may reach; that of the installation's settings at any.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -111,10 +110,10 @@ class EmailSender(ChannelSender):
             return later(f"the mail server did not answer within {timeout:g} s", hidden)
         except AddressRefused as error:
             return refused(str(error), hidden)
+        except OSError as error:  # before `ValueError`: a certificate that is not good is both
+            return later(f"the mail server cannot be reached: {error}", hidden)
         except ValueError as error:
             return refused(f"the channel's fields cannot be used: {error}", hidden)
-        except OSError as error:
-            return later(f"the mail server cannot be reached: {error}", hidden)
 
     async def close(self) -> None:
         """See the port."""
@@ -154,12 +153,9 @@ class EmailSender(ChannelSender):
             is_content = 500 <= error.code < 600 and type(error).__name__ == "SMTPDataError"
             return refused(why, hidden) if is_content else later(why, hidden)
         except SMTPException as error:
-            return later(f"the mail server: {error}", hidden)
+            return later(f"the mail server: {error}".replace(" on port None", ""), hidden)
         finally:
-            # What is under way is over by now; a server that hangs is not waited for.
-            smtp.close()
-            with contextlib.suppress(OSError):
-                sock.close()
+            smtp.close()  # the connection is the library's; a server that hangs is not waited for
         return self._outcome(content, recipients, refusals, hidden)
 
     def _outcome(

@@ -13,7 +13,6 @@ Invariant: no secret is in `settings`.
 
 from __future__ import annotations
 
-import binascii
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -117,7 +116,7 @@ def signing_key(secret: str) -> bytes:
     """The bytes that a signing secret stands for. Raises `ValueError`."""
     try:
         return b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
+    except ValueError:
         raise ValueError("the signing secret is not base64") from None
 
 
@@ -161,7 +160,7 @@ def without_secrets(text: str, secrets: Mapping[str, str]) -> str:
 def _webhook(fields: Mapping[str, Any], random: bytes, before: Mapping[str, str]) -> ChannelFields:
     url = _url(fields, before)
     _split(url, ("https", "http"))
-    headers = fields.get("headers") or {}
+    headers = {} if fields.get("headers") is None else fields["headers"]
     if not isinstance(headers, Mapping) or len(headers) > MAX_HEADERS:
         raise Invalid(f"`headers` must be an object with at most {MAX_HEADERS} names", pointer="/headers")
     secrets = {"url": url, SIGNING_SECRET: before.get(SIGNING_SECRET) or signing_secret(random)}
@@ -222,7 +221,7 @@ def check_apprise(url: str) -> None:
     if (reason := APPRISE_REFUSED.get(scheme)) is not None:
         raise Invalid(f"{scheme}:// is refused: {reason}", pointer="/url", code="channel_scheme_refused")
     for name, _ in parse_qsl(url.partition("?")[2].replace("?", "&"), keep_blank_values=True):
-        if name.lower().lstrip("+-:") in APPRISE_PARAMETERS_REFUSED:
+        if name.lower().lstrip("+-: ") in APPRISE_PARAMETERS_REFUSED:
             raise Invalid(
                 f"the parameter `{name[:40]}` is refused: it names a file of the scheduler",
                 pointer="/url",

@@ -21,13 +21,17 @@ class WaitingNotice(NamedTuple):
     due: float
     made_at: float
     lines: Sequence[NoticeLine]
+    tries: int = 0
 
 
 def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
     """The notice with these lines. In a storm it waits longer, but not for ever; otherwise it is due as early as one of
-    both. A change that is only counted does not move it."""
+    both. A change that is only counted does not move it, and no change moves one that was tried: its receiver is left
+    alone until then."""
     due = waiting.due
-    if change.gathers:
+    if waiting.tries:
+        pass
+    elif change.gathers:
         due = max(due, min(change.due, waiting.made_at + STORM_SECONDS))
     elif not change.joins:
         due = min(due, change.due)
@@ -39,5 +43,6 @@ def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
         last_at=max(waiting.last_at, change.last_at),
         due=due,
         made_at=waiting.made_at,
+        tries=waiting.tries,
         lines=[*waiting.lines, *change.lines][-MAX_LINES:],
     )

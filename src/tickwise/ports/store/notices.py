@@ -372,7 +372,7 @@ class SettledNotice(NamedTuple):
 
     notice_id: UUID
     state: NoticeState
-    """DELIVERED, DEAD, or WAITING: it is tried again."""
+    """DELIVERED, DEAD, DROPPED (its channel is gone), or WAITING: it is tried again."""
     error: str | None = None
     again_seconds: float = 0.0
     """With WAITING: from now on."""
@@ -403,8 +403,4 @@ class NoticeStore(Protocol):
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
         """Make a dead notice due now, with what waits for the same channel and rule. None: there is none that is dead,
         or its channel is gone."""
-        ...
-
-    async def forget(self, seconds: float, limit: int) -> int:
-        """Delete up to `limit` notices that ended more than `seconds` ago; how many."""
         ...

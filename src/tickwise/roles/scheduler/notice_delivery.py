@@ -19,7 +19,7 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.notices.messages import NoticeText
-from tickwise.domain.notices.rules import Notice, NoticeChannelKind, NoticeState
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
@@ -39,10 +39,6 @@ PAUSE_LEAST_SHARE: Final = 0.5
 """A pause is drawn between this share of its length and all of it: receivers that come back are not met by all."""
 GIVE_UP_SECONDS: Final = 86_400.0
 """After its first try; then a notice is dead."""
-KEPT_SECONDS: Final = 30 * 86_400.0
-"""Notices that ended are on record for so long."""
-FORGET_PAGE: Final = 1_000
-FORGET_SECONDS: Final = 60.0
 RECORD_SECONDS: Final = SEND_LEASE_SECONDS - 2 * SEND_SECONDS
 """While the store is away, the outcome of a try is kept for so long."""
 RECORD_PAUSE_SECONDS: Final = 1.0
@@ -75,13 +71,11 @@ class NoticeDelivery:
         self._clock = clock
         self._name = name
         self._sends: set[asyncio.Task[None]] = set()
-        self._forgot_at = float("-inf")
         self.wake = asyncio.Event()
         """A send has ended: there may be another notice of its channel."""
 
     async def step(self) -> float:
         """Take what is due and begin to send it; how long until the next look."""
-        await self._forget()
         free = SENDS - len(self._sends)
         if free <= 0:
             return LOOK_SECONDS
@@ -94,11 +88,9 @@ class NoticeDelivery:
         }
         now = await self._now()
         for notice in found.notices:
-            channel = known.get(notice.channel_id)
-            if channel is not None:  # else it was removed just now, and its notices with it
-                task = asyncio.create_task(self._deliver(notice, channel, now))
-                self._sends.add(task)
-                task.add_done_callback(self._ended)
+            task = asyncio.create_task(self._deliver(notice, known.get(notice.channel_id), now))
+            self._sends.add(task)
+            task.add_done_callback(self._ended)
         return LOOK_SECONDS
 
     async def finish(self) -> None:
@@ -118,23 +110,13 @@ class NoticeDelivery:
         if not task.cancelled() and (failure := task.exception()) is not None:
             logger.error("notice_unrecorded", error=type(failure).__name__)
 
-    async def _deliver(self, notice: Notice, channel: ChannelSecrets, now: float) -> None:
+    async def _deliver(self, notice: Notice, channel: ChannelSecrets | None, now: float) -> None:
+        if channel is None:  # removed while rules were asked: no notice of it can be delivered
+            await self._record(SettledNotice(notice.notice_id, NoticeState.DROPPED))
+            return
         result = await self._tried(notice, channel, now)
         settled = self._settled(notice, result, now)
-        facts = {
-            "notice_id": str(notice.notice_id),
-            "namespace": notice.namespace,
-            "channel": channel.channel.name,
-            "kind": channel.channel.kind.value,
-            "events": notice.events,
-            "tries": notice.tries,
-        }
-        if settled.state is NoticeState.DELIVERED:
-            logger.info("notice_delivered", **facts)
-        elif settled.state is NoticeState.DEAD:
-            logger.error("notice_dead", **facts, error=settled.error)
-        else:
-            logger.warning("notice_delayed", **facts, error=settled.error, again_seconds=round(settled.again_seconds))
+        log(notice, channel.channel, settled)
         await self._record(settled)
 
     async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:
@@ -174,10 +156,28 @@ class NoticeDelivery:
             else:
                 return
 
-    async def _forget(self) -> None:
-        if self._clock.monotonic() - self._forgot_at >= FORGET_SECONDS:
-            self._forgot_at = self._clock.monotonic()
-            await self._notices.forget(KEPT_SECONDS, FORGET_PAGE)
+
+def log(notice: Notice, channel: NoticeChannel, settled: SettledNotice) -> None:
+    """Tell how a try went."""
+    name, kind, notice_id = channel.name, channel.kind.value, str(notice.notice_id)
+    if settled.state is NoticeState.DELIVERED:
+        logger.info(
+            "notice_delivered",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error,
+        )  # fmt: skip
+    elif settled.state is NoticeState.DEAD:
+        logger.error(
+            "notice_dead",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error,
+        )  # fmt: skip
+    else:
+        logger.warning(
+            "notice_delayed",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error, again_seconds=round(settled.again_seconds),
+        )  # fmt: skip
 
 
 def pause_seconds(tries: int, chance: float) -> float:

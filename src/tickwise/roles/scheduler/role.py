@@ -5,6 +5,8 @@
     heal          executors whose lease is over are expired, and their runs go on (`lease_expiry.py`)
     follow        runs that start when another run ends are made (`sequences.py`)
     group errors  failures are counted in groups of one cause (`error_folding.py`)
+    alerting      events are judged by notification rules (`alerting.py`)
+    delays        late and long runs, overdue timers and lost executors are noted for such rules (`alerting.py`)
     send          notices are delivered to their channels (`notice_delivery.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
@@ -32,6 +34,7 @@ from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
+from tickwise.roles.scheduler.alerting import Alerting, DelayLooks
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
@@ -130,6 +133,8 @@ class Scheduler(Service):
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
         )
         self._error_folding = ErrorFolding(store.error_groups)
+        self._alerting = Alerting(store, clock)
+        self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = (
             Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         )
@@ -157,6 +162,8 @@ class Scheduler(Service):
             Loop("heal", self._lease_expiry.step, clock),
             Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.COMPLETIONS)),
             Loop("group errors", self._error_folding.step, clock),
+            Loop("alerting", self._alerting.step, clock),
+            Loop("delays", self._delay_looks.step, clock),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -192,6 +199,9 @@ class Scheduler(Service):
         while await self._sequences.step() == 0:
             pass
         while await self._error_folding.step() == 0:
+            pass
+        await self._delay_looks.step()
+        while await self._alerting.step() == 0:
             pass
         while self._operations is not None and await self._operations.step() == 0:
             pass

@@ -317,7 +317,14 @@ def _collect(state: State, change: NoticeChange) -> None:
 def _waiting(record: NoticeRecord) -> WaitingNotice:
     notice = record.notice
     return WaitingNotice(
-        notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, record.made_at, notice.lines
+        notice.severity,
+        notice.events,
+        notice.first_at,
+        notice.last_at,
+        notice.due,
+        record.made_at,
+        notice.lines,
+        notice.tries,
     )
 
 

@@ -71,10 +71,10 @@ class Notices(Duty):
     def _settle(self, record: NoticeRecord, result: SettledNotice) -> None:
         state, now = self._state, self._state.now()
         record.sender = None
-        channel = state.channels[record.notice.channel_id]
-        if result.state is NoticeState.DELIVERED:
+        channel = state.channels.get(record.notice.channel_id)
+        if channel is not None and result.state is NoticeState.DELIVERED:
             state.channels[channel.channel_id] = replace(channel, delivered_at=now)
-        else:
+        elif channel is not None:
             state.channels[channel.channel_id] = replace(channel, failed_at=now, error=result.error)
         if result.state is NoticeState.WAITING:
             waits = replace(record.notice, error=result.error, due=now + result.again_seconds)
@@ -128,14 +128,6 @@ class Notices(Duty):
         record.notice = self._with_waiting(waits)
         state.audit.write(audit)
         return record.notice
-
-    async def forget(self, seconds: float, limit: int) -> int:
-        state = self._state
-        since = state.now() - seconds
-        old = [each.notice for each in state.notices.values() if (each.notice.ended_at or since) < since]
-        for notice in sorted(old, key=lambda each: each.ended_at or 0.0)[:limit]:
-            del state.notices[notice.notice_id]
-        return min(len(old), limit)
 
 
 def _target(notice: Notice) -> tuple[UUID, UUID | None, bool]:

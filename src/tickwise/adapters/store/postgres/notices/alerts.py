@@ -17,6 +17,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.openness import check_open, closed_among
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.documents.notices import lines_document, lines_of
 from tickwise.documents.notify import channel_names
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.lifecycle import STATES
@@ -32,7 +33,7 @@ from tickwise.domain.notices.changes import (
     StandingAlert,
 )
 from tickwise.domain.notices.folding import WaitingNotice, joined
-from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, NoticeLine, Severity
+from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severity
 from tickwise.ports.store.notices import (
     MAX_BURST,
     MAX_ERROR,
@@ -45,7 +46,6 @@ from tickwise.ports.store.notices import (
 
 DEFINITION_BYTES: Final = 1_048_576
 
-_lines: Final = msgspec.json.Decoder(list[NoticeLine]).decode
 _labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -240,12 +240,12 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
 def _waiting(row: Mapping[str, Any]) -> WaitingNotice:
     return WaitingNotice(
         Severity(row["severity"]), row["events"], row["first_at"], row["last_at"], row["due"], row["made_at"],
-        _lines(row["lines"]),
+        lines_of(row["lines"]), row["tries"],
     )  # fmt: skip
 
 
 def _columns(notice: WaitingNotice) -> tuple[Any, ...]:
-    lines = msgspec.json.encode(notice.lines).decode()
+    lines = lines_document(notice.lines)
     return (notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, lines)
 
 

@@ -121,7 +121,7 @@ SELECT count(*) FROM i
 -- name: notices_waiting
 -- The notices of the channels $1 and rules $2 that wait and that no sender has; no sender takes them before the transaction ends.
 SELECT notice_id, channel_id, rule_id, is_escalation, severity, events, date_part('epoch', first_at) AS first_at,
-       date_part('epoch', last_at) AS last_at, date_part('epoch', due) AS due, date_part('epoch', made_at) AS made_at, lines
+       date_part('epoch', last_at) AS last_at, date_part('epoch', due) AS due, date_part('epoch', made_at) AS made_at, lines, tries
 FROM tickwise.notices n
 WHERE state = 'waiting' AND sender IS NULL AND NOT is_test AND channel_id = ANY($1::uuid[])
   AND (channel_id, coalesce(rule_id, '00000000-0000-0000-0000-000000000000'))

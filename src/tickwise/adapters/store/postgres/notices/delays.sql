@@ -6,7 +6,7 @@ w AS MATERIALIZED (
   SELECT r.*, l.lane IN (SELECT h.lane FROM tickwise.lanes_held h) AS is_held
   FROM tickwise.lanes l CROSS JOIN LATERAL (
     (SELECT run_id, job_id, due, started, state, attempt FROM tickwise.runs r
-     WHERE r.lane = l.lane AND r.ready < (SELECT since FROM clock) ORDER BY r.ready LIMIT $3)
+     WHERE r.lane = l.lane AND r.ready < (SELECT at FROM clock) ORDER BY r.ready LIMIT $3)
     UNION ALL
     (SELECT run_id, job_id, due, started, state, attempt FROM tickwise.runs r WHERE r.lane = l.lane AND r.ready = 'infinity' LIMIT $3)) r
   WHERE l.namespace = $1 AND r.due < (SELECT since FROM clock)

@@ -100,12 +100,6 @@ class Notices(Part):
             await write_audit(connection, audit)
             return _notice(await connection.fetchrow(statement("notice_get"), notice_id))
 
-    async def forget(self, seconds: float, limit: int) -> int:
-        """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            forgotten: int = await connection.fetchval(statement("notices_forget"), seconds, limit)
-        return forgotten
-
 
 async def _wait(
     connection: asyncpg.Connection, notice: Notice, error: str | None, seconds: float, *, anew: bool

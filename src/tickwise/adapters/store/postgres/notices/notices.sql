@@ -94,13 +94,3 @@ FROM tickwise.notices
 WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR channel_id = $3)
   AND ($4::uuid IS NULL OR rule_id = $4) AND ($5::uuid IS NULL OR notice_id = $5) AND ($6::uuid IS NULL OR notice_id < $6)
 ORDER BY notice_id DESC LIMIT $7
-
--- name: notices_forget
--- Delete notices that ended more than $1 seconds ago, at most $2; how many.
-WITH d AS (
-  DELETE FROM tickwise.notices WHERE notice_id = ANY(ARRAY(
-    SELECT notice_id FROM tickwise.notices WHERE state <> 'waiting' AND ended_at < tickwise.now() - $1::float8 * interval '1 second'
-    ORDER BY ended_at LIMIT $2))
-  RETURNING 1
-)
-SELECT count(*) FROM d

@@ -1,1 +1,1 @@
-"""Suites of notices."""
+"""Suites of notices: channels, rules, events, alerts, delays, deliveries."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tickwise.domain.errors import NotFound
+from tickwise.domain.notices.changes import Fold, NoticeChange
 from tickwise.domain.notices.rules import (
     MAX_LINES,
     Notice,
@@ -109,7 +110,7 @@ class DueNoticesContract(StoreContract):
 
 
 class SettledNoticesContract(StoreContract):
-    """`NoticeStore.settle`, `again`, `find` and `forget`."""
+    """`NoticeStore.settle`, `again` and `find`."""
 
     async def taken(self, store: Store, make: Factory, **fields: Any) -> Notice:
         """A notice that the sender `one` holds."""
@@ -219,14 +220,29 @@ class SettledNoticesContract(StoreContract):
         assert [] == await self.found(store, states=[NoticeState.DEAD])
         assert [] == await store.notices.find(NoticeQuery(namespace="*"))
 
-    async def test_notices_that_ended_long_ago_are_forgotten(self, store: Store, make: Factory) -> None:
-        """The oldest first; what waits stays."""
+    async def test_events_that_come_while_a_notice_waits_for_another_try_do_not_hurry_it(
+        self, store: Store, make: Factory
+    ) -> None:
+        """They join it. While it is held they make another, which joins it when it waits again."""
         taken = await self.taken(store, make)
-        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.DELIVERED)])
-        to = (await store.channels.find("default"))[0]
-        waits = await store.notices.add(notice(make, to))
-        assert await store.notices.forget(60.0, 9) == 0
-        await self.shift(store, 61.0)
-        assert await store.notices.forget(60.0, 0) == 0
-        assert await store.notices.forget(60.0, 9) == 1
-        assert [waits] == await self.found(store)
+        change = NoticeChange(
+            notice_id=make.identifier(), namespace="default", channel_id=taken.channel_id, rule_id=None,
+            rule_name="failures", severity=Severity.WARNING, events=2, first_at=make.now, last_at=make.now,
+            lines=(line(make),), due=make.now - 1.0,
+        )  # fmt: skip
+        assert await store.alerts.fold(Fold("default", (), (), (change,)))
+        assert len(await self.found(store)) == 2
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 600.0)])
+        assert [3] == [each.events for each in await self.found(store)]
+        assert await store.alerts.fold(Fold("default", (), (), (change._replace(notice_id=make.identifier()),)))
+        [waits] = await self.found(store)
+        assert (waits.notice_id, waits.events, len(waits.lines)) == (taken.notice_id, 5, 3)
+        assert ([], True) == await store.notices.due("two", 1)
+        await self.shift(store, 601.0)
+        assert [taken.notice_id] == [each.notice_id for each in (await store.notices.due("two", 1)).notices]
+
+    async def test_a_notice_of_a_channel_that_is_gone_is_dropped(self, store: Store, make: Factory) -> None:
+        """Rules may have been asked while it was removed."""
+        taken = await self.taken(store, make)
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.DROPPED)])
+        assert [NoticeState.DROPPED] == [each.state for each in await self.found(store)]
