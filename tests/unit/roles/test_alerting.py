@@ -237,7 +237,7 @@ async def test_a_decision_between_look_and_fold_counts() -> None:
     real = night.store.alerts.fold
 
     async def fold(fold: Any) -> bool:
-        night.store.alerts.fold = real  # type: ignore[method-assign]  # once
+        night.store.alerts.fold = real  # type: ignore[method-assign]  # only this one time
         snooze = NewAlertDecision(AlertState.SNOOZED, "ada", until=night.rig.clock.now() + 600.0)
         assert await night.store.alerts.decide("default", alert.alert_id, snooze)
         return await real(fold)

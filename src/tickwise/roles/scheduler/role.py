@@ -135,9 +135,7 @@ class Scheduler(Service):
         self._error_folding = ErrorFolding(store.error_groups)
         self._alerting = Alerting(store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
-        self._operations = (
-            Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
-        )
+        self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
         self._healing = Healing(
             store,

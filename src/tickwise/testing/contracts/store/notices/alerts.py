@@ -53,7 +53,7 @@ def noted(once: str = "late/1", **fields: Any) -> NotedEvent:
 
 
 class NotedEventsContract(NoticesContract):
-    """Which ends leave an event."""
+    """The ends that leave an event."""
 
     async def test_a_failure_leaves_an_event(self, store: Store, make: Factory) -> None:
         """With what a rule and a message need."""
@@ -99,7 +99,7 @@ class NotedEventsContract(NoticesContract):
         assert await self.pending(store) == []
 
     async def test_a_skip_leaves_an_event_if_nobody_chose_it(self, store: Store, make: Factory) -> None:
-        """What a pause, a stop, a window, an overlap or a person skips is no surprise."""
+        """A skip by a pause, a stop, a window, an overlap or a person is no surprise."""
         await self.rule(store, make)
         job = make.recurring(make.now)
         await self.add(store, job)
@@ -299,7 +299,7 @@ class FoldsContract(NoticesContract):
         assert found.last_at == pytest.approx(make.now + 9.0, abs=1e-3)
 
     async def test_a_notice_that_a_sender_has_collects_nothing(self, store: Store, make: Factory) -> None:
-        """What comes then makes another one; what only joins is counted in none."""
+        """Later lines make another one; lines that only join are counted in none."""
         rule = await self.rule(store, make)
         await store.alerts.fold(self.fold(self.notice(rule, make)))
         await self.take_notices(store)
@@ -433,7 +433,7 @@ class DecidedAlertsContract(NoticesContract):
         assert await store.alerts.due(10) == []
 
     async def test_a_changed_rule_makes_its_open_alerts_due(self, store: Store, make: Factory) -> None:
-        """When they are told again may be another time now."""
+        """The time at which they are told again may have changed."""
         rule, alert_id = await self.opened(store, make)
         await store.notification_rules.change(rule)
         assert [each.alert.alert_id for each in await store.alerts.due(10)] == [alert_id]

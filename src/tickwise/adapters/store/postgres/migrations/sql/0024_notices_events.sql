@@ -1,7 +1,4 @@
 -- Events for notification rules are noted with the end that they tell of, where a rule may ask for them.
-CREATE INDEX notices_events_at ON tickwise.notices_events (at, event_id, token);
-CREATE INDEX notices_events_job ON tickwise.notices_events (job_id);
-
 -- As in 0017; and what rules may ask for, in namespaces that have some. Without any, a statement reads an empty table once. Failures, and
 -- skips for a reason that nobody chose, always; a success only of a job with an alert that is not closed, or with an event that may open
 -- one: until a scheduler has judged that event it is there, and from then on the alert is.
