@@ -68,8 +68,8 @@ class ChannelBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 
 
 class ChannelChangeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The fields of a channel to change; those that are not sent stay, null takes one away. Kind and name stay: jobs and
-    files know a channel by its name."""
+    """The fields of a channel to change; those that are not sent stay, null takes one away. Kind and name stay: jobs
+    and files know a channel by its name."""
 
     url: Url | UnsetType | None = UNSET
     to: Recipients | UnsetType | None = UNSET
