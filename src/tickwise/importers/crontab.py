@@ -74,7 +74,7 @@ _SIXTH_FIELD: Final = re.compile(r"(?!/)[-*/,?~0-9]*[*?0-9][-*/,?~0-9]*")
 _FLAGS: Final = re.compile(r"-([nqs]{1,3})[ \t]+")
 
 _NO_MAIL: Final = "MAILTO: cron mails the output, here no mail is sent; the output is kept with each run"
-_OF_FAILURES: Final = "to be told of failures: tickwise channels add NAME --to {}, and import with --notify NAME"
+_OF_FAILURES: Final = "to be told of failures, make a channel for {} and import with --notify CHANNEL"
 _NO_ZONE: Final = (
     "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
     "--timezone Europe/Berlin"
