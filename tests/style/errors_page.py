@@ -103,7 +103,7 @@ MEANINGS = {
     "circle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",
     "channel_unknown": "A job or a notification rule names a channel that is not in the namespace.",
-    "event_unknown": "A notification rule names an event that there is not; the answer says which one is spelled alike.",
+    "event_unknown": "A notification rule names an event that there is not; the answer says which one is alike.",
     "job_unknown": "A notification rule names a job that is not in the namespace.",
     "no_secret": "Only webhooks are signed: a channel of another kind has no signing secret.",
     "notice_not_dead": "Only a notice that could not be delivered, and whose channel is there, can be sent again.",
