@@ -77,9 +77,13 @@ class NotedEventsContract(NoticesContract):
         assert await self.pending(store) == []
 
     async def test_a_success_leaves_an_event_where_it_may_be_a_recovery(self, store: Store, make: Factory) -> None:
-        """Of a job with a pending event, or with an alert that is not closed. Else it leaves none."""
+        """Of a job with a pending event, or with an alert that a success closes. Else it leaves none."""
         rule = await self.rule(store, make)
-        await self.ended(store, make, RunState.SUCCESS)
+        letter = await self.ended(store, make, RunState.SUCCESS)
+        assert await self.pending(store) == []
+        key = AlertKey("default", rule.rule_id, NoticeEvent.DEAD_LETTER, str(letter.job_id))
+        assert await store.alerts.fold(self.fold(self.alert(rule, make, key=key)))
+        await self.again(store, make, letter.job_id, RunState.SUCCESS)
         assert await self.pending(store) == []
         failed = await self.ended(store, make)
         await self.again(store, make, failed.job_id, RunState.SUCCESS)
