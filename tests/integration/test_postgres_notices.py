@@ -16,10 +16,12 @@ import pytest_asyncio
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.schema import FOLDER
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
+from tickwise.domain.notices.judging import UNCHOSEN
+from tickwise.domain.notices.rules import PASSES, NoticeEvent, NotificationRule
 from tickwise.ports.store import AlertQuery, ClaimRequest
 from tickwise.roles.scheduler.alerting import Alerting
 from tickwise.testing.factories import Factory, executor, outcome
@@ -97,6 +99,17 @@ async def test_a_look_goes_by_its_index(filled: asyncpg.Connection, name: str) -
     scanned = set(re.findall(r'"Node Type": "Seq Scan"[^{}]*?"Relation Name": "(\w+)"', plan))
     assert indexes <= used, (used, scanned)
     assert not scanned & LARGE
+
+
+def test_the_trigger_and_the_rules_agree() -> None:
+    """On the alerts that a success closes, and on the skips that nobody chose."""
+    text = (FOLDER / "0024_notices_events.sql").read_text()
+    for pattern, members in (
+        (r"passes CONSTANT text\[\] := ARRAY\[(.*?)\]", PASSES),
+        (r"e.reason IN \((.*?)\)", UNCHOSEN),
+    ):
+        found = re.findall(pattern, text)
+        assert [set(map(str, members))] == [set(re.findall(r"\w+", each)) for each in found]
 
 
 class Night:
