@@ -298,5 +298,5 @@ async def test_a_link_that_is_none_says_so(rig: Rig) -> None:
             assert status == answer.status_code
             assert "Nothing was done" in Markup(answer.text).words
     assert AlertState.OPEN is await state_of(rig, alert)
-    assert 403 == (await nobody.post(f"/act/{token}", **{"Sec-Fetch-Site": "cross-site"})).status_code
+    assert 403 == (await nobody.post(f"/act/{token}", None, **{"Sec-Fetch-Site": "cross-site"})).status_code
     assert AlertState.OPEN is await state_of(rig, alert)

@@ -55,7 +55,9 @@ class ImportMode:
         job = each.entry.job
         if job is None:
             return each
-        own = {"labels": {**(job.get("labels") or {}), **self.fields["labels"]}} if "labels" in self.fields else {}
+        own: dict[str, Any] = (
+            {"labels": {**(job.get("labels") or {}), **self.fields["labels"]}} if "labels" in self.fields else {}
+        )
         name = f"{self.prefix}{job['name']}"
         notes = each.entry.notes
         if self.notify is not None and any(note.startswith(MAILTO) for note in notes):

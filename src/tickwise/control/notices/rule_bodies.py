@@ -190,10 +190,11 @@ def simple_fields(body: NotificationRuleBody | NotificationRuleChangeBody) -> di
     for name in ("severity", "enabled", "in_a_row", "attempts"):
         if getattr(body, name) is not UNSET:
             found[name] = getattr(body, name)
-    for name, attribute, least in (("after", "after", 1.0), ("repeat", "repeat_seconds", REPEAT_SECONDS_LEAST)):
-        said = getattr(body, name)
-        if said is not UNSET:
-            found[attribute] = None if said is None else seconds_of(said, f"/{name}", least=least)
+    if not isinstance(body.after, UnsetType):
+        found["after"] = None if body.after is None else seconds_of(body.after, "/after", least=1.0)
+    if not isinstance(body.repeat, UnsetType):
+        repeat = body.repeat
+        found["repeat_seconds"] = None if repeat is None else seconds_of(repeat, "/repeat", least=REPEAT_SECONDS_LEAST)
     if body.group is not UNSET:
         found["group_seconds"] = 300.0 if body.group is None else seconds_of(body.group, "/group")
     if not isinstance(body.failures_of, UnsetType):
