@@ -82,10 +82,13 @@ MEANINGS = {
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
     "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
+    "alert_stands": "Another alert of the same rule, event and subject is not closed. It counts the new events.",
+    "name_taken": "Another notification rule of the namespace has this name. Choose another.",
+    "version_changed": "The notification rule was changed since that version. Read it again, then decide.",
     "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
     "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
     "quota) as it may, or all "
-    "together have 10,000. Delete one first, or put the times of several into one.",
+    "together have 10,000; or it has 20,000 notification rules. Delete one first, or put several into one.",
     "run_ended": "The run has ended already.",
     "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",

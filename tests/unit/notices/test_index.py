@@ -17,7 +17,7 @@ FAILURE = frozenset({NoticeEvent.FAILURE})
 def rule(number: int, **fields: object) -> NotificationRule:
     """A rule about failures of a namespace."""
     given = {"namespace": "default", "name": str(number), "on": FAILURE, "channels": (CHANNEL,), **fields}
-    return NotificationRule(rule_id=UUID(int=number), **given)  # type: ignore[arg-type]  # fields of one call each
+    return NotificationRule(rule_id=UUID(int=number), **given)  # type: ignore[arg-type]  # each call names fields of the rule
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_ten_thousand_rules_are_not_looked_at_one_by_one() -> None:
     class Counting(dict[str, str]):
         comparisons = 0
 
-        def items(self) -> object:  # type: ignore[override]  # counted
+        def items(self) -> object:  # type: ignore[override]  # it only counts the calls
             Counting.comparisons += 1
             return super().items()
 

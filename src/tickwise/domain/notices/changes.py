@@ -71,7 +71,7 @@ class StandingAlert(NamedTuple):
     told_at: float | None
     escalated_at: float | None
     next_at: float | None
-    """When it is looked at again without an event: to repeat, to escalate, at the end of its snooze."""
+    """The time at which it is looked at again without an event: to repeat, to escalate, at the end of its snooze."""
 
 
 class AlertKey(NamedTuple):

@@ -48,7 +48,7 @@ from tickwise.domain.notices.rules import (
 from tickwise.domain.notices.sentences import sentence_of, still_open
 
 AT_ONCE: Final = 3
-"""So many notices of a rule and channel within `BURST_SECONDS` are sent at once; later ones are gathered."""
+"""The notices of a rule and channel within `BURST_SECONDS` that are sent at once; later ones are gathered."""
 BURST_SECONDS: Final = 300.0
 STORM_EVENTS: Final = 20
 """A page with so many events for one rule and channel is part of a storm."""

@@ -121,23 +121,16 @@ class Scheduler(Service):
             store=store, rulebook=rulebook, batches=batches, horizon_seconds=horizon, batch=batch
         )
         self._lease_expiry = LeaseExpiry(
-            store=store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            presence=presence,
-            lease_seconds=settings.lease_seconds,
-            pause_seconds=settings.heal_seconds,
-        )
+            store=store, signals=signals, clock=clock, telemetry=telemetry, presence=presence,
+            lease_seconds=settings.lease_seconds, pause_seconds=settings.heal_seconds,
+        )  # fmt: skip
         self._sequences = Sequences(
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
         )
         self._error_folding = ErrorFolding(store.error_groups)
         self._alerting = Alerting(store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
-        self._operations = (
-            Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
-        )
+        self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
         self._healing = Healing(
             store,

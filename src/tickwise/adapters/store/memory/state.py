@@ -48,7 +48,7 @@ from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState,
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent
 from tickwise.domain.notices.judging import UNCHOSEN
-from tickwise.domain.notices.rules import AlertState, NoticeChannel, NotificationRule
+from tickwise.domain.notices.rules import PASSES, AlertState, NoticeChannel, NotificationRule
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -527,7 +527,8 @@ class State:
             return row.state is RunState.FAILED
         subject = str(row.job_id)
         stands = any(
-            each.alert.subject == subject and each.alert.state is not AlertState.CLOSED for each in self.alerts.values()
+            each.alert.subject == subject and each.alert.state is not AlertState.CLOSED and each.alert.event in PASSES
+            for each in self.alerts.values()
         )
         return stands or any(each.job_id == row.job_id for each in self.notice_events.values())
 

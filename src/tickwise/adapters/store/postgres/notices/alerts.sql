@@ -1,3 +1,8 @@
+-- name: notices_watch_jobs
+-- Note events of the namespace $1 from now on, because a job names channels itself.
+INSERT INTO tickwise.notices_watched AS w (namespace, by_jobs) VALUES ($1, true)
+ON CONFLICT (namespace) DO UPDATE SET by_jobs = true WHERE NOT w.by_jobs
+
 -- name: notices_note
 -- Note events by their names, those of watched namespaces that were not noted before. One array for each column: $1 namespace, $2 event,
 -- $3 once, $4 subject, $5 its name, $6 sentence, $7 job, $8 run, $9 rule. Returns their number.
@@ -185,7 +190,7 @@ UPDATE tickwise.alerts SET
 WHERE alert_id = $1
 
 -- name: alerts_other
--- Whether another alert of the rule, event and subject of the alert $1 stands.
+-- Look for another alert of the rule, event and subject of the alert $1 that stands.
 SELECT EXISTS (
   SELECT FROM tickwise.alerts a JOIN tickwise.alerts o ON o.namespace = a.namespace AND o.subject = a.subject AND o.event = a.event
     AND o.rule_id IS NOT DISTINCT FROM a.rule_id AND o.alert_id <> a.alert_id AND o.state <> 'closed'

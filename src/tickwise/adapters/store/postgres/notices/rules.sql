@@ -63,11 +63,6 @@ WITH w AS (
 d AS (DELETE FROM tickwise.notices_watched USING w WHERE notices_watched.namespace = w.namespace AND NOT w.by_jobs)
 UPDATE tickwise.notices_watched u SET rules = 0, retries = 0 FROM w WHERE u.namespace = w.namespace AND w.by_jobs
 
--- name: notices_watch_jobs
--- Note events of the namespace $1 from now on, because a job names channels itself.
-INSERT INTO tickwise.notices_watched AS w (namespace, by_jobs) VALUES ($1, true)
-ON CONFLICT (namespace) DO UPDATE SET by_jobs = true WHERE NOT w.by_jobs
-
 -- name: notification_rules_find
 -- Rules by their names. $1 namespace (NULL: all), $2 rule (NULL: any), $3 channel (NULL: any), $4 names above it (NULL: all), $5 limit.
 SELECT body, version, date_part('epoch', created_at) AS created_at, created_by, channels, namespace

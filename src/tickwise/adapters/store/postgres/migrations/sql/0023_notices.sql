@@ -71,6 +71,9 @@ CREATE TABLE tickwise.notices_events (
   PRIMARY KEY (event_id, token)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
 
+CREATE INDEX notices_events_at ON tickwise.notices_events (at, event_id, token);
+CREATE INDEX notices_events_job ON tickwise.notices_events (job_id);
+
 -- What was noted once and is not noted again, such as that a run is late.
 CREATE TABLE tickwise.notices_noted (
   at        timestamptz NOT NULL,

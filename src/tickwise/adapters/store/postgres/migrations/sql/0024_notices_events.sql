@@ -1,14 +1,12 @@
 -- Events for notification rules are noted with the end that they tell of, where a rule may ask for them.
-CREATE INDEX notices_events_at ON tickwise.notices_events (at, event_id, token);
-CREATE INDEX notices_events_job ON tickwise.notices_events (job_id);
-
 -- As in 0017; and what rules may ask for, in namespaces that have some. Without any, a statement reads an empty table once. Failures, and
--- skips for a reason that nobody chose, always; a success only of a job with an alert that is not closed, or with an event that may open
+-- skips for a reason that nobody chose, always; a success only of a job with an alert that a success closes, or with an event that may open
 -- one: until a scheduler has judged that event it is there, and from then on the alert is.
 CREATE OR REPLACE FUNCTION tickwise.feed_ended() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   watched text[];
+  passes CONSTANT text[] := ARRAY['failure', 'first_failure', 'did_not_run', 'retries', 'late', 'long', 'fuse', 'anomaly'];
 BEGIN
   IF tickwise.feed_watched() THEN
     INSERT INTO tickwise.feed (at, state, namespace, runs, jobs, attempts)
@@ -27,13 +25,13 @@ BEGIN
   FROM ended e
   WHERE e.namespace = ANY(watched) AND (e.state = 6 OR e.state = 8 AND e.reason IN ('misfire', 'quota', 'expired', 'fuse'))
   ON CONFLICT DO NOTHING;
-  IF EXISTS (SELECT FROM tickwise.alerts a WHERE a.namespace = ANY(watched) AND a.state <> 'closed')
+  IF EXISTS (SELECT FROM tickwise.alerts a WHERE a.namespace = ANY(watched) AND a.state <> 'closed' AND a.event = ANY(passes))
      OR EXISTS (SELECT FROM tickwise.notices_events) THEN
     INSERT INTO tickwise.notices_events (at, token, event_id, job_id, run_id, state, attempt, namespace)
     SELECT e.ended, e.token, e.run_id, e.job_id, e.run_id, e.state, e.attempt, e.namespace
     FROM ended e
     WHERE e.state = 5 AND e.namespace = ANY(watched)
-      AND (EXISTS (SELECT FROM tickwise.alerts a WHERE a.subject = e.job_id::text AND a.state <> 'closed' OFFSET 0)
+      AND (EXISTS (SELECT FROM tickwise.alerts a WHERE a.subject = e.job_id::text AND a.state <> 'closed' AND a.event = ANY(passes) OFFSET 0)
            OR EXISTS (SELECT FROM tickwise.notices_events n WHERE n.job_id = e.job_id OFFSET 0))
     ON CONFLICT DO NOTHING;
   END IF;
