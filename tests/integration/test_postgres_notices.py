@@ -23,7 +23,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.judging import UNCHOSEN
 from tickwise.domain.notices.rules import PASSES, NoticeEvent, NotificationRule
 from tickwise.ports.store import AlertQuery, ClaimRequest
-from tickwise.roles.scheduler.alerting import Alerting
+from tickwise.roles.scheduler.alerting import LOOK_SECONDS, Alerting
 from tickwise.testing.factories import Factory, executor, outcome
 
 NONE = UUID(int=0)
@@ -195,7 +195,7 @@ async def test_many_schedulers_at_once_tell_each_failure_once(night: Night) -> N
     for _ in range(3):
         await night.ended(RunState.FAILED, 50)
         await asyncio.gather(*(each.step() for each in schedulers))
-    while await schedulers[0].step() == 0.0:
+    while await schedulers[0].step() < LOOK_SECONDS:
         pass
     alerts = await night.store.alerts.find(AlertQuery(namespace="default", limit=1_000))
     assert [1] * 150 == [alert.events for alert in alerts]
@@ -219,7 +219,7 @@ async def test_successes_without_an_alert_note_nothing_and_read_no_alert_of_thei
             await night.store.close()
             await night.store.open()
             counts.append((await night.query(scans))[0][0])
-        return counts[1] - counts[0]
+        return int(counts[1] - counts[0])
 
     assert 0 == await looks(RunState.SUCCESS)
     assert [] == await night.query("SELECT FROM tickwise.notices_events")

@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from tickwise.domain.visible import spelled
+from tickwise.domain.excerpts import spelled
 
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 _SHORT: Final = 100.0

@@ -19,7 +19,7 @@ from tickwise.domain.notices.rules import Notice, NoticeChannelKind
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
 from tickwise.roles.scheduler.notice_delivery import NoticeDelivery
-from tickwise.wiring.signing_key import signing_key
+from tickwise.wiring.private_files import signing_key
 
 
 def make_notice_delivery(settings: Settings, store: Store, clock: Clock) -> NoticeDelivery:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from tickwise.domain.excerpts import INVISIBLE, one_line
 from tickwise.domain.notices.messages import (
     TEXT_CHARACTERS,
     TITLE_CHARACTERS,
@@ -21,7 +22,6 @@ from tickwise.domain.notices.rules import (
     NoticeState,
     Severity,
 )
-from tickwise.domain.visible import INVISIBLE, one_line
 
 NOW = 1_764_131_412.0  # 2025-11-26 04:30:12 UTC
 URL = "https://tickwise.example.com"

@@ -32,7 +32,14 @@ from tickwise.domain.notices.rules import (
 )
 from tickwise.ports.store import AlertQuery, ClaimRequest, NewAlertDecision, NewJob
 from tickwise.roles.scheduler import alerting
-from tickwise.roles.scheduler.alerting import IDLE_SECONDS, LOOK_SECONDS, Alerting, DelayLooks, is_long
+from tickwise.roles.scheduler.alerting import (
+    IDLE_SECONDS,
+    LOOK_SECONDS,
+    RIVAL_SECONDS,
+    Alerting,
+    DelayLooks,
+    is_long,
+)
 from tickwise.testing.contracts.base import began
 from tickwise.testing.factories import executor, outcome
 
@@ -87,7 +94,7 @@ class Night:
 
     async def judge(self) -> None:
         """Until nothing is left."""
-        while await self.alerting.step() == 0.0:
+        while await self.alerting.step() < LOOK_SECONDS:
             pass
 
     async def alerts(self, **fields: Any) -> Sequence[Alert]:
@@ -201,7 +208,7 @@ async def test_two_schedulers_make_one_message() -> None:
     night.store.alerts.fold = fold  # type: ignore[method-assign]  # to meet there
     pauses = await asyncio.gather(night.alerting.step(), Alerting(night.rig.flaky, night.rig.clock).step())
     night.store.alerts.fold = real  # type: ignore[method-assign]  # as it was
-    assert [0.0, LOOK_SECONDS] == sorted(pauses)
+    assert [RIVAL_SECONDS, LOOK_SECONDS] == sorted(pauses)
     await night.judge()
     assert [5] == [notice.events for notice in night.notices()]
     assert 5 == len(await night.alerts())
@@ -243,7 +250,7 @@ async def test_a_decision_between_look_and_fold_counts() -> None:
         return await real(fold)
 
     night.store.alerts.fold = fold  # type: ignore[method-assign]  # to come between
-    assert 0.0 == await night.alerting.step()
+    assert RIVAL_SECONDS == await night.alerting.step()
     await night.judge()
     assert [] == night.send()
     assert [AlertState.CLOSED] == [each.state for each in await night.alerts()]
@@ -331,6 +338,34 @@ async def test_a_rule_that_is_deleted_while_its_notice_waits_says_nothing() -> N
     await night.rig.clock.advance(31.0)
     assert [other.rule_id] == [notice.rule_id for notice in night.send()]
     assert {NoticeState.DROPPED, NoticeState.WAITING} == {notice.state for notice in night.notices()}
+
+
+async def test_a_rule_that_comes_while_a_scheduler_looks_is_asked() -> None:
+    """An event that is noted is one of a rule that is there."""
+    night = Night()
+    real = night.store.alerts.events
+
+    async def events(limit: int) -> Any:
+        night.store.alerts.events = real  # type: ignore[method-assign]  # only this one time
+        await night.rule()
+        await night.end(RunState.FAILED, *await night.jobs())
+        return await real(limit)
+
+    night.store.alerts.events = events  # type: ignore[method-assign]  # to come between
+    await night.alerting.step()
+    assert [1] == [notice.events for notice in night.notices()]
+
+
+async def test_a_later_rule_is_not_told_what_came_before_it() -> None:
+    """What a rule that is gone has left is dropped."""
+    night = Night()
+    rule = await night.rule()
+    await night.end(RunState.FAILED, *await night.jobs())
+    await night.store.notification_rules.remove("default", rule.rule_id)
+    assert IDLE_SECONDS == await night.alerting.step()
+    await night.rule("later")
+    await night.judge()
+    assert [] == night.notices()
 
 
 # ------------------------------------------------------------------------------------------- later
@@ -463,6 +498,7 @@ async def test_a_lost_executor_is_told_and_its_return() -> None:
     night = Night()
     rule = await night.rule(namespace=INSTALLATION, on=frozenset({NoticeEvent.EXECUTOR_LOST, NoticeEvent.RECOVERY}))
     assert INSTALLATION == rule.namespace
+    await night.rule("of a namespace", on=frozenset({NoticeEvent.EXECUTOR_LOST}))
     await night.store.executors.join(executor("one", lease_seconds=10.0))
     await night.rig.clock.advance(60.0)
     await night.store.executors.expire(crashes_max=3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tickwise.domain.excerpts import one_line
 from tickwise.domain.notices.channels import without_secrets
-from tickwise.domain.visible import one_line
 from tickwise.ports.senders import DeliveryOutcome, DeliveryResult
 
 ERROR_CHARACTERS: Final = 500

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
+from tickwise.domain.excerpts import one_line
 from tickwise.domain.notices.rules import MAX_LINES, Notice, NoticeEvent, NoticeLine
-from tickwise.domain.visible import one_line
 
 TITLE_CHARACTERS: Final = 200
 TEXT_CHARACTERS: Final = 20_000

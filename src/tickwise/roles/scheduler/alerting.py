@@ -24,13 +24,15 @@ from tickwise.domain.notices.index import RuleIndex
 from tickwise.domain.notices.judging import BURST_SECONDS, Situation, ends_needed, judge, judge_due, rule_of_job
 from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import NotedEvent, NotificationRuleQuery, SlowRun, Store
+from tickwise.ports.store import NotedEvent, NotificationRuleQuery, PendingEvents, SlowRun, Store
 
 PAGE: Final = 1_000
 """Events of one step."""
 DUE_PAGE: Final = 200
 """Alerts that are told again in one step."""
 LOOK_SECONDS: Final = 0.5
+RIVAL_SECONDS: Final = 0.05
+"""Another scheduler judges the same events just now."""
 IDLE_SECONDS: Final = 10.0
 """Between two looks while no namespace notes events: a first rule is heeded within it."""
 
@@ -65,13 +67,19 @@ class Alerting:
 
     async def step(self) -> float:
         """Judge a page of events, and the alerts that are due; how long until the next look."""
-        if not await self.refresh():
-            return IDLE_SECONDS
-        is_whole = await self._judge_events()
+        # Before the rules: an event was noted after its rule, so that one is among those that are read then.
+        pending = await self._alerts.events(PAGE)
+        is_watched = await self.refresh()
+        # Also without a rule: what was noted for one that is gone must not be told by a later one.
+        pause = await self._judge_events(pending)
+        if not is_watched:
+            return pause or IDLE_SECONDS
         due = await self._alerts.due(DUE_PAGE)
         for namespace, some in _by_namespace(due).items():
             await self._judge_due(namespace, some)
-        return LOOK_SECONDS if is_whole and len(due) < DUE_PAGE else 0.0
+        if pause is not None:
+            return pause
+        return LOOK_SECONDS if len(due) < DUE_PAGE else 0.0
 
     async def refresh(self) -> bool:
         """Read the rules if they have changed. False: no namespace notes events."""
@@ -81,13 +89,12 @@ class Alerting:
             self._version, self.index = version.version, RuleIndex(rules)
         return version.is_watched
 
-    async def _judge_events(self) -> bool:
-        """False: there are more events, or another scheduler was faster with some."""
-        pending = await self._alerts.events(PAGE)
+    async def _judge_events(self, pending: PendingEvents) -> float | None:
+        """None: that was all. Else how long until the rest: there are more events, or another scheduler was faster."""
         by_namespace: dict[str, list[PendingEvent]] = defaultdict(list)
         for event in pending.events:
             by_namespace[event.namespace].append(event)
-        is_whole = not pending.more
+        pause = 0.0 if pending.more else None
         for namespace, events in by_namespace.items():
             situation = Situation(
                 now=await self._store.now(),
@@ -97,8 +104,9 @@ class Alerting:
                 more=pending.more,
             )
             situation = await self._informed(namespace, events, situation)
-            is_whole = await self._alerts.fold(judge(namespace, events, situation)) and is_whole
-        return is_whole
+            if not await self._alerts.fold(judge(namespace, events, situation)):
+                pause = RIVAL_SECONDS
+        return pause
 
     async def _informed(self, namespace: str, events: Sequence[PendingEvent], situation: Situation) -> Situation:
         """The situation with the ends, alerts and notices that these events need."""
@@ -162,7 +170,7 @@ class DelayLooks:
         for namespace in sorted({*index.namespaces(NoticeEvent.LATE), *index.namespaces(NoticeEvent.LONG)}):
             noted += await self._slow(namespace, index)
         noted += await self._timers(index)
-        if index.namespaces(NoticeEvent.EXECUTOR_LOST) == [INSTALLATION]:
+        if INSTALLATION in index.namespaces(NoticeEvent.EXECUTOR_LOST):
             noted += await self._executors()
         await self._alerts.note(noted)
         return DELAYS_SECONDS

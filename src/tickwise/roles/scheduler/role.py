@@ -121,14 +121,9 @@ class Scheduler(Service):
             store=store, rulebook=rulebook, batches=batches, horizon_seconds=horizon, batch=batch
         )
         self._lease_expiry = LeaseExpiry(
-            store=store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            presence=presence,
-            lease_seconds=settings.lease_seconds,
-            pause_seconds=settings.heal_seconds,
-        )
+            store=store, signals=signals, clock=clock, telemetry=telemetry, presence=presence,
+            lease_seconds=settings.lease_seconds, pause_seconds=settings.heal_seconds,
+        )  # fmt: skip
         self._sequences = Sequences(
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tickwise.config import Settings
 from tickwise.wiring.keys.first_keys import write_private
-from tickwise.wiring.signing_key import TOKEN_KEY, read_signing_key
+from tickwise.wiring.private_files import TOKEN_KEY, read_signing_key
 
 if TYPE_CHECKING:
     from tickwise.control.control import Control

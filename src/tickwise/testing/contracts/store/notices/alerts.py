@@ -11,7 +11,7 @@ import pytest
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.notices.changes import AlertKey, Burst, StandingAlert
+from tickwise.domain.notices.changes import AlertChange, AlertKey, NoticeChange, StandingAlert
 from tickwise.domain.notices.judging import STORM_SECONDS
 from tickwise.domain.notices.rules import (
     INSTALLATION,
@@ -277,7 +277,7 @@ class FoldsContract(NoticesContract):
         await self.ended(store, make)
         events = await self.pending(store)
         await store.notification_rules.remove("default", gone.rule_id)
-        changes = [
+        changes: list[AlertChange | NoticeChange] = [
             self.alert(gone, make), self.notice(gone, make), self.alert(rule, make), self.notice(rule, make),
             self.notice(rule, make, channel_id=make.identifier()),
         ]  # fmt: skip
@@ -341,7 +341,7 @@ class FoldsContract(NoticesContract):
         await store.alerts.fold(self.fold(self.notice(rule, make, is_escalation=True)))
         [(found, burst)] = (await store.alerts.bursts([pair, (None, rule.channels[0])], 300.0)).items()
         assert (found, burst.made) == (pair, 3)
-        assert burst == Burst(3, pytest.approx(await store.now(), abs=30.0))
+        assert burst.newest_at == pytest.approx(await store.now(), abs=30.0)
         await self.shift(store, 301.0)
         assert await store.alerts.bursts([pair], 300.0) == {}
 
