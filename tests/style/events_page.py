@@ -149,8 +149,8 @@ MEANINGS = {
     "notice_dead": "A notice could not be delivered: its receiver refused it for good, or each try of a day failed. "
     "`error` is what was said last. A person can send it again.",
     "notice_delayed": "A try to deliver a notice failed; the next one is in `again_seconds`.",
-    "notice_delivered": "A channel took a notice of so many `events`, with so many `tries`. `error` names recipients that "
-    "were refused.",
+    "notice_delivered": "A channel took a notice of so many `events`, with so many `tries`. `error` names recipients "
+    "that were refused.",
     "notice_unrecorded": "A notice was tried, and the outcome could not be recorded for as long as its lease lasts: "
     "another scheduler delivers it again, under the same id.",
     "messages_parked": "Of so many messages (`count`) that could not be read or applied at once, only the first were "

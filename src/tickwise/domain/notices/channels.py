@@ -34,7 +34,7 @@ SECRET_BYTES: Final = 32
 PART_CHARACTERS: Final = 8
 """A shorter part of an address is no secret that is worth masking."""
 HEADER: Final = "header:"
-"""What the name of a secret begins with that is the value of a header."""
+"""The prefix of the name of a secret that is the value of a header."""
 
 APPRISE_REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(

@@ -145,7 +145,7 @@ def _text(notice: Notice, links: Mapping[str, str], public_url: str | None) -> I
 
 
 def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
-    """What happened last comes first: it says why somebody is disturbed."""
+    """The newest event comes first: it is the reason of the message."""
     lines = list(notice.lines)
     if notice.is_escalation:
         yield "Nobody has acknowledged this:"
