@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from collections.abc import Sequence
+from uuid import UUID, uuid4
 
 import pytest
 
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import CancelKind
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
@@ -75,6 +78,15 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.notices.alerts import (
+    DecidedAlertsContract,
+    DelaysContract,
+    FoldsContract,
+    NotedEventsContract,
+)
+from tickwise.testing.contracts.store.notices.channels import ChannelsContract
+from tickwise.testing.contracts.store.notices.deliveries import DueNoticesContract, SettledNoticesContract
+from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -114,6 +126,21 @@ class Backend:
     async def restart(self, store: Store) -> None:
         await store.close()
         await store.open()
+
+    async def add_channel(self, store: Store, namespace: str, name: str) -> UUID:
+        assert isinstance(store, MemoryStore)
+        channel = NoticeChannel(channel_id=uuid4(), namespace=namespace, name=name, kind=NoticeChannelKind.WEBHOOK)
+        store.state.channels[channel.channel_id] = channel
+        return channel.channel_id
+
+    async def notices(self, store: Store, namespace: str = DEFAULT_NAMESPACE) -> Sequence[Notice]:
+        assert isinstance(store, MemoryStore)
+        return [each.notice for each in store.state.notices.values() if each.notice.namespace == namespace]
+
+    async def take_notices(self, store: Store) -> None:
+        assert isinstance(store, MemoryStore)
+        for notice in store.state.notices.values():
+            notice.sender = "sender"
 
     async def damage(self, store: Store, check: Check, subject: UUID) -> None:
         assert isinstance(store, MemoryStore)
@@ -239,6 +266,26 @@ class TestPendingFailures(Backend, PendingFailuresContract):
 
 
 class TestCountedFailures(Backend, CountedFailuresContract):
+    pass
+
+
+class TestNotificationRules(Backend, NotificationRulesContract):
+    pass
+
+
+class TestNotedEvents(Backend, NotedEventsContract):
+    pass
+
+
+class TestFolds(Backend, FoldsContract):
+    pass
+
+
+class TestDecidedAlerts(Backend, DecidedAlertsContract):
+    pass
+
+
+class TestDelays(Backend, DelaysContract):
     pass
 
 
@@ -413,6 +460,18 @@ class TestOnDemand(Backend, OnDemandContract):
 
 class TestQueues(Backend, QueuesContract):
     pass
+
+
+class TestChannels(Backend, ChannelsContract):
+    """`ChannelStore`."""
+
+
+class TestDueNotices(Backend, DueNoticesContract):
+    """Notices that are due."""
+
+
+class TestSettledNotices(Backend, SettledNoticesContract):
+    """Notices that were tried."""
 
 
 class TestTimedStops(Backend, TimedStopsContract):

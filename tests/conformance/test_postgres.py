@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -13,7 +14,9 @@ from tests.support.sessions import kept_sessions
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.ports.store import Check, RuleRow, Store
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.notices.rules import Notice
+from tickwise.ports.store import Check, NoticeQuery, RuleRow, Store
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.store.dispatch.bound_executors import BoundExecutorsContract
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
@@ -78,6 +81,15 @@ from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, Se
 from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
 from tickwise.testing.contracts.store.jobs.timers import TimersContract
 from tickwise.testing.contracts.store.jobs.transfers import TransfersContract
+from tickwise.testing.contracts.store.notices.alerts import (
+    DecidedAlertsContract,
+    DelaysContract,
+    FoldsContract,
+    NotedEventsContract,
+)
+from tickwise.testing.contracts.store.notices.channels import ChannelsContract
+from tickwise.testing.contracts.store.notices.deliveries import DueNoticesContract, SettledNoticesContract
+from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -102,6 +114,14 @@ EMPTIES = """
       ' WHERE name <> ''default''' END), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
       AND relname NOT LIKE '%version%' AND relname <> 'cluster'"""
+
+CHANNEL = """
+    INSERT INTO tickwise.channels (created_at, channel_id, namespace, name, kind, settings, allow_private, created_by)
+    VALUES (tickwise.now(), gen_random_uuid(), $1, $2, 'webhook', '{}', false, 'ada') RETURNING channel_id::text"""
+
+NOTICES = """
+    SELECT coalesce(array_agg(notice_id ORDER BY made_at, notice_id), '{}')
+    FROM tickwise.notices WHERE namespace = $1"""
 
 RULES = """
     INSERT INTO tickwise.rules (created, updated, version, namespace, kind, name, body, created_by)
@@ -175,6 +195,23 @@ class Backend:
         self.late_start_seconds = self.shifted_seconds + await connection.fetchval(STARTED)
         await connection.close()
         await self._adjust()
+
+    async def add_channel(self, store: Store, namespace: str, name: str) -> UUID:
+        return UUID(str(await self._query(CHANNEL, namespace, name)))
+
+    async def notices(self, store: Store, namespace: str = DEFAULT_NAMESPACE) -> Sequence[Notice]:
+        found = await store.notices.find(NoticeQuery(namespace=namespace, limit=1_000))
+        notices = {each.notice_id: each for each in found}
+        return [notices[notice_id] for notice_id in await self._query(NOTICES, namespace)]
+
+    async def take_notices(self, store: Store) -> None:
+        await self._query("UPDATE tickwise.notices SET sender = 'sender' WHERE state = 'waiting' RETURNING true")
+
+    async def _query(self, query: str, *arguments: object) -> Any:
+        connection = await asyncpg.connect(self.url)
+        found = await connection.fetchval(query, *arguments)
+        await connection.close()
+        return found
 
     async def damage(self, store: Store, check: Check, subject: UUID) -> None:
         connection = await asyncpg.connect(self.url)
@@ -287,6 +324,26 @@ class TestPendingFailures(Backend, PendingFailuresContract):
 
 
 class TestCountedFailures(Backend, CountedFailuresContract):
+    pass
+
+
+class TestNotificationRules(Backend, NotificationRulesContract):
+    pass
+
+
+class TestNotedEvents(Backend, NotedEventsContract):
+    pass
+
+
+class TestFolds(Backend, FoldsContract):
+    pass
+
+
+class TestDecidedAlerts(Backend, DecidedAlertsContract):
+    pass
+
+
+class TestDelays(Backend, DelaysContract):
     pass
 
 
@@ -471,6 +528,18 @@ class TestOnDemand(Backend, OnDemandContract):
 
 class TestQueues(Backend, QueuesContract):
     pass
+
+
+class TestChannels(Backend, ChannelsContract):
+    """`ChannelStore`."""
+
+
+class TestDueNotices(Backend, DueNoticesContract):
+    """Notices that are due."""
+
+
+class TestSettledNotices(Backend, SettledNoticesContract):
+    """Notices that were tried."""
 
 
 class TestTimedStops(Backend, TimedStopsContract):

@@ -17,8 +17,8 @@ from aiohttp import web
 
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.outgoing import client
 from tickwise.adapters.runner import output
-from tickwise.adapters.runner.http import client
 from tickwise.adapters.runner.http.circuit_breakers import Breakers
 from tickwise.adapters.runner.http.runner import HttpRunner, retry_after_seconds
 from tickwise.adapters.runner.output import OutputSink

@@ -259,6 +259,34 @@ class Drive:
         for stream in ("/events", f"/runs/{groups[0]['run_id']}/logs/stream"):
             await self.gateway.answer("GET", stream, status=406, headers={"Accept": "application/json"})
 
+    async def tell_people(self) -> None:
+        """A channel that nobody listens at, a rule, the alert that it makes of a failure, decisions about it."""
+        hook = {"name": "nobody", "kind": "webhook", "url": "https://hooks.example.invalid/x"}
+        channel = f"/channels/{(await self.ask('POST', '/channels', 201, hook))['channel_id']}"
+        assert [await self.ask("GET", channel)] == await self.ask("GET", "/channels")
+        await self.ask("PATCH", channel, 200, {"url": "https://hooks.example.invalid/y"})
+        await self.ask("POST", f"{channel}/rotate-secret")
+        notice = f"/notices/{(await self.ask('POST', f'{channel}/test', 202))['notice_id']}"
+        await self.until(notice, lambda found: found["tries"] >= 1, "its delivery was tried")
+        assert await self.ask("GET", "/notices")
+        await self.ask("POST", f"{notice}/send-again", 409)
+        body = {"name": "told", "on": ["failure"], "channels": ["nobody"]}
+        await self.ask("POST", "/notification-rules:preview", 200, body)
+        rule = f"/notification-rules/{(await self.ask('POST', '/notification-rules', 201, body))['rule_id']}"
+        await self.ask("PATCH", rule, 200, {"group": "1m"})
+        assert [await self.ask("GET", rule)] == await self.ask("GET", "/notification-rules")
+        await self.ask("POST", f"{rule}/test", 202)
+        failing = function(self.stage, "failing", failures=9) | ON_DEMAND | {"max_retries": 0}
+        job_id = await self.job("told", **failing)
+        await self.ask("POST", f"/jobs/{job_id}/runNow", 202)
+        alerts = await self.until(f"/alerts?subject={job_id}", lambda found: found, "an alert is open")
+        alert = f"/alerts/{alerts[0]['alert_id']}"
+        await self.ask("GET", alert)
+        for verb in ("acknowledge", "snooze", "close", "reopen"):
+            await self.ask("POST", f"{alert}/{verb}", 200, {})
+        await self.ask("DELETE", rule)
+        await self.ask("DELETE", channel)
+
     async def lose_an_executor(self) -> None:
         """One is killed with a run of which nobody can know what it did: it is held until a person decides."""
         lasting = function(self.stage, "lasting", seconds=600) | ON_DEMAND | {"on_unknown": "hold"}
@@ -306,6 +334,7 @@ async def _all_of_it(drive: Drive) -> None:
     await services.kill_gateway()
     await drive.hold_queues()
     await drive.stop_for_a_time()
+    await drive.tell_people()
     await drive.lose_an_executor()
     await services.all_back()
 

@@ -22,6 +22,8 @@ FAILOVER: Final = "tests/integration/test_postgres_failover.py::"
 RECONCILIATION: Final = "tests/unit/roles/test_reconciliation.py::"
 RESULTS: Final = "tests/unit/roles/test_results.py::"
 SELECTORS: Final = "tests/security/test_label_selectors.py::"
+NOTICES: Final = "tests/integration/test_postgres_notices.py::"
+JUDGING: Final = "tests/unit/notices/test_judging.py::"
 LINE_TABLE: Final = "TestLineTable::test_each_start_in_a_line_meets_the_verdict"
 WAITING_TABLE: Final = "TestWaitingTable::test_each_line_goes_on_with_the_run_of_the_verdict"
 LOSS_TABLE: Final = "TestLossTable::test_each_lost_attempt_meets_the_verdict"
@@ -743,6 +745,61 @@ MUTANTS: Final = (
         "if row is None or not await self.is_about(who, row.job_id):",
         "if row is None:",
         (SELECTORS + "test_an_id_that_was_guessed_tells_nothing",),
+    ),
+    Mutant(
+        "a fold applies only if all its events are pending",
+        STORE + "notices/alerts.py",
+        "*judged) < len(fold.judged):",
+        "*judged) < 0:",
+        (POSTGRES + "TestFolds::test_two_schedulers_fold_one_event_once",),
+    ),
+    Mutant(
+        "a fold applies only if its alerts are as they were seen",
+        STORE + "notices/alerts.py",
+        "*map(list, columns)) < len(changes):",
+        "*map(list, columns)) < 0:",
+        (POSTGRES + "TestFolds::test_an_alert_changes_only_as_it_was_seen",),
+    ),
+    Mutant(
+        "a rule that a fold uses stays until it is committed",
+        STORE + "notices/alerts.sql",
+        "AND enabled ORDER BY rule_id FOR SHARE",
+        "AND enabled ORDER BY rule_id",
+        (NOTICES + "test_a_rule_that_is_removed_while_a_fold_uses_it_waits_for_the_fold",),
+    ),
+    Mutant(
+        "a success is noted while the failure before it is not judged",
+        SCHEMA + "0024_notices_events.sql",
+        "OR EXISTS (SELECT FROM tickwise.notices_events n WHERE n.job_id = e.job_id OFFSET 0)",
+        "",
+        (POSTGRES + "TestNotedEvents::test_a_success_leaves_an_event_where_it_may_be_a_recovery",),
+    ),
+    Mutant(
+        "a storm is told within its time",
+        "src/tickwise/domain/notices/folding.py",
+        "min(change.due, waiting.made_at + STORM_SECONDS)",
+        "change.due",
+        (
+            MEMORY + "TestFolds::test_a_storm_is_gathered_for_so_long",
+            "tests/unit/roles/test_alerting.py::test_a_storm_that_does_not_end_is_told_within_its_time",
+        ),
+    ),
+    Mutant(
+        "nothing is told of an alert that is snoozed or acknowledged",
+        "src/tickwise/domain/notices/judging.py",
+        "elif draft.is_silent(self._in.now) or draft.is_acknowledged:",
+        "elif False:",
+        (
+            JUDGING + "test_an_acknowledged_alert_is_silent_until_it_recovers",
+            JUDGING + "test_a_snoozed_alert_is_silent",
+        ),
+    ),
+    Mutant(
+        "a success of before the last failure closes nothing",
+        "src/tickwise/domain/notices/judging.py",
+        "event.at < draft.last_at or",
+        "",
+        (JUDGING + "test_a_success_of_before_the_last_failure_closes_nothing",),
     ),
     Mutant(
         "a method that does not heed labels lets no restricted permission in",

@@ -18,8 +18,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.security.probes import probe
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.http.access import AddressRefused, HttpAccess
-from tickwise.adapters.runner.http.exchange import Request
+from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess
+from tickwise.adapters.outgoing.exchange import Request
 from tickwise.adapters.runner.http.runner import HttpRunner, _redirected
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Invalid, Misconfigured

@@ -9,11 +9,13 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
+from uuid import UUID, uuid4
 
 import pytest
 import pytest_asyncio
 
 from tests.security.probes import probe
+from tests.support.alerts import opened
 from tests.support.app import ADMIN_KEY, API, World, world
 from tests.support.people import PASSWORD, ask, person, signed_in, signing_key
 from tickwise.api.endpoint import Endpoint
@@ -27,7 +29,8 @@ NOBODY: Final = "019a2b3c-4d5e-8f60-9123-456789abcdef"
 IDS: Final = {
     "job_id": NOBODY, "run_id": NOBODY, "operation_id": NOBODY, "key_id": NOBODY, "user_id": NOBODY,
     "backfill_id": NOBODY, "key": "k", "task_id": "t", "name": "n", "queue": "q", "namespace": "team-b",
-    "version": "1", "error_id": NOBODY, "stop_id": NOBODY,
+    "version": "1", "error_id": NOBODY, "stop_id": NOBODY, "channel_id": NOBODY, "rule_id": NOBODY,
+    "alert_id": NOBODY, "notice_id": NOBODY,
 }  # fmt: skip
 EVENTS: Final = "streamEvents"
 GUARDED: Final = [endpoint for endpoint in RESOURCES if endpoint.permissions]
@@ -101,10 +104,16 @@ async def things_of(here: World, namespace: str) -> dict[str, str]:
     await put("PUT", "/calendars/n-a", 201, {"dates": ["2027-01-01"]})
     await put("POST", "/tasks", 201, {"taskId": "t-a", "script": "print('hello')\n"})
     key = (await put("POST", "/keys", 201, {"name": "theirs", "role": "viewer"}))["key_id"]
+    hook = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}
+    channel = (await put("POST", "/channels", 201, hook))["channel_id"]
+    rule = await put("POST", "/notification-rules", 201, {"name": "r", "on": ["failure"], "channels": ["on-call"]})
+    notice = (await put("POST", f"/channels/{channel}/test", 202, None))["notice_id"]
+    alert = await opened(here.store, UUID(rule["rule_id"]), alert_id=uuid4(), namespace=namespace)
     user = await person(here, "Ada", ("developer", namespace))
     return {
         **IDS, "job_id": job_id, "run_id": run_id, "operation_id": operation["operation_id"], "key_id": key,
         "user_id": user["user_id"], "key": "k-a", "task_id": "t-a", "name": "n-a", "namespace": namespace,
+        "channel_id": channel, "rule_id": rule["rule_id"], "notice_id": notice, "alert_id": str(alert),
     }  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from tickwise.control.people.bearers import RELOAD_SECONDS
 from tickwise.control.people.tokens import ACCESS_SECONDS, ALGORITHM, SKEW_SECONDS, TYPE
 from tickwise.domain.errors import Misconfigured
 from tickwise.testing.clock import VirtualClock
-from tickwise.wiring.keys.token_key import TOKEN_KEY, sign_tokens
+from tickwise.wiring.keys.token_key import sign_tokens
+from tickwise.wiring.private_files import TOKEN_KEY
 
 
 async def signs_with(here: World, folder: Path, file: Path | None, *, makes: bool = False) -> None:

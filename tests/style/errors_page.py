@@ -43,6 +43,10 @@ with `idempotency_key_in_flight` (wait) and **412** (read again, then decide). *
 MEANINGS = {
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
     "calendar_in_use": "Jobs use the calendar; take it out of their `calendars` first.",
+    "channel_changed": "Somebody else changed the channel first: read it again, then decide.",
+    "channel_name_taken": "Another channel of the namespace has this name.",
+    "channel_scheme_refused": "An address of Apprise that would act on the scheduler's own machine; `detail` says why.",
+    "channels_exhausted": "The namespace has 500 channels; delete some that no rule uses.",
     "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
     "calendar_too_much": "It takes too long to find out when the calendar or window ends: many recurring lines follow "
     "on each other. Write weekly hours, or merge lines that meet.",
@@ -78,11 +82,14 @@ MEANINGS = {
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
     "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
+    "alert_stands": "Another alert of the same rule, event and subject is not closed. It counts the new events.",
+    "name_taken": "Another notification rule of the namespace has this name. Choose another.",
+    "version_changed": "The notification rule was changed since that version. Read it again, then decide.",
     "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
     "views_exhausted": "There are 50 saved views already, of the caller or for all of the namespace. Remove one.",
     "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
     "quota) as it may, or all "
-    "together have 10,000. Delete one first, or put the times of several into one.",
+    "together have 10,000; or it has 20,000 notification rules. Delete one first, or put several into one.",
     "run_ended": "The run has ended already.",
     "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
@@ -96,6 +103,11 @@ MEANINGS = {
     "sequence_cycle": "The job would start itself, over the jobs that `then` and `on_failure` name; `detail` shows the "
     "circle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",
+    "channel_unknown": "A job or a notification rule names a channel that is not in the namespace.",
+    "event_unknown": "A notification rule names an event that there is not; the answer says which one is alike.",
+    "job_unknown": "A notification rule names a job that is not in the namespace.",
+    "no_secret": "Only webhooks are signed: a channel of another kind has no signing secret.",
+    "notice_not_dead": "Only a notice that could not be delivered, and whose channel is there, can be sent again.",
     "successor_unknown": "`then` or `on_failure` names a job that is not there, or that is cancelled.",
     "task_missing": "The job has no task, and no active executor offers a function of its name. Send a `task`.",
     "task_unknown": "There is no stored task with this id and version.",

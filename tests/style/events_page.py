@@ -165,6 +165,13 @@ MEANINGS = {
     "loop_recovered": "A loop that had failed, or missed the store, works again.",
     "message_parked": "A message could not be read or applied and was put into the channel `dead`, with its bytes and "
     "the reason.",
+    "notice_dead": "A notice could not be delivered: its receiver refused it for good, or each try of a day failed. "
+    "`error` is what was said last. A person can send it again.",
+    "notice_delayed": "A try to deliver a notice failed; the next one is in `again_seconds`.",
+    "notice_delivered": "A channel took a notice of so many `events`, with so many `tries`. `error` names recipients "
+    "that were refused.",
+    "notice_unrecorded": "A notice was tried, and the outcome could not be recorded for as long as its lease lasts: "
+    "another scheduler delivers it again, under the same id.",
     "messages_parked": "Of so many messages (`count`) that could not be read or applied at once, only the first were "
     "logged one by one.",
     "not_ready": "`/readyz` of a role without an API answered 503; the line has the reason.",

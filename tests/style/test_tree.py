@@ -42,6 +42,7 @@ PORTS_WITHOUT_A_SUITE = {
     "identity": "stores keep the keys: the suite is contracts/store/jobs/keys",
     "paging": "the pages of other ports, and none itself",
     "tracing": "spans go to a collector by one protocol: tests/unit/adapters/test_tracing",
+    "senders": "each is for another receiver: tests/unit/adapters/test_*_sender*",
     "signing": "a signature is of one algorithm, which peers agree on: another adapter would be another protocol",
 }
 

@@ -21,7 +21,6 @@ import msgspec
 from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
 from tickwise.api.repeats import refuse_repeated
 from tickwise.api.spelling import other_spellings, respelled
-from tickwise.control.bodies import NOT_BUILT
 from tickwise.control.wording import sentence
 from tickwise.domain.errors import Busy, Invalid, TooLarge
 
@@ -295,8 +294,6 @@ def _parts(kind: object) -> list[Any]:
 
 
 def _unknown(name: str, fields: Iterable[str]) -> str:
-    if name in NOT_BUILT:
-        return f"{name} is not supported by this version, and nothing is accepted that would be ignored; leave it out"
     near = _nearest(name[:100], tuple(fields))
     advice = f"did you mean {near}?" if near else "leave it out"
     return f"there is no field {name[:100]!r}; {advice}"

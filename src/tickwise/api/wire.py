@@ -111,6 +111,7 @@ class JobView(msgspec.Struct, kw_only=True):
     rate: RateView | None
     then: Sequence[UUID]
     on_failure: Sequence[UUID]
+    notify: Sequence[str]
     status: JobStatus
     pause_reason: str | None
     pause_until: Instant | None
@@ -177,6 +178,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         rate=None if said.rate is None else whole(RateView, said.rate),
         then=said.then,
         on_failure=said.on_failure,
+        notify=said.notify,
         status=row.status,
         pause_reason=row.pause_reason,
         pause_until=time_or_none(row.pause_until),

@@ -86,6 +86,16 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "stops": CommandEntry("queues", "stops", "Stop jobs, labels, a queue or a namespace for a time."),
         "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
+    "Alerts": {
+        "channels": CommandEntry(
+            "notices.channels", "channels", "Keep channels: webhooks, e-mail, Slack and what apprise knows."
+        ),
+        "notify": CommandEntry("notices.rules", "notify", "Keep rules: which events are told to which channels."),
+        "alerts": CommandEntry(
+            "notices.alerts", "alerts", "Look at alerts, and acknowledge, snooze, close or reopen them."
+        ),
+        "notices": CommandEntry("notices.alerts", "notices", "Look at notices, and send one again."),
+    },
     "Schedules": {
         "schedule": CommandEntry("schedule", "schedule", "Explain an expression, and when it fires."),
         "simulate": CommandEntry(

@@ -1,6 +1,7 @@
-"""The options of a job that name its successors, limit the runs beside it, and limit one attempt.
+"""The options of a job that name its successors and channels, limit the runs beside it, and limit one attempt.
 
 --then JOB · --on-failure JOB               ──► then, on_failure
+--notify CHANNEL                            ──► notify
 --concurrency 3[:KEY] · --rate 10/1m[:KEY]  ──► concurrency, rate
 --cpu-limit 30s · --memory-limit 512M · …   ──► limits
 """
@@ -19,7 +20,7 @@ from tickwise.cli.session import Decorated, Session
 NONE: Final = "none"
 """As the value of an option: take away what the job has."""
 _OPTIONS: Final = (
-    "then", "on_failure", "concurrency", "rate", "cpu_limit", "memory_limit", "process_limit",
+    "then", "on_failure", "notify", "concurrency", "rate", "cpu_limit", "memory_limit", "process_limit",
 )  # fmt: skip
 _SIZE = re.compile(r"(\d+)\s*(|[KMGT])(?:i?B)?", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -34,6 +35,10 @@ def policy_options(command: Decorated) -> Decorated:
             "--then", multiple=True, metavar="JOB", help="Run this job when a run ends well: its id or key; or more."
         ),
         click.option("--on-failure", multiple=True, metavar="JOB", help="The same for a run that failed for good."),
+        click.option(
+            "--notify", multiple=True, metavar="CHANNEL",
+            help="Tell this channel when it fails, recovers or did not run; repeat it for more.",
+        ),
         click.option(
             "--concurrency", metavar=_LIMIT_FORM,
             help="At most N of its runs at once; or of all with this KEY: queue, namespace, label:NAME, key:TEXT.",
@@ -52,7 +57,7 @@ def fields(session: Session, options: dict[str, Any], *, before: Mapping[str, An
     """The fields that the options say; they are taken out. `before`: the job that they change."""
     said = {name: options.pop(name) for name in _OPTIONS}
     body: dict[str, Any] = {}
-    for name in ("then", "on_failure"):
+    for name in ("then", "on_failure", "notify"):
         if said[name]:
             option = f"--{name.replace('_', '-')}"
             body[name] = None if tuple(said[name]) == (NONE,) else list(said[name])

@@ -529,6 +529,25 @@ class Settings:
     )
     retention_logs_days: float = _setting(7.0, "The time that outputs are kept.", least=0.01, most=36_500)
 
+    # ------------------------------------------------------------------ notices
+    public_url: str | None = _setting(
+        None,
+        "The address under which people reach the pages, such as `https://tickwise.example.com`: notices link to it. "
+        "Unset: notices have no links.",
+        schemes=("http", "https"),
+    )
+    smtp_url: str | None = _setting(
+        None,
+        "The mail server of channels that name none: `smtp://user:password@host:587` (STARTTLS) or "
+        "`smtps://user:password@host:465`; for schedulers. Unset: such channels deliver nothing "
+        "(`docs/how-to/notices.md`).",
+        schemes=("smtp", "smtps"),
+        secret=True,
+    )
+    smtp_from: str | None = _setting(
+        None, "The sender's address of notices through `smtp_url`, such as `tickwise@example.com`."
+    )
+
     # ------------------------------------------------------------------ what is written about it
     log_level: str = _setting(
         "info", "The least important thing that is logged.", choices=("debug", "info", "warning", "error")
@@ -712,6 +731,11 @@ def _check_together(settings: Settings) -> None:
         raise Misconfigured(
             f"heartbeat_fail_url is set ({settings.origins.get('heartbeat_fail_url', 'default')}), and nothing says "
             f"where heartbeats go while all is well: set {SETTINGS['heartbeat_url'].variable} too."
+        )
+    if settings.smtp_url is not None and "@" not in (settings.smtp_from or ""):
+        raise Misconfigured(
+            f"smtp_url is set ({settings.origins.get('smtp_url', 'default')}), and mail needs the address of a sender: "
+            f"set {SETTINGS['smtp_from'].variable}, such as tickwise@example.com."
         )
     for name, through in (("ingest", "buffered"), ("results", "broker")):
         if getattr(settings, name) == through and settings.broker_url is None:

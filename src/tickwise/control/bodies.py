@@ -187,6 +187,16 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     on: Annotated[RetryOn, Meta(description="The failures that are tried again, and those that are not.")] = RetryOn()
 
 
+Notify = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=100)]],
+    Meta(
+        max_length=10,
+        description="Names of channels that are told when the job fails, succeeds again, did not run, or is paused by "
+        "its fuse. A notification rule says more than that.",
+    ),
+]
+
+
 @with_sent_fields(JOB_FIELDS)
 class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A job as people write it. `cron`, `every`, `at` and `params` are short forms."""
@@ -228,14 +238,11 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     rate: Rate | UnsetType | None = UNSET
     then: Then | UnsetType | None = UNSET
     on_failure: OnFailure | UnsetType | None = UNSET
+    notify: Notify | UnsetType | None = UNSET
 
 
 class JobChangeBody(JobBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The fields of a job to change; those that are not sent stay as they are."""
-
-
-NOT_BUILT: Final = frozenset({"notify"})
-"""Fields of the plan that this version does not carry out: refused by name, so that nobody relies on them."""
 
 
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -26,6 +26,11 @@ from tickwise.control.keys.service import KeyService
 from tickwise.control.live.service import LiveOptions, LiveService
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.notices.alerts import AlertService
+from tickwise.control.notices.channels import ChannelService
+from tickwise.control.notices.link_actions import LinkActionService
+from tickwise.control.notices.notices import NoticeService
+from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
@@ -95,13 +100,12 @@ class Control:
         self._kinds, self._scripts = kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
-        submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
+        submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
-        self._submissions = submissions
         self._ingest: BufferedIngest | None = None
         self.jobs = JobService(context, changes)
-        self.schedules, self.analytics = ScheduleService(context), AnalyticsService(context)
+        self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
@@ -109,7 +113,9 @@ class Control:
         self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
-        self.anomalies, self.receipts = AnomalyService(context), ReceiptService(context)
+        self.receipts = ReceiptService(context)
+        self._begin_notices(context)
+        self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
@@ -118,7 +124,7 @@ class Control:
         self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster, self.objectives = ClusterService(context, membership, settings), ObjectiveService(context)
+        self.cluster = ClusterService(context, membership, settings)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
@@ -134,6 +140,15 @@ class Control:
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
+
+    def _begin_notices(self, context: ControlContext) -> None:
+        self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)
+        self.alerts, self.notices = AlertService(context), NoticeService(context)
+        self.link_actions = LinkActionService(context)
+
+    def _begin_observing(self, context: ControlContext) -> None:
+        self.analytics, self.anomalies = AnalyticsService(context), AnomalyService(context)
+        self.objectives = ObjectiveService(context)
 
     @property
     def task_kinds(self) -> Collection[TaskKind]:

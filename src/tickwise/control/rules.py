@@ -1,4 +1,4 @@
-"""The calendars, maintenance windows and stops of a namespace, as the store has them."""
+"""The calendars, maintenance windows, stops and channels of a namespace, as the store has them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ PAGE: Final = 500
 async def calendars_known(context: ControlContext, namespace: str, names: Collection[str]) -> frozenset[str]:
     """The names under which there is a calendar."""
     return frozenset(await _calendars(context, namespace, names))
+
+
+async def channels_known(context: ControlContext, namespace: str) -> frozenset[str]:
+    """The names of the channels of a namespace, of which a job is about to name some: from now on the namespace notes
+    the events of its jobs."""
+    found = frozenset(channel.name for channel in await context.store.channels.find(namespace))
+    if found:
+        await context.surely(lambda: context.store.alerts.watch(namespace))
+    return found
 
 
 async def _calendars(context: ControlContext, namespace: str, names: Collection[str]) -> dict[str, RuleRow]:

@@ -250,6 +250,8 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
+    """The names of channels that are told of this job."""
     traceparent: str | None = None
     """The trace of the request that made it; never of a job that recurs, whose runs are in traces of their own."""
     tracestate: str | None = None

@@ -184,7 +184,7 @@ class ByHand(StrEnum):
     TASK = "the kind of task decides which values are valid, or the field decides where the task comes from"
     OBJECT = "its members stand once in the struct of the object, which body, answer and definition share"
     JOBS = "it names other jobs, which control looks up, and a sequence must end"
-    LIST = "it names stored calendars, which control looks up"
+    LIST = "it names stored things, calendars or channels, which control looks up"
     LOADING = "its values are an enum in a module that takes the command line too long to load"
     ONE_VALUE = "it has one valid value, and a message of its own for all others"
 
@@ -244,6 +244,7 @@ WRITTEN_FIELDS: Final = (
     WrittenField("rate", ByHand.OBJECT, ("--rate",)),
     WrittenField("then", ByHand.JOBS, ("--then",)),
     WrittenField("on_failure", ByHand.JOBS, ("--on-failure",)),
+    WrittenField("notify", ByHand.LIST, ("--notify",)),
 )
 SERVER_FIELDS: Final = (
     "namespace", "task_version", "planned_at", "status", "pause_reason", "pause_until", "paused_at", "paused_by",

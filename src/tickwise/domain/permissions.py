@@ -24,6 +24,8 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     CALENDARS_READ = "calendars:read"
     CALENDARS_WRITE = "calendars:write"
+    CHANNELS_ADMIN = "channels:admin"
+    """Make, change and remove channels of notices: where the names of jobs and their errors are sent to."""
     DOCS_READ = "docs:read"
     EXECUTORS_READ = "executors:read"
     JOBS_CREATE = "jobs:create"
@@ -36,6 +38,11 @@ class Permission(StrEnum):
     METRICS_READ = "metrics:read"
     NAMESPACES_ADMIN = "namespaces:admin"
     NAMESPACES_READ = "namespaces:read"
+    NOTICES_OPERATE = "notices:operate"
+    """Acknowledge, snooze and close alerts, and send notices again: what people on call do."""
+    NOTICES_READ = "notices:read"
+    NOTICES_WRITE = "notices:write"
+    """Write notification rules, and test them."""
     QUEUES_READ = "queues:read"
     QUEUES_WRITE = "queues:write"
     RUNS_READ = "runs:read"
@@ -52,6 +59,7 @@ IMPLIED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         Permission.JOBS_WRITE: frozenset({Permission.JOBS_CREATE, Permission.JOBS_OPERATE}),
         Permission.NAMESPACES_ADMIN: frozenset({Permission.NAMESPACES_READ}),
+        Permission.NOTICES_WRITE: frozenset({Permission.NOTICES_OPERATE}),
         Permission.USERS_ADMIN: frozenset({Permission.USERS_READ}),
     }
 )
@@ -76,16 +84,23 @@ _VIEWER: Final = frozenset(
         Permission.JOBS_READ,
         Permission.METRICS_READ,
         Permission.NAMESPACES_READ,
+        Permission.NOTICES_READ,
         Permission.QUEUES_READ,
         Permission.RUNS_READ,
         Permission.TASKS_READ,
         Permission.WINDOWS_READ,
     }
 )
-_OPERATOR: Final = _VIEWER | {Permission.JOBS_OPERATE, Permission.QUEUES_WRITE, Permission.RUNS_WRITE}
+_OPERATOR: Final = _VIEWER | {
+    Permission.JOBS_OPERATE,
+    Permission.NOTICES_OPERATE,
+    Permission.QUEUES_WRITE,
+    Permission.RUNS_WRITE,
+}
 _DEVELOPER: Final = _OPERATOR | {
     Permission.CALENDARS_WRITE,
     Permission.JOBS_WRITE,
+    Permission.NOTICES_WRITE,
     Permission.TASKS_WRITE,
     Permission.WINDOWS_WRITE,
 }

@@ -11,6 +11,9 @@ from tickwise.control.cluster import ClusterService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.keys.service import KeyService
 from tickwise.control.namespaces.service import NamespaceService
+from tickwise.control.notices.alerts import AlertService
+from tickwise.control.notices.channels import ChannelService
+from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.people.users import UserService
 from tickwise.control.runs.error_groups import ErrorGroupService
@@ -43,6 +46,9 @@ DOORS: Final = (
     Door("Operations", "/bulk", "g b", OperationService.page),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Errors", "/errors", "g f", ErrorGroupService.search),
+    Door("Alerts", "/alerts", "g l", AlertService.page),
+    Door("Rules", "/notification-rules", "g z", NotificationRuleService.page),
+    Door("Channels", "/channels", "g h", ChannelService.all),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
     Door("Calendars", "/calendars", "g c", CalendarService.covering),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from markupsafe import Markup
 
-_INVISIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that reverse the direction of text: `exe.png` must not read `gnp.exe`."""
+from tickwise.domain.excerpts import spelled
 
-_SPELLED: Final = {code: f"\\u{code:04x}" for code in range(0x2070) if _INVISIBLE.match(chr(code))}
-"""A call for each of a million such characters would take seconds, and a stranger may send them."""
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 _SHORT: Final = 100.0
 """Seconds that are shown as seconds."""
@@ -20,9 +16,7 @@ _SHORT: Final = 100.0
 
 def visible(value: object) -> object:
     """Each value as it is put into a page: what cannot be seen in a text is spelled out. It is escaped afterwards."""
-    if isinstance(value, str) and not isinstance(value, Markup) and _INVISIBLE.search(value):
-        return value.translate(_SPELLED)
-    return value
+    return spelled(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def utc(instant: float) -> datetime:

@@ -66,6 +66,7 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.link import named_broker, open_broker
+from tickwise.wiring.notices import make_notice_delivery
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
 from tickwise.wiring.tracing import open_tracing
@@ -387,6 +388,7 @@ def make_scheduler(runtime: Runtime) -> Service:
         tracer=runtime.tracer,
         keep_anchors=None if settings.audit_anchor_file is None else AnchorFile(settings.audit_anchor_file),
         receiver=_receiver(runtime),
+        notice_delivery=make_notice_delivery(settings, runtime.store, runtime.clock),
     )
 
 

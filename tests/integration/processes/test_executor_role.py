@@ -24,11 +24,15 @@ PEOPLE = (
     "key_secrets", "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens",
     "token_keys", "browser_sessions", "session_links",
 )  # fmt: skip
+NOTICES = (
+    "channels", "channel_secrets", "notification_rules", "notices_version", "notices_watched", "notices_events",
+    "notices_noted", "alerts", "notices",
+)  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
     "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use", "quota_sizes",
     "namespaces_removed", "error_groups", "error_hours", "error_jobs", "error_letters", "failures_new", "feed",
-    "feed_marks", "feed_watch", "saved_views", *PEOPLE,
+    "feed_marks", "feed_watch", "saved_views", *NOTICES, *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
 

@@ -26,7 +26,7 @@ print(*sys.modules)
 """
 WEB: Final = frozenset({"starlette", "uvicorn", "tickwise.wiring.serving"})
 API: Final = frozenset({"tickwise.api.app", "tickwise.wiring.api_port"})
-HTTP_TASKS: Final = frozenset({"aiohttp", "tickwise.adapters.runner.http.client"})
+HTTP_TASKS: Final = frozenset({"aiohttp", "tickwise.adapters.outgoing.client"})
 HEAVY: Final = WEB | API | HTTP_TASKS
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.kinds import builtin_kinds
-from tickwise.adapters.runner.http.access import HttpAccess
+from tickwise.adapters.outgoing.access import HttpAccess
 from tickwise.adapters.runner.http.runner import _first_request
 from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS
 from tickwise.adapters.runner.process.start import Interpreter, arguments_of

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid4
 
 import pytest
 
+from tests.support.alerts import opened
 from tests.support.app import API
 from tests.support.people import OTHER_PASSWORD, PASSWORD, signed_in, signing_key
 from tests.support.scene import Scene, scene
 from tickwise.api.resources import RESOURCES
 from tickwise.domain.audit import AuditAction, CallerKind
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.rules import NoticeState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.audit import AuditQuery, AuditRow
+from tickwise.ports.store.notices import SettledNotice
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 
 CHANGING: Final = sorted(each.name for each in RESOURCES if each.method != "GET" and not each.previews)
@@ -103,6 +107,28 @@ async def _stop(here: Scene) -> dict[str, str]:
     return {"stop_id": (await here.ask("POST", "/stops", 201, STOP))["stop"]["stop_id"]}
 
 
+async def _channel(here: Scene) -> dict[str, str]:
+    return {"channel_id": (await here.ask("POST", "/channels", 201, HOOK))["channel_id"]}
+
+
+async def _rule(here: Scene) -> dict[str, str]:
+    await _channel(here)
+    return {"rule_id": (await here.ask("POST", "/notification-rules", 201, RULE))["rule_id"]}
+
+
+async def _alert(here: Scene) -> dict[str, str]:
+    rule = (await _rule(here))["rule_id"]
+    return {"alert_id": str(await opened(here.store, UUID(rule), alert_id=uuid4()))}
+
+
+async def _dead(here: Scene) -> dict[str, str]:
+    channel = (await _channel(here))["channel_id"]
+    await here.ask("POST", f"/channels/{channel}/test", 202)
+    [notice] = (await here.store.notices.due("sender", 10)).notices
+    await here.store.notices.settle("sender", [SettledNotice(notice.notice_id, NoticeState.DEAD)])
+    return {"notice_id": str(notice.notice_id)}
+
+
 async def _queue(_here: Scene) -> dict[str, str]:
     return {"queue": "slow"}
 
@@ -158,6 +184,8 @@ ALL: Final = {"filter": {"all": True}}
 JOB: Final = {"name": "a", "task": {"kind": "shell", "command": "date"}, "cron": "0 * * * *"}
 CALENDAR: Final = {"dates": ["2027-12-25"]}
 WINDOW: Final = {"when": {"dates": ["2027-12-25"]}}
+HOOK: Final = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}
+RULE: Final = {"name": "broken", "on": ["failure"], "channels": ["on-call"]}
 STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
@@ -205,6 +233,20 @@ CHANGES: Final[dict[str, Change]] = {
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),
     "createStop": Change(AuditAction.STOP_MADE, STOP),
     "liftStop": Change(AuditAction.STOP_LIFTED, None, _stop),
+    "createChannel": Change(AuditAction.CHANNEL_ADDED, HOOK),
+    "changeChannel": Change(AuditAction.CHANNEL_CHANGED, {"url": "https://hooks.example.com/y"}, _channel),
+    "rotateChannelSecret": Change(AuditAction.CHANNEL_SECRET_ROTATED, None, _channel),
+    "testChannel": Change(AuditAction.CHANNEL_TESTED, None, _channel),
+    "removeChannel": Change(AuditAction.CHANNEL_REMOVED, None, _channel),
+    "createNotificationRule": Change(AuditAction.NOTIFICATION_RULE_ADDED, RULE, _channel),
+    "changeNotificationRule": Change(AuditAction.NOTIFICATION_RULE_CHANGED, {"in_a_row": 3}, _rule),
+    "testNotificationRule": Change(AuditAction.NOTIFICATION_RULE_TESTED, None, _rule),
+    "removeNotificationRule": Change(AuditAction.NOTIFICATION_RULE_REMOVED, None, _rule),
+    "acknowledgeAlert": Change(AuditAction.ALERT_ACKNOWLEDGED, {}, _alert),
+    "snoozeAlert": Change(AuditAction.ALERT_SNOOZED, {"for": "2h"}, _alert),
+    "closeAlert": Change(AuditAction.ALERT_CLOSED, {}, _alert),
+    "reopenAlert": Change(AuditAction.ALERT_REOPENED, {}, _alert),
+    "sendNoticeAgain": Change(AuditAction.NOTICE_SENT_AGAIN, None, _dead),
     "storeTask": Change(AuditAction.TASK_STORED, {"name": "t", "task": JOB["task"]}),
     "uploadScript": Change(AuditAction.TASK_STORED, b"print('hello')\n", _named, script=True),
     "createKey": Change(AuditAction.KEY_MADE, KEY),

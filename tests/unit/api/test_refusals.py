@@ -96,6 +96,7 @@ WHEN = {"name": "a", "schedule_type": "IMMEDIATE"}
         ({**WHEN, "task": {"kind": "python", "source": "print("}}, "/task/source", "compile"),
         ({**WHEN, "taskId": "none"}, "/taskId", "no task 'none' is stored"),
         ({**WHEN, "taskId": "none", "task": {"kind": "shell", "command": "x"}}, "/taskId", "contradict"),
+        ({**WHEN, "notify": ["pager", "mail"]}, "/notify/0", "there is no channel 'pager', 'mail'; make one first"),
         ([], "", "an object"),
     ],
 )
@@ -104,17 +105,6 @@ async def test_a_wrong_field_is_pointed_at(here: World, body: Any, pointer: str,
     found = problem(await post(here, body), 422)
     assert pointer == found["pointer"]
     assert says.lower() in found["detail"].lower()
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["notify"],
-)
-async def test_what_is_not_built_yet_is_refused_by_name(here: World, name: str) -> None:
-    """Never accepted and ignored: the answer says that this version does not support it."""
-    found = problem(await post(here, {**WHEN, name: {}}), 422)
-    assert f"/{name}" == found["pointer"]
-    assert "not supported by this version" in found["detail"]
 
 
 async def test_a_typo_in_a_cron_line_is_pointed_at_by_its_position(here: World) -> None:

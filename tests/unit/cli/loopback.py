@@ -59,7 +59,7 @@ def serving(*replies: Reply) -> Iterator[Loopback]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names are the library's
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names are the library's
 
         def log_message(self, *_arguments: Any) -> None:
             """Silence: tests look at `received`."""

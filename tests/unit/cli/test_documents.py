@@ -24,7 +24,7 @@ DOCUMENTS = (
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
-    r"scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor)\b[^`\n]*)"
+    r"scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|channels|notify|alerts|notices)\b[^`\n]*)"
 )
 FILES = ("api.log", "api.log.1", "anchors", "jobs.json", "shop.cron")
 """Files that commands name and that must be there."""

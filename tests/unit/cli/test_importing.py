@@ -42,6 +42,14 @@ def test_a_dry_run_is_one_object_with_an_entry_each(crontab: Path) -> None:
     assert "MAILTO" in noted["notes"][0]
 
 
+def test_jobs_below_a_mailto_name_the_channel_that_is_told(crontab: Path) -> None:
+    """With `--notify`; an entry without a recipient names none."""
+    ran = bring("crontab", crontab, "--timezone", "Europe/Berlin", "--dry-run", "--json", "--notify", "on-call")
+    same, _, noted = ran.json["entries"]
+    assert (None, ["on-call"]) == (same["job"].get("notify"), noted["job"]["notify"])
+    assert ["MAILTO: failures are told to the channel on-call; the output is kept with each run"] == noted["notes"]
+
+
 def test_of_several_files_each_entry_names_its_own(crontab: Path, tmp_path: Path) -> None:
     """With one file there is nothing to tell apart."""
     other = tmp_path / "other"

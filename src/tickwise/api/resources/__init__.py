@@ -7,6 +7,7 @@ from tickwise.api.resources.analytics import ANALYTICS
 from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
+from tickwise.api.resources.channels import CHANNELS
 from tickwise.api.resources.errors import ERRORS
 from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
@@ -15,6 +16,7 @@ from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.namespaces import NAMESPACES
+from tickwise.api.resources.notification_rules import NOTIFICATION_RULES
 from tickwise.api.resources.objectives import OBJECTIVES
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
@@ -41,6 +43,8 @@ RESOURCES: tuple[Endpoint, ...] = (
     *ERRORS,
     *QUEUES,
     *STOPS,
+    *CHANNELS,
+    *NOTIFICATION_RULES,
     *ROLES,
     *EXPLAIN,
     *TASKS,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 4
 """Of an entry that has many, such as a whole CronJob."""
+MAILTO: Final = "MAILTO:"
+"""The begin of the note on an entry whose output cron mails."""
 _STYLES: Final = {"same": "green", "changed": "yellow", "refused": "bold red"}
 
 
@@ -37,6 +39,8 @@ class ImportMode:
     prefix: str
     fields: dict[str, Any]
     """Of every job besides those of its entry: queue, requires, labels."""
+    notify: str | None = None
+    """The channel that is told of the jobs whose source names a recipient of mails."""
 
     @classmethod
     def of(cls, session: Session, options: dict[str, Any]) -> ImportMode:
@@ -51,9 +55,16 @@ class ImportMode:
         job = each.entry.job
         if job is None:
             return each
-        own = {"labels": {**(job.get("labels") or {}), **self.fields["labels"]}} if "labels" in self.fields else {}
+        own: dict[str, Any] = (
+            {"labels": {**(job.get("labels") or {}), **self.fields["labels"]}} if "labels" in self.fields else {}
+        )
         name = f"{self.prefix}{job['name']}"
-        return each._replace(entry=replace(each.entry, job={**job, **self.fields, **own, "name": name}))
+        notes = each.entry.notes
+        if self.notify is not None and any(note.startswith(MAILTO) for note in notes):
+            own["notify"] = [self.notify]
+            told = f"{MAILTO} failures are told to the channel {self.notify}; the output is kept with each run"
+            notes = tuple(told if note.startswith(MAILTO) else note for note in notes)
+        return each._replace(entry=replace(each.entry, job={**job, **self.fields, **own, "name": name}, notes=notes))
 
 
 @click.group("import")
@@ -96,11 +107,12 @@ def _import_options(command: Decorated) -> Decorated:
     help="Entries name a user before the command, as in /etc/crontab, or do not.  [found out]",
 )  # fmt: skip
 @click.option("--source", metavar="NAME", help="The file's name in keys; it tells machines apart.  [its whole path]")
+@click.option("--notify", metavar="CHANNEL", help="Tell this channel of failures of the jobs below a MAILTO.")
 @_import_options
 @click.pass_obj
 def import_crontab(
     session: Session, /, *, files: tuple[str, ...], zone: str | None, user: str | None, names_users: bool | None,
-    source: str | None, **mode: Any,
+    source: str | None, notify: str | None, **mode: Any,
 ) -> int:  # fmt: skip
     """Import crontabs, of users or of the system (`-`: stdin).
 
@@ -112,7 +124,7 @@ def import_crontab(
         raise click.UsageError("--source names one file; import the others by themselves.")
     _check_zone(zone)
     found = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
-    return _imported(session, found, ImportMode.of(session, mode), several=len(files) > 1)
+    return _imported(session, found, ImportMode.of(session, {**mode, "notify": notify}), several=len(files) > 1)
 
 
 @import_.command("systemd")

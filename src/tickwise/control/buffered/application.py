@@ -130,7 +130,7 @@ class _Turn:
             )
 
 
-_REFERENCES: Final = ('"calendars"', '"then"', '"on_failure"', '"task_id"')
+_REFERENCES: Final = ('"calendars"', '"then"', '"on_failure"', '"task_id"', '"notify"')
 """Members of a definition that name stored objects. One without them is judged by itself."""
 
 

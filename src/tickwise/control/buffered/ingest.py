@@ -33,7 +33,7 @@ from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.composing import Composed
 from tickwise.control.jobs.planning import planned
 from tickwise.control.jobs.policies import check_kept, policies
-from tickwise.control.jobs.resolving import check_calendars, check_texts, resolve_task
+from tickwise.control.jobs.resolving import check_calendars, check_texts, checked_channels, resolve_task
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
 from tickwise.control.jobs.successors import successors
@@ -351,7 +351,7 @@ class BufferedIngest:
         return scene._replace(scripts=scripts) if scripts else scene
 
     async def _scene_or_seen(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
-        named = any(body.task_id or body.calendars or body.then or body.on_failure for body in bodies)
+        named = any(body.task_id or body.calendars or body.then or body.on_failure or body.notify for body in bodies)
         if not named:
             now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
             if now is not None and serving is not None:
@@ -407,6 +407,8 @@ def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) ->
         planned(body, job_id, scene.now)
     if body.calendars:
         check_calendars(body.calendars, scene.calendars)
+    if body.notify:
+        checked_channels(body.notify, scene.channels)
     found = policies(body)
     successors(body, job_id, name, scene.successors)
     if body.limits and resolved is not None:

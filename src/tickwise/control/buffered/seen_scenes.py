@@ -1,6 +1,6 @@
 """Scenes that the store gave lately, for bodies that arrive while it is away.
 
-    the store answers ──► keep: each task, calendar and graph of successors that the bodies name
+    the store answers ──► keep: each task, calendar, channel and graph of successors that the bodies name
     the store is away ──► find: the scene of the bodies, if each object that they name was seen
 
 Invariant: a body whose objects were never seen is refused with 503, not accepted unchecked.
@@ -23,12 +23,14 @@ MAX_GRAPHS: Final = 1_000
 
 
 class SeenScenes:
-    """The tasks, calendars and successors of each namespace that were seen lately, bounded in number and size."""
+    """The tasks, calendars, channels and successors of each namespace that were seen lately, bounded in number and
+    size."""
 
     def __init__(self, context: ControlContext) -> None:
         self._context = context
         self._tasks = Remembered[tuple[str, str], StoredTask](context.clock)
         self._calendars = Remembered[tuple[str, str], str](context.clock)
+        self._channels = Remembered[tuple[str, str], str](context.clock)
         self._graphs = Remembered[tuple[str, frozenset[str]], Graph](context.clock, most=MAX_GRAPHS)
 
     def keep(self, namespace: str, bodies: Sequence[JobBody], scene: Scene) -> None:
@@ -37,6 +39,8 @@ class SeenScenes:
             self._tasks.keep((namespace, task.task_id), task, len(task.task))
         for name in scene.calendars:
             self._calendars.keep((namespace, name), name)
+        for name in scene.channels:
+            self._channels.keep((namespace, name), name)
         names = _successors_named(bodies)
         if names:
             self._graphs.keep((namespace, names), scene.successors)
@@ -53,12 +57,15 @@ class SeenScenes:
         calendars = frozenset(use.name for body in bodies if body.calendars for use in body.calendars)
         if any(self._calendars.find((namespace, name)) is None for name in calendars):
             raise _not_seen("calendar")
+        channels = frozenset(name for body in bodies if body.notify for name in body.notify)
+        if any(self._channels.find((namespace, name)) is None for name in channels):
+            raise _not_seen("channel")
         names = _successors_named(bodies)
         graph = self._graphs.find((namespace, names)) if names else NOTHING
         if graph is None:
             raise _not_seen("successor")
         now, serving = self._context.time.at_best(), self._context.executors.known_serving()
-        return Scene(now, tasks, serving, calendars, graph)
+        return Scene(now, tasks, serving, calendars, graph, channels)
 
 
 def _successors_named(bodies: Sequence[JobBody]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
@@ -22,7 +22,14 @@ from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
 from tickwise.control.jobs.planning import LASTING, Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
-from tickwise.control.jobs.resolving import OWN_FUNCTION, ResolvedTask, check_calendars, check_texts, resolve_task
+from tickwise.control.jobs.resolving import (
+    OWN_FUNCTION,
+    ResolvedTask,
+    check_calendars,
+    check_texts,
+    checked_channels,
+    resolve_task,
+)
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
@@ -181,6 +188,8 @@ class JobChanges:
         check_labels(who, labels)
         where = lane(body, task, scene.serving.functions, row.lane)
         fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
+        if not isinstance(body.notify, UnsetType):
+            fields["notify"] = checked_channels(body.notify or (), scene.channels)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
         keyed = Keyed(row.job_id, where.queue, labels)
         if plan.schedule_type in LASTING:

@@ -18,7 +18,7 @@ from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, r
 from tickwise.control.jobs.resolving import TASK_MISSING
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import NOTHING, listed, look
-from tickwise.control.rules import calendars_known
+from tickwise.control.rules import calendars_known, channels_known
 from tickwise.control.tasks import Findings, TaskCheck
 from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid
@@ -37,7 +37,7 @@ class JobComposer:
 
     def _usual_scene(self, body: JobBody) -> Scene | None:
         """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
-        if body.task_id or body.calendars or body.then or body.on_failure:
+        if body.task_id or body.calendars or body.then or body.on_failure or body.notify:
             return None
         if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
             return None
@@ -55,6 +55,8 @@ class JobComposer:
                 tasks[task_id] = found
         named = {use.name for body in bodies if body.calendars for use in body.calendars}
         calendars = await calendars_known(self._context, who.namespace, named) if named else frozenset()
+        told = {name for body in bodies if body.notify for name in body.notify}
+        channels = await channels_known(self._context, who.namespace) if told else frozenset()
         names = [
             name
             for body in bodies
@@ -64,7 +66,7 @@ class JobComposer:
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
         following = following.told_to(who.within)
         now, serving = await self._context.time.now(), await self._context.executors.serving()
-        return Scene(now, tasks, serving, calendars, following)
+        return Scene(now, tasks, serving, calendars, following, channels)
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
         """The findings on the scripts in the bodies. Returns within seconds."""
@@ -135,4 +137,5 @@ class JobComposer:
             tasks = {} if found is None else {found.task_id: found}
         calendars = await calendars_known(self._context, namespace, names.calendars) if names.calendars else frozenset()
         following = await look(self._context.store.jobs, namespace, names.successors) if names.successors else NOTHING
-        return Scene(accepted, tasks, calendars=calendars, successors=following)
+        channels = await channels_known(self._context, namespace) if names.channels else frozenset()
+        return Scene(accepted, tasks, calendars=calendars, successors=following, channels=channels)

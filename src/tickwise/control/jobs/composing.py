@@ -21,7 +21,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
-from tickwise.control.jobs.resolving import ResolvedTask, resolve
+from tickwise.control.jobs.resolving import ResolvedTask, checked_channels, resolve
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
@@ -50,6 +50,8 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     own_lane = lane(body, task, scene.serving.functions)
     missing = scene.serving.missing(own_lane, task.function, who.namespace)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)
+    if body.notify:
+        fields["notify"] = checked_channels(body.notify, scene.channels)
     if body.then or body.on_failure:
         fields |= successors(body, job_id, name, scene.successors)
     if who.origin.trace is not None and plan.schedule_type not in LASTING:

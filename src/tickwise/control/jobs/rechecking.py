@@ -19,7 +19,7 @@ from tickwise.control.bodies import TEXT_MAX, JobBody
 from tickwise.control.jobs.lanes import labels_of, usual_lane
 from tickwise.control.jobs.planning import RECURRING, retimed
 from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
-from tickwise.control.jobs.resolving import check_calendars, check_texts
+from tickwise.control.jobs.resolving import check_calendars, check_texts, checked_channels
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
@@ -52,6 +52,7 @@ class NamedReferences(NamedTuple):
     task: tuple[str, int | None] | None
     calendars: tuple[str, ...]
     successors: tuple[str, ...]
+    channels: tuple[str, ...]
 
 
 def read(job: NewJob) -> Definition:
@@ -65,10 +66,10 @@ def read(job: NewJob) -> Definition:
 def named(definition: Definition) -> NamedReferences | None:
     """The stored objects that it names; None: none."""
     task = (definition.task_id, definition.task_version) if definition.task_id else None
-    if task is None and not (definition.calendars or definition.then or definition.on_failure):
+    if task is None and not (definition.calendars or definition.then or definition.on_failure or definition.notify):
         return None
     following = tuple(str(each) for each in (*definition.then, *definition.on_failure))
-    return NamedReferences(task, tuple(use.name for use in definition.calendars), following)
+    return NamedReferences(task, tuple(use.name for use in definition.calendars), following, definition.notify)
 
 
 def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCheck) -> bool:
@@ -159,6 +160,8 @@ def _bounded(job: NewJob, definition: Definition) -> JobBody:
             said[name] = value
     if definition.calendars:
         said["calendars"] = msgspec.to_builtins(definition.calendars)
+    if definition.notify:
+        said["notify"] = list(definition.notify)
     try:
         return msgspec.convert(said, JobBody)
     except msgspec.ValidationError as wrong:
@@ -188,6 +191,8 @@ def _check_rest(job: NewJob, definition: Definition, scene: Scene) -> None:
     """Check the parts of a definition that control writes, and the names in it. Raises `Invalid`."""
     if definition.calendars:
         check_calendars(definition.calendars, scene.calendars)
+    if definition.notify:
+        checked_channels(definition.notify, scene.channels)
     if definition.then or definition.on_failure:
         said = JobBody(then=[*map(str, definition.then)], on_failure=[*map(str, definition.on_failure)])
         successors(said, job.job_id, job.name, scene.successors)

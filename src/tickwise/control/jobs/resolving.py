@@ -104,6 +104,18 @@ def check_texts(body: JobBody) -> None:
             clean_text(value, pointer)
 
 
+def checked_channels(names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The names of `notify`, each once. Refuse a missing channel: nobody would be told. Raises `Invalid`."""
+    missing = [(place, name) for place, name in enumerate(names) if name not in known]
+    if missing:
+        listed = ", ".join(repr(name) for _, name in missing)
+        there = f"there are {', '.join(sorted(known)[:20])}" if known else "make one first: tickwise channels add"
+        raise Invalid(
+            f"there is no channel {listed}; {there}", pointer=f"/notify/{missing[0][0]}", code="channel_unknown"
+        )
+    return tuple(dict.fromkeys(names))
+
+
 def check_calendars(uses: Sequence[CalendarUse], known: Collection[str]) -> None:
     """Refuse a missing calendar: the job would run as if without one."""
     for place, use in enumerate(uses):

@@ -23,5 +23,7 @@ class Scene(NamedTuple):
     """The calendars that are named, as far as they exist."""
     successors: Graph = NOTHING
     """The jobs that are named as successors, and what follows from them."""
+    channels: frozenset[str] = frozenset()
+    """The channels that are named by `notify`, as far as they exist."""
     scripts: Findings = NO_FINDINGS
     """The findings on the scripts in the bodies."""

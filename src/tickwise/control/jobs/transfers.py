@@ -1,6 +1,6 @@
 """A job goes from one namespace to another: what its definition names must be there, too.
 
-    the job as it is ──► its stored task, script, calendars, successors: there as well? ──► transferred
+    the job as it is ──► its stored task, script, calendars, channels, successors: there as well? ──► transferred
                               └─► Conflict, with the name of each that is missing
 
 Nothing is copied for it, so a move that is refused, or that a crash ends, leaves nothing in the other namespace.
@@ -19,7 +19,7 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
-from tickwise.control.rules import calendars_known
+from tickwise.control.rules import calendars_known, channels_known
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain.audit import AuditAction, AuditEntry
@@ -85,6 +85,8 @@ class JobTransfers:
         named = {use.name for use in definition.calendars}
         known = await calendars_known(self._context, to, named) if named else frozenset()
         missing += [f"the calendar {name}" for name in sorted(named - known)]
+        channels = await channels_known(self._context, to) if definition.notify else frozenset()
+        missing += [f"the channel {name}" for name in definition.notify if name not in channels]
         for successor in dict.fromkeys((*definition.then, *definition.on_failure)):
             found = await self._context.store.jobs.get(to, successor)
             if found is None or found.status is JobStatus.CANCELLED:

@@ -11,15 +11,14 @@ from uuid import UUID
 from tickwise.control.access import check_namespace, requires
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
-from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import function_of
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
+from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
 from tickwise.control.visible_runs import visible_runs
-from tickwise.control.wakeups import wake_for_runs
 from tickwise.documents.definition import decode_definition
-from tickwise.domain.errors import Conflict, Invalid, NotFound
+from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -29,13 +28,11 @@ from tickwise.ports.store import (
     AttemptRow,
     JobRow,
     LatestRunsQuery,
-    LetterStatus,
     Page,
     Replay,
     RunQuery,
     RunRow,
     RunText,
-    Settlement,
     Tally,
 )
 from tickwise.roles.shared.served_queues import not_offered, unserved
@@ -155,17 +152,7 @@ class RunService:
 
         Raises `Conflict` while that one is going on, and if its letter was settled before: what follows the run
         would follow it twice."""
-        row = await self._context.run(who, run)
-        if row.state not in FINAL:
-            raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
-        new = await self._settlements.again(who, row, body)
-        receipt = receipt_for(new.run_id) if receipt_for is not None else None
-        if row.state is RunState.FAILED:
-            settled = await self._settlements.settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
-            await wake_for_runs(self._context, row.namespace, row.job_id, (new,))
-            return settled if isinstance(settled, Replay) else new.run_id
-        replay = await make_runs(self._context, who, row.job_id, (new,), receipt)
-        return new.run_id if replay is None else replay
+        return await retry_run(self._context, who, run, body, receipt_for)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:

@@ -7,6 +7,9 @@
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
+    channels · notification_rules · alerts · delays · notices
+                                            ways to tell people, rules that people are told by, what they made of
+                                            events, and what people are told (`ports.store.notices`)
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
@@ -129,6 +132,30 @@ from tickwise.ports.store.letters import (
     Settled,
     Settlement,
 )
+from tickwise.ports.store.notices import (
+    ALERTS_KEPT_SECONDS,
+    MAX_BURST,
+    NOTED_SECONDS,
+    SEND_LEASE_SECONDS,
+    AlertQuery,
+    AlertStore,
+    ChannelSecrets,
+    ChannelStore,
+    DelayStore,
+    DueNotices,
+    LostExecutor,
+    NewAlertDecision,
+    NotedEvent,
+    NoticeQuery,
+    NoticeStore,
+    NoticesVersion,
+    NotificationRuleQuery,
+    NotificationRuleStore,
+    OverdueTimer,
+    PendingEvents,
+    SettledNotice,
+    SlowRun,
+)
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
@@ -198,6 +225,7 @@ from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopSto
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
 __all__ = [
+    "ALERTS_KEPT_SECONDS",
     "BATCH_SECONDS",
     "CHANGED_FIELDS",
     "EVERY_TEXT",
@@ -206,6 +234,7 @@ __all__ = [
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
     "LATE_REASONS",
+    "MAX_BURST",
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
@@ -213,13 +242,17 @@ __all__ = [
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
     "MAX_VIEWS",
+    "NOTED_SECONDS",
     "NO_TEXT",
     "PAGE_BYTES",
     "QUEUE_HELD",
     "RESERVED",
+    "SEND_LEASE_SECONDS",
     "SHARED",
     "TALLIES_SECONDS",
     "Added",
+    "AlertQuery",
+    "AlertStore",
     "AnalyticsQuery",
     "AttemptRow",
     "AttemptStore",
@@ -228,13 +261,17 @@ __all__ = [
     "BusyQueue",
     "CancelRequest",
     "CancelRow",
+    "ChannelSecrets",
+    "ChannelStore",
     "Check",
     "CheckStore",
     "ClaimRequest",
     "ComingQuery",
     "Completion",
     "CompletionStore",
+    "DelayStore",
     "DueJob",
+    "DueNotices",
     "EndedOperation",
     "Epoch",
     "EpochCause",
@@ -279,23 +316,33 @@ __all__ = [
     "LetterRow",
     "LetterStatus",
     "LetterStore",
+    "LostExecutor",
     "Maintained",
     "MarkStore",
     "MarkedChannel",
+    "NewAlertDecision",
     "NewErrorDecision",
     "NewExecutor",
     "NewJob",
     "NewOperation",
     "NewRun",
     "NewSkip",
+    "NotedEvent",
+    "NoticeQuery",
+    "NoticeStore",
+    "NoticesVersion",
+    "NotificationRuleQuery",
+    "NotificationRuleStore",
     "ObjectiveJobsQuery",
     "OccurrenceMove",
     "OperationRow",
     "OperationStatus",
     "OperationStep",
     "OperationStore",
+    "OverdueTimer",
     "PackedIds",
     "Page",
+    "PendingEvents",
     "PendingFailure",
     "PendingFailures",
     "PlannedPage",
@@ -326,7 +373,9 @@ __all__ = [
     "SavedViewStore",
     "Searches",
     "Settled",
+    "SettledNotice",
     "Settlement",
+    "SlowRun",
     "StartsQuery",
     "StopQuery",
     "StopStore",
@@ -408,6 +457,16 @@ class Store(Protocol):
     def operations(self) -> OperationStore: ...
     @property
     def error_groups(self) -> ErrorGroupStore: ...
+    @property
+    def channels(self) -> ChannelStore: ...
+    @property
+    def notices(self) -> NoticeStore: ...
+    @property
+    def notification_rules(self) -> NotificationRuleStore: ...
+    @property
+    def alerts(self) -> AlertStore: ...
+    @property
+    def delays(self) -> DelayStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

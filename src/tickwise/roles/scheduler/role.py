@@ -5,6 +5,9 @@
     heal          executors whose lease is over are expired, and their runs go on (`lease_expiry.py`)
     follow        runs that start when another run ends are made (`sequences.py`)
     group errors  failures are counted in groups of one cause (`error_folding.py`)
+    alerting      events are judged by notification rules (`alerting.py`)
+    delays        late and long runs, overdue timers and lost executors are noted for such rules (`alerting.py`)
+    send          notices are delivered to their channels (`notice_delivery.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
@@ -37,6 +40,7 @@ from tickwise.ports.heartbeat import Pinger
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
+from tickwise.roles.scheduler.alerting import Alerting, DelayLooks
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
@@ -44,6 +48,7 @@ from tickwise.roles.scheduler.heartbeat import HeartbeatSettings, OutboundHeartb
 from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
+from tickwise.roles.scheduler.notice_delivery import NoticeDelivery
 from tickwise.roles.scheduler.objective_watch import ObjectiveWatch
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
@@ -106,11 +111,13 @@ class Scheduler(Service):
         keep_anchors: KeepAnchors | None = None,
         receiver: Receiver | None = None,
         tracer: Tracer | None = None,
+        notice_delivery: NoticeDelivery | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things, `carry_out_removal` that of removals of namespaces;
-        without them they are left to other schedulers. `hint_publisher` publishes claim hints through the broker.
-        `keep_anchors` keeps the heads of the audit log's chains outside the database; None: they are in the log of the
-        process alone. `receiver` hears that all is well. `tracer` says which runs are recorded."""
+        without them they are left to other schedulers, as notices are without `notice_delivery`. `hint_publisher`
+        publishes claim hints through the broker. `keep_anchors` keeps the heads of the audit log's chains outside the
+        database; None: they are in the log of the process alone. `receiver` hears that all is well. `tracer` says
+        which runs are recorded."""
         super().__init__()
         self._signals = signals
         self._clock = clock
@@ -134,27 +141,23 @@ class Scheduler(Service):
             store=store, rulebook=rulebook, batches=batches, horizon_seconds=horizon, batch=batch
         )
         self._lease_expiry = LeaseExpiry(
-            store=store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            presence=presence,
-            lease_seconds=settings.lease_seconds,
-            pause_seconds=settings.heal_seconds,
-        )
+            store=store, signals=signals, clock=clock, telemetry=telemetry, presence=presence,
+            lease_seconds=settings.lease_seconds, pause_seconds=settings.heal_seconds,
+        )  # fmt: skip
         self._sequences = Sequences(
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
         self._objective_watch = ObjectiveWatch(store.searches)
-        self._operations = (
-            Operations(store.operations, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
-        )
+        self._alerting = Alerting(store, clock)
+        self._delay_looks = DelayLooks(self._alerting, store)
+        self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
         self._healing = self._healing_of(store, settings, telemetry)
         self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
         self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
+        self._notice_delivery = notice_delivery
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
         self._queue_counts = QueueCounts(store.upkeep, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
@@ -193,6 +196,8 @@ class Scheduler(Service):
             Loop("heal", self._lease_expiry.step, clock),
             Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.COMPLETIONS)),
             Loop("group errors", self._error_folding.step, clock),
+            Loop("alerting", self._alerting.step, clock),
+            Loop("delays", self._delay_looks.step, clock),
             Loop("objectives", self._objective_watch.step, clock),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
@@ -205,10 +210,23 @@ class Scheduler(Service):
             self.spawn(Loop("ping", self._heartbeat.step, clock))
         if self._hint_sweep is not None:
             self.spawn(Loop("sweep", self._hint_sweep.step, clock))
+        if (delivery := self._notice_delivery) is not None:
+            self.spawn(Loop("send", delivery.step, clock, delivery.wake))
         if self._operations is not None:
             self.spawn(Loop("operate", self._operations.step, clock, self._signals.listen(Topic.OPERATIONS)))
         if self._removals is not None:
             self.spawn(Loop("remove", self._removals.step, clock, self._signals.listen(Topic.OPERATIONS)))
+
+    async def drain(self) -> None:
+        """Let notices that are under way arrive."""
+        if self._notice_delivery is not None:
+            await self._notice_delivery.finish()
+
+    async def stop(self) -> None:
+        """End every loop, and the connections of senders."""
+        await super().stop()
+        if self._notice_delivery is not None:
+            await self._notice_delivery.close()
 
     async def tick(self) -> None:
         """One round of each duty."""
@@ -220,6 +238,9 @@ class Scheduler(Service):
             pass
         while await self._error_folding.step() == 0:
             pass
+        await self._delay_looks.step()
+        while await self._alerting.step() == 0:
+            pass
         while self._operations is not None and await self._operations.step() == 0:
             pass
         while self._removals is not None and await self._removals.step() == 0:
@@ -229,6 +250,9 @@ class Scheduler(Service):
         await self._healing.look()
         if self._hint_sweep is not None:
             await self._hint_sweep.step()
+        if self._notice_delivery is not None:
+            await self._notice_delivery.step()
+            await self._notice_delivery.finish()
         await self._sealing.step()
         await self._upkeep.keep_partitions()
         await self._upkeep.expire_outputs()

@@ -273,6 +273,10 @@ AFTER: Final = (
         help="Jobs by id or key, one a line, after a run that succeeded.",
     ),
     FormField(name="on_failure", label="On failure run", input=Input.LINES, rows=2, most=5_000),
+    FormField(
+        name="notify", label="Tell these channels", input=Input.LINES, rows=2, most=1_000, placeholder="on-call",
+        help="By name, one a line: of failures, recoveries and runs that did not begin.",
+    ),
 )  # fmt: skip
 
 POLICIES: Final[Sequence[tuple[str, str, Sequence[FormField]]]] = (
@@ -296,7 +300,7 @@ FIELDS: Final[Mapping[str, FormField]] = MappingProxyType({
 DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
     "labels": {}, "payload": {}, "timezone": "UTC", "overlap": Overlap.SKIP.value, "calendars": [],
     "fuse_per_minute": FUSE_PER_MINUTE, "max_retries": 3, "on_unknown": OnUnknown.RERUN.value, "queue": DEFAULT_QUEUE,
-    "priority": DEFAULT_PRIORITY, "requires": [], "then": [], "on_failure": [],
+    "priority": DEFAULT_PRIORITY, "requires": [], "then": [], "on_failure": [], "notify": [],
 })  # fmt: skip
 """The values of fields that say nothing; of all others it is None."""
 

@@ -206,6 +206,7 @@ def body_of_job(row: JobRow, definition: Definition) -> Body:
         calendars=plain(list(definition.calendars)),
         then=[str(job) for job in definition.then],
         on_failure=[str(job) for job in definition.on_failure],
+        notify=list(definition.notify),
         payload=msgspec.json.decode(bytes(definition.payload)),
         jitter_seconds=definition.jitter_seconds or None,
         window_seconds=definition.window_seconds or None,

@@ -17,6 +17,7 @@ from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.live import LIVE
 from tickwise.web.views.machinery import MACHINERY
 from tickwise.web.views.namespaces import NAMESPACES
+from tickwise.web.views.notices import NOTICES
 from tickwise.web.views.observing.analytics import ANALYTICS
 from tickwise.web.views.operations import OPERATIONS
 from tickwise.web.views.output import OUTPUT
@@ -47,6 +48,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *MACHINERY,
     *CALENDARS,
     *STOPS,
+    *NOTICES,
     *RECORDS,
     *PEOPLE,
     *KEYS,

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.presence import Doing
 from tickwise.control.jobs.service import JobService
+from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.objectives import JobObjective, ObjectiveService
 from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
@@ -20,6 +21,7 @@ from tickwise.domain.errors import Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.masking import masked
 from tickwise.domain.model import Trigger
+from tickwise.domain.notices.rules import NotificationRule
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
@@ -137,6 +139,7 @@ async def show_job(
         _runs(visit, job_id),
         _objective(visit, row),
     )
+    rules = await _rules(visit, row)
     line = job_line(row, runs or ())
     late = await lateness_with_retries(visit, runs) if runs else lateness_of
     last = await _last_asked(visit, runs or ())
@@ -157,6 +160,8 @@ async def show_job(
         "preview": preview,
         "explanation": explanation,
         "objective": objective,
+        "rules": rules,
+        "rule_names": {} if rules is None else await visit.control.notification_rules.names(visit.who, rules),
         "runs": None if runs is None else runs[:RUNS],
         "durations": charts.columns(runs or (), [took(run) for run in runs or ()]),
         "latenesses": charts.columns(runs or (), [late(run) for run in runs or ()]),
@@ -197,6 +202,13 @@ async def _preview(visit: Visit, row: JobRow) -> Any:
         return await visit.control.schedules.preview_job(visit.who, row.job_id, Look(count=FIRES))
     except Invalid:
         return None
+
+
+async def _rules(visit: Visit, row: JobRow) -> Sequence[NotificationRule] | None:
+    """The notification rules that concern it; None: the visitor may not see rules."""
+    if not visit.may(NotificationRuleService.concerning):
+        return None
+    return await visit.control.notification_rules.concerning(visit.who, row)
 
 
 async def _explained(visit: Visit, row: JobRow) -> Any:

@@ -13,8 +13,10 @@ from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Forbidden, Invalid
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.rules import AlertState
 from tickwise.domain.stops import Stop
 from tickwise.ports.store import JobRow, QueueRow, RunQuery, RunRow, StoreStats, Tally
+from tickwise.ports.store.notices import AlertQuery
 from tickwise.web import charts
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_line, job_names, lateness_of
@@ -60,6 +62,8 @@ async def overview(visit: Visit) -> Response:
     namespace = who.namespace
     failed = RunQuery(namespace=namespace, states=(RunState.FAILED,), limit=LISTED)
     latest = RunQuery(namespace=namespace, limit=MEASURED_RUNS)
+    open_alerts = AlertQuery(namespace=namespace, states=(AlertState.OPEN,), limit=LISTED + 1)
+    alerts = await _shown(visit, type(control.alerts).page, lambda: control.alerts.page(who, open_alerts))
     stats, tallies, measured, failures, late, following, executors, queues = await asyncio.gather(
         control.cluster.stats(),
         _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),
@@ -89,6 +93,8 @@ async def overview(visit: Visit) -> Response:
         "executors": live,
         "queues": queues,
         "objectives": None if objectives is None else objectives.objectives,
+        "alerts": alerts,
+        "alerts_shown": LISTED,
     }
     return visit.page("overview.html", values)
 

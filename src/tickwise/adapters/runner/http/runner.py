@@ -22,11 +22,11 @@ from urllib.parse import urljoin
 import msgspec
 from yarl import URL
 
+from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess, plain_host
+from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.context import context_headers
-from tickwise.adapters.runner.http.access import AddressRefused, HttpAccess, plain_host
 from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard, Target
-from tickwise.adapters.runner.http.exchange import Answer, NoAnswer, Request, UnusableAddress
 from tickwise.adapters.runner.kinds import HttpKind, check_url
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
@@ -39,7 +39,7 @@ from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
-    from tickwise.adapters.runner.http.client import HttpClient
+    from tickwise.adapters.outgoing.client import HttpClient
 
 MAX_REDIRECTS = 5
 ERROR_BYTES = 500
@@ -69,7 +69,7 @@ class HttpRunner(SlotRunner):
         self._client: HttpClient | None = None
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
-        from tickwise.adapters.runner.http.client import HttpClient  # aiohttp: only a runner that is started needs it
+        from tickwise.adapters.outgoing.client import HttpClient  # aiohttp: only a runner that is started needs it
 
         await super().start(reports, now)
         self._client = HttpClient(self._access, connections=self._settings.slots, resolver=self._resolver)

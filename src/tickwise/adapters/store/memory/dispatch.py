@@ -13,7 +13,7 @@ from tickwise.adapters.store.memory.limits import admit
 from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
-from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
+from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, run_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
@@ -343,6 +343,9 @@ class Attempts(Duty):
             run.attempts.append(attempt_row(run, state, report))
         if event is RunEvent.RETRIED:
             self._state.failures[FailureId(run.run_id, run.token)] = False
+            if run.job.namespace in self._state.notices_retries:
+                row = run_row(run, RunState.RETRYING, report)
+                self._state.note_event(row, run.token, report.ended, report.error)
         run.waited_since = None
         self._state.release(run, event, outcome.retry_at)
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.failures.error_groups import forget
+from tickwise.adapters.store.memory.notices import alerts
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
@@ -123,6 +124,7 @@ class Upkeep(Duty):
         dropped = self._drop_runs(now - retention.runs_seconds, now - retention.failed_seconds)
         dropped += self._drop_jobs(now - retention.runs_seconds)
         forget(self._state, now - retention.failed_seconds)
+        alerts.forget(self._state)
         self._state.audit.retire(now - retention.audit_seconds)
         expired = [name for name, receipt in self._state.receipts.items() if receipt.expires_at <= now]
         for name in expired:

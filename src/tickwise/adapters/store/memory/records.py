@@ -14,6 +14,7 @@ from tickwise.domain.decision import NEVER, Overlap, TimerState
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.notices.rules import Alert, Notice
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
@@ -252,6 +253,27 @@ class ErrorGroupRecord:
     jobs: dict[UUID, ErrorJob] = field(default_factory=dict)
     hours: Counter[float] = field(default_factory=Counter)
     """The number of failures, by the begin of the hour."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AlertRecord:
+    """An alert, with the times that only the store needs."""
+
+    alert: Alert
+    told_at: float | None = None
+    escalated_at: float | None = None
+    next_at: float | None = None
+    version: int = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class NoticeRecord:
+    """A notice, and the sender that holds it."""
+
+    notice: Notice
+    made_at: float
+    sender: str | None = None
+    leased_until: float | None = None
 
 
 class CompletionRecord(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Final
@@ -17,6 +17,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.records import (
+    AlertRecord,
     BatchRecord,
     BrowserLinkRecord,
     BrowserSessionRecord,
@@ -29,6 +30,7 @@ from tickwise.adapters.store.memory.records import (
     KeyRecord,
     LetterRecord,
     LinkRecord,
+    NoticeRecord,
     OperationRecord,
     ReceiptRecord,
     RemovalRecord,
@@ -44,6 +46,9 @@ from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerStat
 from tickwise.domain.errors import JobNotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
+from tickwise.domain.notices.changes import AlertKey, PendingEvent
+from tickwise.domain.notices.judging import UNCHOSEN
+from tickwise.domain.notices.rules import PASSES, AlertState, NoticeChannel, NotificationRule
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -83,6 +88,7 @@ from tickwise.ports.store import (
     StoredTask,
     is_default_lane,
 )
+from tickwise.ports.store.notices import MAX_ERROR
 
 ON_DEMAND: Final = "ON_DEMAND"
 """The type of a schedule that names no time: its job runs on request."""
@@ -134,6 +140,7 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
         self._begin_failures()
+        self._begin_notices()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -167,6 +174,7 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
         self.incidents: dict[tuple[str, float, str], Incident] = {}
+        self._begin_notices()
         self._begin_people()
         self.audit = AuditLog(clock)
         self.feed = FeedLog()
@@ -178,6 +186,22 @@ class State:
         self.error_groups: dict[UUID, ErrorGroupRecord] = {}
         self.error_letters: dict[UUID, UUID] = {}
         """The groups of runs that FAILED."""
+
+    def _begin_notices(self) -> None:
+        self.channels: dict[UUID, NoticeChannel] = {}
+        self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
+        self.notification_rules: dict[UUID, NotificationRule] = {}
+        self.notices_version = 1
+        """Changes with every rule and channel."""
+        self.notices_watched: dict[str, int] = {}
+        """The namespaces that note events, with the number of their enabled rules; 0: jobs name channels."""
+        self.notices_watched_by_jobs: set[str] = set()
+        self.notices_retries: set[str] = set()
+        """Those with an enabled rule about retries."""
+        self.notice_events: dict[tuple[UUID, int], PendingEvent] = {}
+        self.noted_once: dict[tuple[str, str], float] = {}
+        self.alerts: dict[UUID, AlertRecord] = {}
+        self.notices: dict[UUID, NoticeRecord] = {}
 
     def _begin_people(self) -> None:
         self.api_keys: dict[bytes, KeyRecord] = {}
@@ -494,6 +518,38 @@ class State:
         self.feed.note(run, ended.row.state, self.now())
         if ended.row.state is RunState.FAILED:
             self.failures[FailureId(run.run_id, ended.token)] = True
+        if ended.row.namespace in self.notices_watched and self._is_noted(ended.row):
+            self.note_event(ended.row, ended.token, ended.row.ended_at, ended.row.error)
+
+    def _is_noted(self, row: RunRow) -> bool:
+        """Check whether a rule may ask for an end."""
+        if row.state is RunState.SKIPPED:
+            return row.reason in UNCHOSEN
+        if row.state is not RunState.SUCCESS:
+            return row.state is RunState.FAILED
+        subject = str(row.job_id)
+        stands = any(
+            each.alert.subject == subject and each.alert.state is not AlertState.CLOSED and each.alert.event in PASSES
+            for each in self.alerts.values()
+        )
+        return stands or any(each.job_id == row.job_id for each in self.notice_events.values())
+
+    def note_event(self, row: RunRow, token: int, at: float | None, error: str | None) -> None:
+        """Note an end, or an attempt that is tried again, for notification rules."""
+        said = error if row.state is not RunState.SUCCESS else None
+        self.notice_events[row.run_id, token] = PendingEvent(
+            row.namespace, row.run_id, token, row.job_id, row.state, row.attempt, self.now() if at is None else at,
+            row.reason, None if said is None else said[:MAX_ERROR], run_id=row.run_id,
+        )  # fmt: skip
+
+    def alert_of(self, key: AlertKey) -> AlertRecord | None:
+        """The alert of this identity that is not closed."""
+        for record in self.alerts.values():
+            alert = record.alert
+            mine = AlertKey(alert.namespace, alert.rule_id, alert.event, alert.subject)
+            if mine == key and alert.state is not AlertState.CLOSED:
+                return record
+        return None
 
     def noted(self, run: RunRecord) -> None:
         """Note the present state of an active run, which it has just come into."""

@@ -19,6 +19,11 @@ from tickwise.adapters.store.memory.health import Checks, TimerRepair
 from tickwise.adapters.store.memory.history import Incidents, Marks, RunRecords, Upkeep
 from tickwise.adapters.store.memory.letters import Letters, LetterSearches
 from tickwise.adapters.store.memory.looks import Looks
+from tickwise.adapters.store.memory.notices.alerts import Alerts
+from tickwise.adapters.store.memory.notices.channels import NoticeChannels
+from tickwise.adapters.store.memory.notices.delays import Delays
+from tickwise.adapters.store.memory.notices.notices import Notices
+from tickwise.adapters.store.memory.notices.rules import NotificationRules
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.memory.people.keys import ApiKeys
@@ -80,6 +85,11 @@ class MemoryStore:
         self.letters = Letters(state)
         self.operations = Operations(state)
         self.error_groups = ErrorGroups(state)
+        self.channels = NoticeChannels(state)
+        self.notices = Notices(state)
+        self.notification_rules = NotificationRules(state)
+        self.alerts = Alerts(state)
+        self.delays = Delays(state)
         self.checks = Checks(state)
         self.incidents = Incidents(state)
         self.marks = Marks(state)

@@ -64,6 +64,8 @@ MIGRATIONS: Final = (
     Migration("0017", ("0017_feed.sql", "0017_free.sql", "0017_ends.sql")),
     Migration("0018", ("0018_error_groups.sql",)),
     Migration("0022", ("0022_stops.sql",)),
+    Migration("0023", ("0023_notices.sql",)),
+    Migration("0024", ("0024_notices_events.sql",)),
     Migration("0028", ("0028_saved_views.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""

@@ -25,6 +25,11 @@ from tickwise.adapters.store.postgres.jobs.stops import Stops
 from tickwise.adapters.store.postgres.jobs.submits import Receipts, Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.jobs.transfers import Transfers
+from tickwise.adapters.store.postgres.notices.alerts import Alerts
+from tickwise.adapters.store.postgres.notices.channels import NoticeChannels
+from tickwise.adapters.store.postgres.notices.delays import Delays
+from tickwise.adapters.store.postgres.notices.notices import Notices
+from tickwise.adapters.store.postgres.notices.rules import NotificationRules
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
@@ -125,6 +130,11 @@ class PostgresStore:
         self.letters = Letters(shared)
         self.operations = Operations(shared)
         self.error_groups = ErrorGroups(shared)
+        self.channels = NoticeChannels(shared)
+        self.notices = Notices(shared)
+        self.notification_rules = NotificationRules(shared)
+        self.alerts = Alerts(shared)
+        self.delays = Delays(shared)
         self.checks = Checks(shared)
         self.incidents = Incidents(shared)
         self.marks = Marks(shared)

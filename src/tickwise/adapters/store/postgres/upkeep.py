@@ -24,9 +24,11 @@ from tickwise.domain.error_groups import HOURS_SECONDS
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import time_id
 from tickwise.ports.store import (
+    ALERTS_KEPT_SECONDS,
     LANE_IDLE_SECONDS,
     MAX_LANES,
     MAX_LANES_OF_NAMESPACE,
+    NOTED_SECONDS,
     TALLIES_SECONDS,
     Maintained,
     Retention,
@@ -100,6 +102,9 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     await steps.trim("error_letters_trim", _first_id(failed_since))
     await steps.trim("error_groups_trim", failed_since)
     await steps.trim("error_hours_trim", HOURS_SECONDS)
+    await steps.trim("alerts_trim", ALERTS_KEPT_SECONDS)
+    await steps.trim("notices_trim", ALERTS_KEPT_SECONDS)
+    await steps.trim("notices_noted_trim", NOTED_SECONDS)
     await steps.trim("gates_trim")
     await _free_lanes(steps)
     await steps.trim("tallies_fold")

@@ -79,6 +79,38 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 
+-- name: alerts_trim
+-- Delete alerts that were closed more than $1 seconds ago; returns how many, at most $2.
+WITH gone AS (
+  DELETE FROM tickwise.alerts
+  WHERE alert_id = ANY(ARRAY(
+      SELECT alert_id FROM tickwise.alerts
+      WHERE state = 'closed' AND closed_at < tickwise.now() - $1::float8 * interval '1 second' ORDER BY closed_at LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: notices_trim
+-- Delete notices that ended more than $1 seconds ago; returns how many, at most $2.
+WITH gone AS (
+  DELETE FROM tickwise.notices
+  WHERE notice_id = ANY(ARRAY(
+      SELECT notice_id FROM tickwise.notices
+      WHERE state <> 'waiting' AND ended_at < tickwise.now() - $1::float8 * interval '1 second' ORDER BY ended_at LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: notices_noted_trim
+-- Forget events that were noted once more than $1 seconds ago; returns how many, at most $2.
+WITH gone AS (
+  DELETE FROM tickwise.notices_noted
+  WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM tickwise.notices_noted WHERE at < tickwise.now() - $1::float8 * interval '1 second' ORDER BY at LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
 -- name: gates_trim
 -- Concurrency keys that no run has or waits for, and rates whose last start is older than any rate reaches; at most $1 of each.
 WITH l AS (

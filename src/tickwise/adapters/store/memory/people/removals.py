@@ -117,6 +117,7 @@ class Removals(Duty):
                 [each for each, group in state.error_groups.items() if group.row.namespace == name],
                 limit,
             )
+            + self._drop_notices(name, limit)
             + drop_late(state, name, limit)
         )
 
@@ -128,6 +129,8 @@ class Removals(Duty):
         if removal is None or now < removal.began_at + SETTLE_SECONDS or any(await self.left(name)):
             return False
         held = len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies)
+        held += len(state.notification_rules) + len(state.channels) + len(state.alerts) + len(state.notices)
+        held += len(state.notice_events) + len(state.noted_once)
         await self.drop(name, held + len(state.error_groups))
         state.slots.forget(name)
         state.fires_in_minute.pop(name, None)
@@ -141,6 +144,30 @@ class Removals(Duty):
         state.namespaces_removed[name] = now
         del state.namespaces[name], state.removals[name]
         return True
+
+    def _drop_notices(self, name: str, limit: int) -> int:
+        """The rules, channels, alerts, notices and events of a namespace."""
+        state = self._state
+        state.notices_watched.pop(name, None)
+        state.notices_watched_by_jobs.discard(name)
+        state.notices_retries.discard(name)
+        rules = [key for key, each in state.notification_rules.items() if each.namespace == name]
+        channels = [key for key, each in state.channels.items() if each.namespace == name]
+        for channel_id in channels[:limit]:
+            state.channel_secrets.pop(channel_id, None)
+        dropped = drop(state.notification_rules, rules, limit) + drop(state.channels, channels, limit)
+        state.notices_version += bool(dropped)
+        alerts = [key for key, each in state.alerts.items() if each.alert.namespace == name]
+        notices = [key for key, each in state.notices.items() if each.notice.namespace == name]
+        events = [key for key, each in state.notice_events.items() if each.namespace == name]
+        noted = [key for key in state.noted_once if key[0] == name]
+        return (
+            dropped
+            + drop(state.alerts, alerts, limit)
+            + drop(state.notices, notices, limit)
+            + drop(state.notice_events, events, limit)
+            + drop(state.noted_once, noted, limit)
+        )
 
     def _drop_job(self, job: JobRecord) -> None:
         self._state.drop_timer(job)

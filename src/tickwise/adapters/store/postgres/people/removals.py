@@ -34,6 +34,8 @@ _PAGES: Final = (
     "removal_tallies_new",  # before `removal_tallies`: the upkeep may be folding the ones into the others
     "removal_tallies",
     "removal_error_groups",
+    "removal_notices",
+    "removal_channels",
 )
 """Statements that delete a page of one sort each, and tell how many."""
 
@@ -108,6 +110,7 @@ class Removals(Part):
             if not await connection.fetchval(statement("removal_is_over"), name, SETTLE_SECONDS):
                 return False
             await connection.execute(statement("removal_rest"), name)
+            await connection.execute(statement("removal_rest_notices"), name)
             await connection.execute(statement("removal_lanes"), name)
             await connection.execute(statement("removal_end"), name, REMOVED_SECONDS)
         self._lanes.forget()

@@ -190,6 +190,47 @@ WITH d AS (
 )
 SELECT count(*) FROM d
 
+-- name: removal_notices
+-- Delete alerts, notices and events of a namespace that is being removed; how many of the most. $1 name, $2 at most.
+WITH n AS MATERIALIZED (SELECT name FROM tickwise.namespaces WHERE name = $1 AND removing IS NOT NULL),
+a AS (
+  DELETE FROM tickwise.alerts WHERE ctid = ANY(ARRAY(SELECT a.ctid FROM n JOIN tickwise.alerts a ON a.namespace = n.name LIMIT $2)) RETURNING 1
+),
+m AS (
+  DELETE FROM tickwise.notices WHERE ctid = ANY(ARRAY(SELECT m.ctid FROM n JOIN tickwise.notices m ON m.namespace = n.name LIMIT $2)) RETURNING 1
+),
+e AS (
+  DELETE FROM tickwise.notices_events
+  WHERE ctid = ANY(ARRAY(SELECT e.ctid FROM n JOIN tickwise.notices_events e ON e.namespace = n.name LIMIT $2)) RETURNING 1
+),
+o AS (
+  DELETE FROM tickwise.notices_noted
+  WHERE ctid = ANY(ARRAY(SELECT o.ctid FROM n JOIN tickwise.notices_noted o ON o.namespace = n.name LIMIT $2)) RETURNING 1
+)
+SELECT greatest((SELECT count(*) FROM a), (SELECT count(*) FROM m), (SELECT count(*) FROM e), (SELECT count(*) FROM o))
+
+-- name: removal_channels
+-- Delete notification rules and channels of a namespace that is being removed; how many of the most. $1 name, $2 at most.
+WITH n AS MATERIALIZED (SELECT name FROM tickwise.namespaces WHERE name = $1 AND removing IS NOT NULL),
+w AS (DELETE FROM tickwise.notices_watched USING n WHERE notices_watched.namespace = n.name),
+r AS (
+  DELETE FROM tickwise.notification_rules
+  WHERE ctid = ANY(ARRAY(SELECT r.ctid FROM n JOIN tickwise.notification_rules r ON r.namespace = n.name LIMIT $2)) RETURNING 1
+),
+c AS (
+  DELETE FROM tickwise.channels
+  WHERE ctid = ANY(ARRAY(SELECT c.ctid FROM n JOIN tickwise.channels c ON c.namespace = n.name LIMIT $2)) RETURNING 1
+),
+v AS (UPDATE tickwise.notices_version SET version = version + 1 WHERE EXISTS (SELECT FROM r) OR EXISTS (SELECT FROM c))
+SELECT greatest((SELECT count(*) FROM r), (SELECT count(*) FROM c))
+
+-- name: removal_rest_notices
+-- Delete what came to notification rules of a namespace since its last page. $1 name.
+WITH a AS (DELETE FROM tickwise.alerts WHERE namespace = $1), m AS (DELETE FROM tickwise.notices WHERE namespace = $1),
+e AS (DELETE FROM tickwise.notices_events WHERE namespace = $1), o AS (DELETE FROM tickwise.notices_noted WHERE namespace = $1),
+r AS (DELETE FROM tickwise.notification_rules WHERE namespace = $1), c AS (DELETE FROM tickwise.channels WHERE namespace = $1)
+DELETE FROM tickwise.notices_watched WHERE namespace = $1
+
 -- name: removal_is_over
 -- Check whether a namespace can go: its removal began more than $2 seconds ago, and it has no job and no run. $1 name.
 SELECT coalesce(removing <= tickwise.now() - $2::float8 * interval '1 second', false)

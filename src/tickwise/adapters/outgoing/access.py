@@ -1,6 +1,6 @@
-"""Addresses that http tasks may reach: the public internet, and what `http_allow` names.
+"""Addresses that tasks and notices may reach: the public internet, and what is allowed beside it.
 
-    address of the task ──► one reading of its host (yarl's, which aiohttp uses, too)
+    address ──► one reading of its host (yarl's, which aiohttp uses, too)
         │ a number in another spelling than the usual one, a zone, an escape ──► refused
         ├─ an IP address ──► judged
         └─ a name ──► resolved once by `VettedResolver`, every address judged, and these very addresses are connected to
@@ -72,7 +72,8 @@ _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)", re.IGNORECASE)
 
 
 class AddressRefused(Exception):
-    """An address that http tasks may not reach, or that can be read in two ways. Its text is for the task's author."""
+    """An address that may not be reached, or that can be read in two ways. Its text is for the author of the task or
+    the channel."""
 
 
 def special(address: Address) -> str | None:
@@ -106,6 +107,19 @@ def _translated(address: IPv6Address) -> bool:
     return address.ipv4_mapped is not None or address in _NAT64
 
 
+TASK_ADVICE: Final = (
+    'http tasks reach such an address only if it is allowed. To allow it, add "{entry}" to the setting http_allow of '
+    "the executors: TICKWISE_HTTP_ALLOW={entry}"
+)
+PRIVATE: Final = tuple(
+    ip_network(network)
+    for network in (
+        "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7",
+    )
+)  # fmt: skip
+"""Loopback and private networks; not what clouds keep their metadata at."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
     """The addresses that are allowed beside the public internet."""
@@ -113,6 +127,8 @@ class HttpAccess:
     networks: tuple[Network, ...] = ()
     hosts: frozenset[tuple[str, int | None]] = frozenset()
     """Names and addresses as addresses of tasks say them, each with a port or with any."""
+    advice: str = TASK_ADVICE
+    """The end of the message for a refused address; `{entry}` is its host and port."""
 
     @classmethod
     def of(cls, entries: Sequence[str]) -> HttpAccess:
@@ -149,10 +165,7 @@ class HttpAccess:
             return
         bracketed = f"[{host}]" if ":" in host else host
         entry = f"{bracketed}:{port}"
-        raise AddressRefused(
-            f"{entry} is not public ({found}), and http tasks reach such an address only if it is allowed. To allow "
-            f'it, add "{entry}" to the setting http_allow of the executors: TICKWISE_HTTP_ALLOW={entry}'
-        )
+        raise AddressRefused(f"{entry} is not public ({found}), and {self.advice.replace('{entry}', entry)}")
 
     def _closed(self, address: Address) -> str | None:
         """The reason for which this very address is refused: an allowed address beside or around it opens nothing."""

@@ -1,4 +1,4 @@
-"""One request of an `http` task and its answer, apart from the library that carries them (`client`)."""
+"""One request and its answer, apart from the library that carries them (`client`)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Answer:
 
 
 class NoAnswer(Exception):
-    """A request without an answer, because of its host or the way to it. Its text is for the task's author."""
+    """A request without an answer, because of its host or the way to it. Its text is for people."""
 
 
 class UnusableAddress(NoAnswer):
-    """An address that no request can be made of: the task's fault, and not that of a host."""
+    """An address that no request can be made of: the fault of the address, and not of a host."""

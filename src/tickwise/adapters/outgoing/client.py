@@ -1,6 +1,6 @@
-"""The connections of the `http` runner: the only module that loads aiohttp, which takes a tenth of a second.
+"""The only module that loads aiohttp, which takes a tenth of a second.
 
-`HttpRunner.start` imports it. A process that asks a runner only for its kinds (the API, a recorder) does without.
+An executor loads it when it starts, a scheduler with the first notice that goes over HTTP. Other processes do without.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from tickwise.adapters.runner.http.access import HttpAccess
-from tickwise.adapters.runner.http.exchange import NoAnswer, Request, UnusableAddress
+from tickwise.adapters.outgoing.access import HttpAccess
+from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
 
 CONNECT_SECONDS: Final = 30.0
 READ_BYTES: Final = 1 << 16
@@ -78,6 +78,35 @@ class HttpClient:
             raise UnusableAddress(_described(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise NoAnswer(_described(error)) from error
+
+    async def ask(self, request: Request, *, bytes_most: int) -> Answer:
+        """Send it; the answer, with its body only if that says why it was refused, and no more of it than that. The
+        rest is not read. Raises as `send`."""
+        try:
+            async with self._session.request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+            ) as response:
+                body = b""
+                if not 200 <= response.status < 300:
+                    body = await _beginning(response.content, bytes_most)
+                return Answer(response.status, response.headers, body)
+        except aiohttp.InvalidURL as error:
+            raise UnusableAddress(_described(error)) from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise NoAnswer(_described(error)) from error
+
+
+async def _beginning(content: aiohttp.StreamReader, bytes_most: int) -> bytes:
+    body = b""
+    async for piece in content.iter_chunked(READ_BYTES):
+        body += piece
+        if len(body) >= bytes_most:
+            break
+    return body[:bytes_most]
 
 
 def _described(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""Connections to addresses that people name: http tasks and senders of notices share them."""

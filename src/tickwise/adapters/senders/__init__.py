@@ -1,0 +1,1 @@
+"""Senders of notices, one for each kind of channel (`ports.senders`)."""

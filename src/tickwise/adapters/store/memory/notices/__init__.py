@@ -1,0 +1,1 @@
+"""Channels, notification rules, the events that they are asked about, alerts and notices, in memory."""

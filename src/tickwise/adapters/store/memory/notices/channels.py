@@ -1,0 +1,97 @@
+"""Channels, and what their senders alone are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry
+from tickwise.domain.notices.rules import NoticeChannel, NoticeState
+from tickwise.ports.store.notices import ChannelSecrets, channel_changed, channel_name_taken, check_channels
+
+
+class NoticeChannels(Duty):
+    """`ChannelStore` of the port."""
+
+    async def add(
+        self, channel: NoticeChannel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None
+    ) -> NoticeChannel:
+        state = self._state
+        stored = state.channels.get(channel.channel_id)
+        if stored is not None:
+            return stored
+        state.check_open(channel.namespace)
+        mine = [each for each in state.channels.values() if each.namespace == channel.namespace]
+        if any(each.name == channel.name for each in mine):
+            raise channel_name_taken(channel.name)
+        check_channels(len(mine))
+        stored = replace(channel, version=1, created_at=state.now(), delivered_at=None, failed_at=None, error=None)
+        state.channels[channel.channel_id] = stored
+        state.channel_secrets[channel.channel_id] = dict(secrets)
+        state.notices_version += 1
+        state.audit.write(audit)
+        return stored
+
+    async def change(
+        self, channel: NoticeChannel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
+    ) -> NoticeChannel | None:
+        state = self._state
+        stored = state.channels.get(channel.channel_id)
+        if stored is None or stored.namespace != channel.namespace:
+            return None
+        if stored.version != channel.version:
+            raise channel_changed(stored.name)
+        state.check_open(channel.namespace, or_closing=False)
+        others = (each for each in state.channels.values() if each.channel_id != channel.channel_id)
+        if any((each.namespace, each.name) == (channel.namespace, channel.name) for each in others):
+            raise channel_name_taken(channel.name)
+        changed = replace(
+            stored,
+            name=channel.name,
+            kind=channel.kind,
+            settings=channel.settings,
+            allow_private=channel.allow_private,
+            version=stored.version + 1,
+        )
+        state.channels[channel.channel_id] = changed
+        if secrets is not None:
+            state.channel_secrets[channel.channel_id] = dict(secrets)
+        state.notices_version += 1
+        state.audit.write(audit)
+        return changed
+
+    async def remove(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> bool:
+        state = self._state
+        stored = state.channels.get(channel_id)
+        if stored is None or stored.namespace != namespace:
+            return False
+        del state.channels[channel_id], state.channel_secrets[channel_id]
+        for rule_id, rule in state.notification_rules.items():
+            if channel_id in rule.channels:
+                rest = tuple(each for each in rule.channels if each != channel_id)
+                state.notification_rules[rule_id] = replace(rule, channels=rest, version=rule.version + 1)
+        for record in state.notices.values():
+            if record.notice.channel_id == channel_id and record.notice.state is NoticeState.WAITING:
+                record.notice = replace(record.notice, state=NoticeState.DROPPED, ended_at=state.now())
+                record.sender = None
+        state.notices_version += 1
+        state.audit.write(audit)
+        return True
+
+    async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
+        found = [
+            each
+            for each in self._state.channels.values()
+            if each.namespace == namespace and (channel_ids is None or each.channel_id in channel_ids)
+        ]
+        return sorted(found, key=lambda each: each.name)
+
+    async def secrets(self, channel_ids: Sequence[UUID]) -> Sequence[ChannelSecrets]:
+        state = self._state
+        return [
+            ChannelSecrets(state.channels[each], state.channel_secrets[each])
+            for each in dict.fromkeys(channel_ids)
+            if each in state.channels
+        ]

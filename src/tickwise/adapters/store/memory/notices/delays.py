@@ -1,0 +1,67 @@
+"""The delays that no event tells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import RunRecord
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store.notices import LostExecutor, OverdueTimer, SlowRun
+
+
+class Delays(Duty):
+    """`DelayStore` of the port."""
+
+    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
+        since = self._state.now() - seconds
+        found = [
+            SlowRun(
+                run.run_id, run.job.job_id, run.job.name, dict(run.job.labels), run.due,
+                run.started if run.state is RunState.RUNNING else None,
+            )
+            for run in self._state.runs.values()
+            if run.job.namespace == namespace and run.due < since and self._is_slow(run)
+        ]  # fmt: skip
+        return sorted(found, key=lambda each: (each.due_at, each.run_id))[:limit]
+
+    def _is_slow(self, run: RunRecord) -> bool:
+        if run.state in (RunState.RUNNING, RunState.RETRYING):
+            return run.state is RunState.RUNNING
+        begun = run.attempt > (run.state is RunState.DISPATCHED)
+        return not begun and not self._state.stands_still(run)
+
+    async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:
+        found = {}
+        for job_id in job_ids:
+            job = self._state.jobs.get(job_id)
+            rows = [] if job is None else [job.ended[run_id].row for run_id in sorted(job.ended, reverse=True)]
+            seconds = [
+                row.ended_at - row.started_at
+                for row in rows
+                if row.state is RunState.SUCCESS and row.ended_at is not None and row.started_at is not None
+            ]
+            if seconds:
+                found[job_id] = seconds[:most]
+        return found
+
+    async def overdue_timers(self, namespaces: Collection[str], seconds: float, limit: int) -> Sequence[OverdueTimer]:
+        since = self._state.now() - seconds
+        due = [
+            OverdueTimer(timer.job.namespace, timer.job.job_id, timer.job.name, timer.pending.due)
+            for timer in self._state.timers()
+            if timer.pending.hold is None and timer.pending.due < since and timer.job.standing is None
+        ]
+        oldest = sorted(due, key=lambda each: (each.due_at, each.job_id))[:limit]
+        return [each for each in oldest if each.namespace in namespaces]
+
+    async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
+        since, executors = self._state.now() - seconds, self._state.executors.values()
+        live = {executor.said.name for executor in executors if executor.gone_at is None}
+        lost = [
+            LostExecutor(each.number, each.said.name, each.gone_at, each.said.name in live)
+            for each in executors
+            if each.gone_at is not None and each.gone_at > since and each.gone_at >= each.lease_until
+        ]
+        return sorted(lost, key=lambda each: (each.gone_at, each.number), reverse=True)[:limit]

@@ -1,0 +1,134 @@
+"""Notices, from their making to their delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import NoticeRecord
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.audit import AuditEntry
+from tickwise.domain.notices.merging import merged
+from tickwise.domain.notices.rules import Notice, NoticeState
+from tickwise.ports.store.notices import (
+    SEND_LEASE_SECONDS,
+    DueNotices,
+    NoticeQuery,
+    SettledNotice,
+    no_channel,
+)
+
+
+class Notices(Duty):
+    """`NoticeStore` of the port."""
+
+    async def add(self, notice: Notice, *, audit: AuditEntry | None = None) -> Notice:
+        state = self._state
+        stored = state.notices.get(notice.notice_id)
+        if stored is not None:
+            return stored.notice
+        channel = state.channels.get(notice.channel_id)
+        if channel is None or channel.namespace != notice.namespace:
+            raise no_channel()
+        state.check_open(notice.namespace)
+        state.notices[notice.notice_id] = NoticeRecord(notice=notice, made_at=state.now())
+        state.audit.write(audit)
+        return notice
+
+    async def due(self, sender: str, limit: int) -> DueNotices:
+        state, now = self._state, self._state.now()
+        busy = {
+            each.notice.channel_id
+            for each in state.notices.values()
+            if each.notice.state is NoticeState.WAITING and each.sender is not None and (each.leased_until or 0.0) > now
+        }
+        waiting = [
+            each
+            for each in state.notices.values()
+            if each.notice.state is NoticeState.WAITING and each.notice.due <= now
+        ]
+        taken: list[Notice] = []
+        for record in sorted(waiting, key=lambda each: (each.notice.due, each.notice.notice_id)):
+            if len(taken) >= limit:
+                break
+            if record.notice.channel_id in busy:
+                continue
+            busy.add(record.notice.channel_id)
+            record.sender, record.leased_until = sender, now + SEND_LEASE_SECONDS
+            record.notice = replace(
+                record.notice, tries=record.notice.tries + 1, tried_at=record.notice.tried_at or now
+            )
+            taken.append(record.notice)
+        return DueNotices(taken, bool(state.channels))
+
+    async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
+        for each in results:
+            record = self._state.notices.get(each.notice_id)
+            if record is not None and record.sender == sender and record.notice.state is NoticeState.WAITING:
+                self._settle(record, each)
+
+    def _settle(self, record: NoticeRecord, result: SettledNotice) -> None:
+        state, now = self._state, self._state.now()
+        record.sender = None
+        channel = state.channels.get(record.notice.channel_id)
+        if channel is not None and result.state is NoticeState.DELIVERED:
+            state.channels[channel.channel_id] = replace(channel, delivered_at=now)
+        elif channel is not None:
+            state.channels[channel.channel_id] = replace(channel, failed_at=now, error=result.error)
+        if result.state is NoticeState.WAITING:
+            waits = replace(record.notice, error=result.error, due=now + result.again_seconds)
+            record.notice = self._with_waiting(waits)
+        else:
+            record.notice = replace(record.notice, state=result.state, error=result.error, ended_at=now)
+
+    def _with_waiting(self, notice: Notice) -> Notice:
+        """The notice with the events of the one that waits for the same channel and rule, which goes."""
+        if notice.is_test:
+            return notice
+        for identifier, record in list(self._state.notices.items()):
+            other = record.notice
+            if (
+                identifier != notice.notice_id
+                and other.state is NoticeState.WAITING
+                and record.sender is None
+                and not other.is_test
+                and _target(other) == _target(notice)
+            ):
+                del self._state.notices[identifier]
+                return merged(notice, other)
+        return notice
+
+    async def find(self, query: NoticeQuery) -> Sequence[Notice]:
+        found = [
+            each.notice
+            for each in self._state.notices.values()
+            if each.notice.namespace == query.namespace
+            and (not query.states or each.notice.state in query.states)
+            and query.channel_id in (None, each.notice.channel_id)
+            and query.rule_id in (None, each.notice.rule_id)
+            and query.notice_id in (None, each.notice.notice_id)
+            and (query.before is None or each.notice.notice_id < query.before)
+        ]
+        return sorted(found, key=lambda each: each.notice_id, reverse=True)[: query.limit]
+
+    async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
+        state = self._state
+        record = state.notices.get(notice_id)
+        if (
+            record is None
+            or record.notice.namespace != namespace
+            or record.notice.state is not NoticeState.DEAD
+            or record.notice.channel_id not in state.channels
+        ):
+            return None
+        waits = replace(
+            record.notice, state=NoticeState.WAITING, due=state.now(), tries=0, tried_at=None, ended_at=None
+        )
+        record.notice = self._with_waiting(waits)
+        state.audit.write(audit)
+        return record.notice
+
+
+def _target(notice: Notice) -> tuple[UUID, UUID | None, bool]:
+    return notice.channel_id, notice.rule_id, notice.is_escalation

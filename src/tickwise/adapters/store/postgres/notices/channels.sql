@@ -1,0 +1,56 @@
+-- name: channel_get
+-- One channel, in the columns of `channels_find`. $1 id.
+SELECT channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
+       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error
+FROM tickwise.channels WHERE channel_id = $1
+
+-- name: channels_count
+-- The number of channels of a namespace. $1 namespace.
+SELECT count(*) FROM tickwise.channels WHERE namespace = $1
+
+-- name: channel_add
+-- Store a channel. $1 id, $2 namespace, $3 name, $4 kind, $5 settings, $6 whether its address may be private, $7 by whom.
+INSERT INTO tickwise.channels (created_at, allow_private, channel_id, namespace, name, kind, settings, created_by)
+VALUES (tickwise.now(), $6, $1, $2, $3, $4, $5, $7)
+
+-- name: channel_secrets_put
+-- Keep the secrets of a channel. $1 id, $2 secrets.
+INSERT INTO tickwise.channel_secrets (channel_id, secrets) VALUES ($1, $2)
+ON CONFLICT (channel_id) DO UPDATE SET secrets = excluded.secrets
+
+-- name: channel_lock
+-- The name and version of a channel, locked. $1 namespace, $2 id.
+SELECT name, version FROM tickwise.channels WHERE namespace = $1 AND channel_id = $2 FOR UPDATE
+
+-- name: channel_change
+-- Replace the fields of a channel. $1 id, $2 name, $3 kind, $4 settings, $5 whether its address may be private.
+UPDATE tickwise.channels SET version = version + 1, name = $2, kind = $3, settings = $4, allow_private = $5 WHERE channel_id = $1
+
+-- name: channel_remove
+-- Delete a channel: it leaves its rules, and its waiting notices are dropped. $1 namespace, $2 id. Returns whether it was there.
+WITH c AS (DELETE FROM tickwise.channels WHERE namespace = $1 AND channel_id = $2 RETURNING channel_id),
+r AS (
+  UPDATE tickwise.notification_rules SET version = version + 1, channels = array_remove(channels, $2::uuid)
+  WHERE channels @> ARRAY[$2::uuid] AND EXISTS (SELECT FROM c)
+),
+n AS (
+  UPDATE tickwise.notices SET state = 'dropped', sender = NULL, ended_at = tickwise.now()
+  WHERE channel_id IN (SELECT channel_id FROM c) AND state = 'waiting'
+)
+SELECT true FROM c
+
+-- name: channels_find
+-- The channels of a namespace by name. $1 namespace, $2 ids (NULL: all).
+SELECT channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
+       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error
+FROM tickwise.channels WHERE namespace = $1 AND ($2::uuid[] IS NULL OR channel_id = ANY($2)) ORDER BY name COLLATE "C"
+
+-- name: channels_secrets
+-- Channels with their secrets, for senders. $1 ids.
+SELECT c.channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
+       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error, secrets
+FROM tickwise.channels c JOIN tickwise.channel_secrets s ON s.channel_id = c.channel_id WHERE c.channel_id = ANY($1::uuid[])
+
+-- name: notices_changed
+-- Note that rules or channels changed.
+UPDATE tickwise.notices_version SET version = version + 1

@@ -1,0 +1,49 @@
+-- name: delays_runs
+-- Runs of the namespace $1 that were due more than $2 seconds ago and have not begun or go on. In each lane the $3 are looked at that wait
+-- longest, and as many that wait for others.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at, tickwise.now() - $2::float8 * interval '1 second' AS since),
+w AS MATERIALIZED (
+  SELECT r.*, l.lane IN (SELECT h.lane FROM tickwise.lanes_held h) AS is_held
+  FROM tickwise.lanes l CROSS JOIN LATERAL (
+    (SELECT run_id, job_id, due, started, state, attempt FROM tickwise.runs r
+     WHERE r.lane = l.lane AND r.ready < (SELECT at FROM clock) ORDER BY r.ready LIMIT $3)
+    UNION ALL
+    (SELECT run_id, job_id, due, started, state, attempt FROM tickwise.runs r WHERE r.lane = l.lane AND r.ready = 'infinity' LIMIT $3)) r
+  WHERE l.namespace = $1 AND r.due < (SELECT since FROM clock)
+)
+SELECT w.run_id, w.job_id, j.name, j.labels::text AS labels, date_part('epoch', w.due) AS due_at,
+       CASE WHEN w.state = {RunState.RUNNING} THEN date_part('epoch', w.started) END AS started_at
+FROM w CROSS JOIN LATERAL (SELECT name, labels FROM tickwise.jobs j WHERE j.job_id = w.job_id LIMIT 1) j
+WHERE w.state = {RunState.RUNNING}
+   OR w.state <> {RunState.RETRYING} AND w.attempt = (w.state = {RunState.DISPATCHED})::int AND NOT w.is_held AND NOT tickwise.is_stopped(w.job_id)
+ORDER BY w.due, w.run_id LIMIT $3
+
+-- name: delays_durations
+-- The durations of the newest $2 runs of each of the jobs $1 that succeeded.
+SELECT q.job_id, h.seconds FROM unnest($1::uuid[]) q(job_id)
+CROSS JOIN LATERAL (
+  SELECT date_part('epoch', h.ended - h.started) AS seconds FROM tickwise.history h
+  WHERE h.job_id = q.job_id AND h.job_id IS NOT NULL AND h.state = {RunState.SUCCESS} AND h.started IS NOT NULL
+  ORDER BY h.run_id DESC LIMIT $2) h
+
+-- name: delays_timers
+-- Of the $3 timers that are overdue longest, those of the namespaces $1 that are due for more than $2 seconds.
+WITH t AS MATERIALIZED (
+  (SELECT job_id, due FROM tickwise.timers
+   WHERE run_id IS NULL AND hold IS NULL AND due < tickwise.now() - $2::float8 * interval '1 second' ORDER BY due LIMIT $3)
+  UNION ALL
+  (SELECT job_id, due FROM tickwise.timers
+   WHERE run_id IS NOT NULL AND hold IS NULL AND due < tickwise.now() - $2 * interval '1 second' ORDER BY due LIMIT $3)
+  ORDER BY due LIMIT $3
+)
+SELECT j.namespace, t.job_id, j.name, date_part('epoch', t.due) AS due_at
+FROM t CROSS JOIN LATERAL (SELECT namespace, name, standing FROM tickwise.jobs j WHERE j.job_id = t.job_id LIMIT 1) j
+WHERE j.namespace = ANY($1::text[]) AND j.standing = {JobStanding.PLANNED} ORDER BY t.due, t.job_id
+
+-- name: delays_executors
+-- Executors whose lease ended in the last $1 seconds without their leaving, the last one first; whether there is one of the name again. $2
+-- at most.
+SELECT e.executor AS number, e.name, date_part('epoch', e.gone) AS gone_at,
+       EXISTS (SELECT FROM tickwise.executors o WHERE o.name = e.name AND o.gone IS NULL) AS is_back
+FROM tickwise.executors e
+WHERE e.gone > tickwise.now() - $1::float8 * interval '1 second' AND e.gone >= e.lease ORDER BY e.gone DESC, e.executor DESC LIMIT $2

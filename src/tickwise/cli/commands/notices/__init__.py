@@ -1,0 +1,1 @@
+"""Commands about channels, notification rules, alerts and notices."""

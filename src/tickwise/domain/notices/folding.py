@@ -1,0 +1,48 @@
+"""A notice that waits, and what joins it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tickwise.domain.notices.changes import NoticeChange
+from tickwise.domain.notices.judging import STORM_SECONDS
+from tickwise.domain.notices.rules import MAX_LINES, NoticeLine, Severity
+
+
+class WaitingNotice(NamedTuple):
+    """The fields of a waiting notice that change when lines join it."""
+
+    severity: Severity
+    """The worst of its events."""
+    events: int
+    first_at: float
+    last_at: float
+    due: float
+    made_at: float
+    lines: Sequence[NoticeLine]
+    tries: int = 0
+
+
+def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
+    """The notice with these lines. In a storm it waits longer, but not for ever; otherwise it is due as early as one of
+    both. A change that is only counted does not move it, and no change moves one that was tried: its receiver is left
+    alone until then."""
+    due = waiting.due
+    if waiting.tries:
+        pass
+    elif change.gathers:
+        due = max(due, min(change.due, waiting.made_at + STORM_SECONDS))
+    elif not change.joins:
+        due = min(due, change.due)
+    severities = list(Severity)
+    return WaitingNotice(
+        severity=max(waiting.severity, change.severity, key=severities.index),
+        events=waiting.events + change.events,
+        first_at=min(waiting.first_at, change.first_at),
+        last_at=max(waiting.last_at, change.last_at),
+        due=due,
+        made_at=waiting.made_at,
+        tries=waiting.tries,
+        lines=[*waiting.lines, *change.lines][-MAX_LINES:],
+    )

@@ -1,0 +1,35 @@
+"""Notices of one channel and rule become one while they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from tickwise.domain.notices.rules import MAX_LINES, Notice, NoticeLine, Severity
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def worst(severities: Iterable[Severity]) -> Severity:
+    """The worst of some severities."""
+    return max(severities, key=_RANK.__getitem__)
+
+
+def newest_lines(lines: Iterable[NoticeLine]) -> tuple[NoticeLine, ...]:
+    """The newest `MAX_LINES`, the oldest of them first."""
+    return tuple(sorted(lines, key=lambda line: line.at)[-MAX_LINES:])
+
+
+def merged(notice: Notice, other: Notice) -> Notice:
+    """The notice with the events of another one of its channel and rule."""
+    later = notice if notice.last_at >= other.last_at else other
+    return replace(
+        notice,
+        events=notice.events + other.events,
+        first_at=min(notice.first_at, other.first_at),
+        last_at=max(notice.last_at, other.last_at),
+        severity=worst((notice.severity, other.severity)),
+        rule_name=later.rule_name,
+        lines=newest_lines((*notice.lines, *other.lines)),
+    )

@@ -1,0 +1,201 @@
+"""The words of a notice: a title of one line, a text for people, and links to pages.
+
+    one failure           [warning] nightly-report failed
+    some of one job       [warning] nightly-report failed 4 times
+    a storm               [critical] 100,000 failures of 3 jobs
+    a recovery            [info] nightly-report succeeded again
+    an escalation         [critical] Nobody acknowledged: nightly-report failed
+
+Invariants: what people and tasks wrote stands in a title and a text with each invisible character spelled out, and is
+no more than one line of either. A title has at most `TITLE_CHARACTERS`, a text at most `TEXT_CHARACTERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+from tickwise.domain.excerpts import one_line
+from tickwise.domain.notices.rules import MAX_LINES, Notice, NoticeEvent, NoticeLine
+
+TITLE_CHARACTERS: Final = 200
+TEXT_CHARACTERS: Final = 20_000
+NAME_CHARACTERS: Final = 100
+SENTENCE_CHARACTERS: Final = 500
+
+
+class _Words(NamedTuple):
+    """The words of an event."""
+
+    happened: str
+    """Behind the name of its subject."""
+    many: str
+    """Behind a number."""
+
+
+_WORDS: Final[Mapping[NoticeEvent, _Words]] = {
+    NoticeEvent.FAILURE: _Words("failed", "failures"),
+    NoticeEvent.FIRST_FAILURE: _Words("failed after it succeeded", "first failures"),
+    NoticeEvent.RECOVERY: _Words("succeeded again", "recoveries"),
+    NoticeEvent.DID_NOT_RUN: _Words("did not run", "occurrences that did not run"),
+    NoticeEvent.LATE: _Words("is late", "late starts"),
+    NoticeEvent.LONG: _Words("runs long", "long runs"),
+    NoticeEvent.RETRIES: _Words("is tried again and again", "runs with many retries"),
+    NoticeEvent.DEAD_LETTER: _Words("left a dead letter", "dead letters"),
+    NoticeEvent.FUSE: _Words("was paused because it fired too often", "pauses by fuse"),
+    NoticeEvent.EXECUTOR_LOST: _Words("went silent", "lost executors"),
+    NoticeEvent.OBJECTIVE: _Words("burns its error budget", "objectives that burn"),
+    NoticeEvent.ANOMALY: _Words("is unlike itself", "anomalies"),
+    NoticeEvent.EXPIRING: _Words("ends soon", "ends of certificates and keys"),
+}
+_SUBJECTS: Final[Mapping[NoticeEvent, tuple[str, str]]] = {
+    NoticeEvent.EXECUTOR_LOST: ("executor", "executors"),
+    NoticeEvent.EXPIRING: ("certificate or key", "certificates and keys"),
+}
+
+
+class NoticeText(NamedTuple):
+    """A notice in words."""
+
+    title: str
+    """One line."""
+    text: str
+    """Lines; the first says what happened."""
+    links: Mapping[str, str]
+    """Addresses by their label; none without the address of the pages."""
+
+
+def notice_text(
+    notice: Notice, *, public_url: str | None = None, actions: Mapping[str, str] | None = None
+) -> NoticeText:
+    """A notice in words. `public_url`: the address of the pages, without a slash at its end. `actions`: addresses that
+    act, by their label."""
+    title = one_line(_title(notice), TITLE_CHARACTERS)
+    links = {**_page_links(notice, public_url), **(actions or {})}
+    text = "\n".join(_text(notice, links, public_url))
+    return NoticeText(title, text if len(text) <= TEXT_CHARACTERS else text[: TEXT_CHARACTERS - 1] + "…", links)
+
+
+def page_of_run(public_url: str, namespace: str, run_id: object) -> str:
+    """The page of a run."""
+    return f"{public_url}/runs/{run_id}?{urlencode({'namespace': namespace})}"
+
+
+def page_of_alert(public_url: str, namespace: str, alert_id: object) -> str:
+    """The page of an alert."""
+    return f"{public_url}/alerts/{alert_id}?{urlencode({'namespace': namespace})}"
+
+
+def count_text(number: int) -> str:
+    """A number with commas between thousands."""
+    return f"{number:,}"
+
+
+def length_text(seconds: float) -> str:
+    """A length of time: `12 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    whole = max(0, round(seconds))
+    if whole < 100:
+        return f"{whole} s"
+    minutes, hours, days = whole // 60, whole // 3_600, whole // 86_400
+    if minutes < 100:
+        return f"{minutes} min"
+    if hours < 48:
+        rest = minutes % 60
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
+
+
+def time_text(instant: float) -> str:
+    """A time: `2026-11-26 04:30:12 UTC`."""
+    return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _title(notice: Notice) -> str:
+    if notice.is_test:
+        return "[test] Tickwise can reach you here"
+    begin = f"[{notice.severity}] {'Nobody acknowledged: ' if notice.is_escalation else ''}"
+    subjects = {line.subject for line in notice.lines}
+    kinds = {line.event for line in notice.lines}
+    last = notice.lines[-1] if notice.lines else None
+    if last is None:
+        return f"{begin}{_counted(notice.events, 'event')}"
+    if len(subjects) == 1:
+        name = one_line(last.subject_name, NAME_CHARACTERS)
+        if len(kinds) == 1:
+            times = f" {count_text(notice.events)} times" if notice.events > 1 else ""
+            return f"{begin}{name} {_WORDS[last.event].happened}{times}"
+        return f"{begin}{name}: {_counted(notice.events, 'event')}, the last: {_WORDS[last.event].happened}"
+    what = _WORDS[last.event].many if len(kinds) == 1 else "events"
+    one, many = _SUBJECTS.get(last.event, ("job", "jobs")) if len(kinds) == 1 else ("subject", "subjects")
+    more = " or more" if len(notice.lines) >= MAX_LINES and notice.events > len(notice.lines) else ""
+    return f"{begin}{count_text(notice.events)} {what} of {len(subjects)} {many if len(subjects) != 1 else one}{more}"
+
+
+def _text(notice: Notice, links: Mapping[str, str], public_url: str | None) -> Iterator[str]:
+    if notice.is_test:
+        yield from [_said(line) for line in notice.lines] or ["This is a test of the channel. Nothing happened."]
+    else:
+        yield from _story(notice, public_url)
+    yield ""
+    yield from (f"{label}: {address}" for label, address in links.items())
+    rule = f" by the rule {one_line(notice.rule_name, NAME_CHARACTERS)}" if notice.rule_name else ""
+    yield f"Sent by Tickwise{rule}, namespace {one_line(notice.namespace, NAME_CHARACTERS)}."
+
+
+def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
+    """The newest event comes first: it is the reason of the message."""
+    lines = list(notice.lines)
+    if notice.is_escalation:
+        yield "Nobody has acknowledged this:"
+    if lines:
+        last = lines[-1]
+        yield _sentence(last)
+    if notice.events > 1:
+        apart = notice.last_at - notice.first_at
+        within = f" within {length_text(apart)}" if apart >= 1 else ""
+        yield f"{_counted(notice.events, 'event')} since {time_text(notice.first_at)}{within}."
+    elif lines:
+        yield f"At {time_text(lines[-1].at)}."
+    if len(lines) > 1:
+        yield ""
+        yield from (_row(line, notice, public_url) for line in reversed(lines))
+        if notice.events > len(lines):
+            yield f"… and {count_text(notice.events - len(lines))} more."
+
+
+def _row(line: NoticeLine, notice: Notice, public_url: str | None) -> str:
+    page = f"  {page_of_run(public_url, notice.namespace, line.run_id)}" if public_url and line.run_id else ""
+    return f"- {time_text(line.at)}  {_sentence(line)}{page}"
+
+
+def _sentence(line: NoticeLine) -> str:
+    return f"{one_line(line.subject_name, NAME_CHARACTERS)}: {_said(line) or _WORDS[line.event].happened}"
+
+
+def _said(line: NoticeLine) -> str:
+    return one_line(line.sentence, SENTENCE_CHARACTERS)
+
+
+def _page_links(notice: Notice, public_url: str | None) -> dict[str, str]:
+    if public_url is None or notice.is_test or not notice.lines:
+        return {}
+    last: NoticeLine = notice.lines[-1]
+    links = {}
+    if last.run_id is not None:
+        links["Run"] = page_of_run(public_url, notice.namespace, last.run_id)
+    alerts = _distinct(line.alert_id for line in notice.lines if line.alert_id is not None)
+    if len(alerts) == 1:
+        links["Alert"] = page_of_alert(public_url, notice.namespace, alerts[0])
+    elif alerts:
+        links["Alerts"] = f"{public_url}/alerts?{urlencode({'namespace': notice.namespace})}"
+    return links
+
+
+def _distinct(values: Iterator[object]) -> Sequence[object]:
+    return list(dict.fromkeys(values))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{count_text(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,406 @@
+"""Channels, notification rules, alerts and notices (`domain.notices`).
+
+    a run ends ──(one transaction, only if a rule may concern it)──► an event that is not judged yet
+    events(limit) ──► judged by rules and ends ──► fold: alerts and notices changed, events gone  (one transaction)
+    due(limit) ──► a channel's notices, leased ──► sender ──► settle: delivered, or due again, or dead
+
+Invariants: an event is either pending or counted. A notice is held by one sender at a time; a lease that ended gives it
+to another, so a notice is delivered at least once, and twice only if a sender died between delivery and `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tickwise.domain.audit import AuditEntry
+from tickwise.domain.errors import Conflict, NotFound
+from tickwise.domain.notices.changes import Burst, Fold, JobEnds, NoticeJob, PendingEvent, StandingAlert
+from tickwise.domain.notices.rules import (
+    MAX_CHANNELS,
+    MAX_RULES,
+    Alert,
+    AlertState,
+    Notice,
+    NoticeChannel,
+    NoticeEvent,
+    NoticeState,
+    NotificationRule,
+)
+
+MAX_BURST = 10
+MAX_ERROR = 1_000
+"""Characters of an error or a sentence that an event keeps."""
+NOTED_SECONDS = 30 * 86_400.0
+ALERTS_KEPT_SECONDS = 90 * 86_400.0
+"""Alerts that are closed and notices that ended are dropped after so long."""
+SEND_LEASE_SECONDS = 60.0
+"""A sender that has not settled a notice after so long is gone."""
+
+
+def channel_name_taken(name: str) -> Conflict:
+    """The error for a name that another channel has."""
+    return Conflict(f"there is a channel {name!r} already", pointer="/name", code="channel_name_taken")
+
+
+def channel_changed(name: str) -> Conflict:
+    """The error for a change of a version that is not the newest."""
+    return Conflict(f"the channel {name!r} was changed meanwhile: read it again", code="channel_changed")
+
+
+def no_channel() -> NotFound:
+    """The error for a channel that is not in the namespace."""
+    return NotFound("there is no such channel in this namespace")
+
+
+def check_channels(count: int) -> None:
+    """Raise `Conflict`, code `channels_exhausted`, if a namespace with so many channels takes no more."""
+    if count >= MAX_CHANNELS:
+        raise Conflict(f"a namespace has at most {MAX_CHANNELS} channels", code="channels_exhausted")
+
+
+class ChannelSecrets(NamedTuple):
+    """The fields of a channel that are for its sender alone: the signing secret, a password, the whole address."""
+
+    channel: NoticeChannel
+    secrets: Mapping[str, str]
+
+
+class ChannelStore(Protocol):
+    """Channels. Names are unique in a namespace."""
+
+    async def add(
+        self, channel: NoticeChannel, secrets: Mapping[str, str], *, audit: AuditEntry | None = None
+    ) -> NoticeChannel:
+        """Store a channel; one of this id that is there already is returned as it is. Raises `Conflict`, code
+        `channel_name_taken` or `channels_exhausted`."""
+        ...
+
+    async def change(
+        self, channel: NoticeChannel, secrets: Mapping[str, str] | None, *, audit: AuditEntry | None = None
+    ) -> NoticeChannel | None:
+        """Replace the fields of a channel whose version is `channel.version`, and its secrets unless None. None: there
+        is none. Raises `Conflict`, code `channel_changed` or `channel_name_taken`."""
+        ...
+
+    async def remove(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> bool:
+        """Remove a channel: it leaves its rules, and its waiting notices are dropped, on record. False: none there."""
+        ...
+
+    async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
+        """The channels of a namespace in the order of their names, or of these ids."""
+        ...
+
+    async def secrets(self, channel_ids: Sequence[UUID]) -> Sequence[ChannelSecrets]:
+        """For senders alone."""
+        ...
+
+
+def check_rule_room(count: int) -> None:
+    """Raise `Conflict`, code `rules_exhausted`, if a namespace with so many notification rules may have no more."""
+    if count >= MAX_RULES:
+        raise Conflict(
+            f"the namespace has {count} notification rules and may have no more: delete some, or let one rule concern "
+            "more jobs by a label",
+            code="rules_exhausted",
+        )
+
+
+def version_changed(rule: NotificationRule) -> Conflict:
+    """The refusal of a change of a rule that somebody else has changed."""
+    return Conflict(
+        f"the notification rule {rule.name} was changed since version {rule.version}: read it again",
+        code="version_changed",
+    )
+
+
+def name_taken(rule: NotificationRule) -> Conflict:
+    """The refusal of a rule whose name another one has."""
+    return Conflict(f"there is a notification rule {rule.name} already: choose another name", code="name_taken")
+
+
+def channels_of(rule: NotificationRule) -> set[UUID]:
+    """The channels of a rule and of its escalation."""
+    return {*rule.channels, *(() if rule.escalation is None else rule.escalation.channels)}
+
+
+def channels_gone(channel_ids: Collection[UUID]) -> NotFound:
+    """The refusal of a rule with channels that its namespace does not have."""
+    return NotFound(f"there is no channel {min(channel_ids)} in the namespace of the rule")
+
+
+def alert_stands(alert: Alert) -> Conflict:
+    """The refusal to open an alert again while another one of its kind is not closed."""
+    return Conflict(
+        f"another alert about {alert.subject_name} stands, which counts the new events", code="alert_stands"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationRuleQuery:
+    """Rules, by name; everything given must match."""
+
+    namespace: str | None
+    """None: of all, for schedulers."""
+    rule_id: UUID | None = None
+    channel_id: UUID | None = None
+    after_name: str | None = None
+    limit: int = 100_000
+
+
+class NoticesVersion(NamedTuple):
+    """The version of all rules."""
+
+    version: int
+    """Changes with every rule and channel."""
+    is_watched: bool
+    """Some namespace notes events."""
+
+
+class NotificationRuleStore(Protocol):
+    """Notification rules."""
+
+    async def add(self, rule: NotificationRule, *, audit: AuditEntry | None = None) -> NotificationRule:
+        """Store a rule; one of this id that is there already is returned as it is. Raises `Conflict`, code `name_taken`
+        or `rules_exhausted`; `NotFound` for a channel that is not in the namespace."""
+        ...
+
+    async def change(self, rule: NotificationRule, *, audit: AuditEntry | None = None) -> NotificationRule | None:
+        """Replace a rule whose version is `rule.version`. Raises as `add`, and `Conflict`, code `version_changed`."""
+        ...
+
+    async def remove(self, namespace: str, rule_id: UUID, *, audit: AuditEntry | None = None) -> bool:
+        """Remove a rule: its alerts are closed, its waiting notices are dropped, on record. False: none there."""
+        ...
+
+    async def find(self, query: NotificationRuleQuery) -> Sequence[NotificationRule]:
+        """Rules in the order of their names."""
+        ...
+
+    async def version(self) -> NoticesVersion:
+        """The version of what a scheduler knows of rules."""
+        ...
+
+
+class PendingEvents(NamedTuple):
+    """A page of events, with what is needed to judge them."""
+
+    events: Sequence[PendingEvent]
+    jobs: Mapping[UUID, NoticeJob]
+    more: bool
+    """There are more: it may be a storm."""
+
+
+class NotedEvent(NamedTuple):
+    """An event that no end of a run tells, noted by its name: `AlertStore.note`."""
+
+    namespace: str
+    event: NoticeEvent
+    """RECOVERY: the alerts of the subject are closed, those of `rule_id` alone if it is given."""
+    once: str
+    """Its identity in the namespace, such as "long/RULE/RUN": a second event of it is not noted for `NOTED_SECONDS`."""
+    subject: str
+    """The id of the job, the name of the executor, the key or the certificate."""
+    subject_name: str
+    sentence: str
+    """For people; cut to 1,000 characters."""
+    job_id: UUID | None = None
+    """With a job, rules of its labels are asked too."""
+    run_id: UUID | None = None
+    rule_id: UUID | None = None
+    """Only this rule is asked; None: each that concerns the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertQuery:
+    """Alerts, the newest event first; everything given must match."""
+
+    namespace: str
+    states: Sequence[AlertState] = ()
+    rule_id: UUID | None = None
+    subject: str | None = None
+    alert_id: UUID | None = None
+    before: tuple[float, UUID] | None = None
+    """The page begins behind (last_at, alert_id)."""
+    limit: int = 50
+
+
+class NewAlertDecision(NamedTuple):
+    """A person's decision about an alert."""
+
+    state: AlertState
+    by: str
+    note: str | None = None
+    until: float | None = None
+    """With SNOOZED."""
+
+
+class AlertStore(Protocol):
+    """Events, and the alerts that rules make of them."""
+
+    async def watch(self, namespace: str) -> None:
+        """Note events of a namespace from now on, because a job of it names channels itself. To be called before that
+        job is stored. It lasts as long as the namespace."""
+        ...
+
+    async def note(self, noted: Sequence[NotedEvent]) -> int:
+        """Note events by their names; the number of those that were not noted before. Events of namespaces that are
+        not watched are left out."""
+        ...
+
+    async def events(self, limit: int) -> PendingEvents:
+        """Up to `limit` events that are not judged yet, the oldest first."""
+        ...
+
+    async def ends(self, job_ids: Collection[UUID], most: int) -> Sequence[JobEnds]:
+        """The newest `most` ends of jobs, by the ids of their runs."""
+        ...
+
+    async def standing(self, namespace: str, subjects: Collection[str]) -> Sequence[StandingAlert]:
+        """The alerts of these subjects that are not closed."""
+        ...
+
+    async def bursts(
+        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
+    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        """The notices that were made in the last `seconds`, by rule and channel; of each pair at most
+        `MAX_BURST` are counted. Tests and escalations are not."""
+        ...
+
+    async def fold(self, fold: Fold) -> bool:
+        """Apply a fold in one transaction. False, and nothing was changed: one of its events is pending no more, or one
+        of its alerts is not as it was seen; the page is to be judged anew. What concerns rules and channels that are
+        gone is left out."""
+        ...
+
+    async def due(self, limit: int) -> Sequence[StandingAlert]:
+        """Up to `limit` alerts whose `next_at` has passed, of any namespace, those first that are due longest."""
+        ...
+
+    async def find(self, query: AlertQuery) -> Sequence[Alert]:
+        """A page of alerts."""
+        ...
+
+    async def decide(
+        self, namespace: str, alert_id: UUID, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+    ) -> Alert | None:
+        """Acknowledge, snooze, close, or open again. None: there is no such alert. Raises `Conflict`, code
+        `alert_stands` if it is to be opened again and another one of its rule, event and subject stands, and
+        `namespace_closing`."""
+        ...
+
+
+class SlowRun(NamedTuple):
+    """A run that has not begun although it is due, or goes on."""
+
+    run_id: UUID
+    job_id: UUID
+    job_name: str
+    labels: Mapping[str, str]
+    due_at: float
+    started_at: float | None
+    """None: no attempt of it has begun."""
+
+
+class OverdueTimer(NamedTuple):
+    """A timer whose time has passed: no run was made, and no skip is on record."""
+
+    namespace: str
+    job_id: UUID
+    job_name: str
+    due_at: float
+
+
+class LostExecutor(NamedTuple):
+    """An executor whose lease ended although it had not left."""
+
+    number: int
+    name: str
+    gone_at: float
+    is_back: bool
+    """There is one of its name again."""
+
+
+class DelayStore(Protocol):
+    """The delays that no event tells: schedulers look for them, a bounded number at a time."""
+
+    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
+        """Runs of a namespace that were due more than `seconds` ago and have not ended; of those in its lanes that wait
+        longest, at most `limit` are looked at. Runs that a hold or a stop keeps from beginning are left out."""
+        ...
+
+    async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:
+        """The durations in seconds of the newest `most` runs of jobs that succeeded."""
+        ...
+
+    async def overdue_timers(self, namespaces: Collection[str], seconds: float, limit: int) -> Sequence[OverdueTimer]:
+        """Of the `limit` timers that are due longest, those of these namespaces that are due for more than `seconds`,
+        the oldest first."""
+        ...
+
+    async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
+        """Up to `limit` executors that were lost in the last `seconds`, the last one first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeQuery:
+    """Notices, the newest first by id; everything given must match."""
+
+    namespace: str
+    states: Sequence[NoticeState] = ()
+    channel_id: UUID | None = None
+    rule_id: UUID | None = None
+    notice_id: UUID | None = None
+    before: UUID | None = None
+    limit: int = 50
+
+
+class DueNotices(NamedTuple):
+    """The outcome of a look for due notices."""
+
+    notices: Sequence[Notice]
+    """Taken by the sender that looked."""
+    has_channels: bool
+    """There is a channel, so notices may come at any time."""
+
+
+class SettledNotice(NamedTuple):
+    """The outcome of one try to deliver."""
+
+    notice_id: UUID
+    state: NoticeState
+    """DELIVERED, DEAD, DROPPED (its channel is gone), or WAITING: it is tried again."""
+    error: str | None = None
+    again_seconds: float = 0.0
+    """With WAITING: from now on."""
+
+
+class NoticeStore(Protocol):
+    """Notices, from their making to their delivery."""
+
+    async def add(self, notice: Notice, *, audit: AuditEntry | None = None) -> Notice:
+        """A notice of its own, such as a test of a channel; it joins no other. One of this id that is there already is
+        returned as it is. Raises `NotFound` for a channel that is not in the namespace."""
+        ...
+
+    async def due(self, sender: str, limit: int) -> DueNotices:
+        """Take up to `limit` notices that are due, the longest due first, for `SEND_LEASE_SECONDS`: at most one of each
+        channel, and none of a channel of which a notice is held. Events that follow make a new notice."""
+        ...
+
+    async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
+        """Record the outcomes of tries, also at the channel. A notice that this sender holds no more is left as it is.
+        Into one that is tried again, what waits for the same channel and rule is merged."""
+        ...
+
+    async def find(self, query: NoticeQuery) -> Sequence[Notice]:
+        """A page of notices."""
+        ...
+
+    async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
+        """Make a dead notice due now, with what waits for the same channel and rule. None: there is none that is dead,
+        or its channel is gone."""
+        ...

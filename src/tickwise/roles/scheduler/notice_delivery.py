@@ -1,0 +1,186 @@
+"""Delivers notices to their channels.
+
+    due ──► taken, with a lease ──► words ──► sender ──► delivered
+                                                    ├──► later: again after a pause, dead after a day
+                                                    └──► refused: dead; a person can send it again
+
+Any number of schedulers at once. Invariants: a notice is delivered at least once, or is on record as dead; twice only
+if a scheduler ended between a delivery and its record. A channel that hangs holds up no other: one notice of it is
+under way at a time, and each has a task of its own. No secret of a channel is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import structlog
+
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.notices.messages import NoticeText
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
+from tickwise.observability.tasks import end_tasks
+from tickwise.ports.clock import Clock
+from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
+from tickwise.ports.store import SEND_LEASE_SECONDS, ChannelSecrets, ChannelStore, NoticeStore, SettledNotice
+
+SENDS: Final = 16
+"""Notices under way at once."""
+SEND_SECONDS: Final = 10.0
+"""The time of one try."""
+LOOK_SECONDS: Final = 0.5
+"""Between two looks while there is a channel."""
+IDLE_SECONDS: Final = 5.0
+"""Between two looks while there is none."""
+PAUSE_FIRST_SECONDS: Final = 5.0
+PAUSE_MAX_SECONDS: Final = 900.0
+PAUSE_LEAST_SHARE: Final = 0.5
+"""A pause is drawn between this share of its length and all of it: receivers that come back are not met by all."""
+GIVE_UP_SECONDS: Final = 86_400.0
+"""After its first try; then a notice is dead."""
+RECORD_SECONDS: Final = SEND_LEASE_SECONDS - 2 * SEND_SECONDS
+"""While the store is away, the outcome of a try is kept for so long."""
+RECORD_PAUSE_SECONDS: Final = 1.0
+
+Words = Callable[[Notice], NoticeText]
+
+logger = structlog.get_logger("tickwise.scheduler")
+
+
+class NoticeDelivery:
+    """The sending of notices by one scheduler."""
+
+    def __init__(
+        self,
+        notices: NoticeStore,
+        channels: ChannelStore,
+        senders: Mapping[NoticeChannelKind, ChannelSender],
+        *,
+        words: Words,
+        now: Callable[[], Awaitable[float]],
+        clock: Clock,
+        name: str,
+    ) -> None:
+        """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it."""
+        self._notices = notices
+        self._channels = channels
+        self._senders = senders
+        self._words = words
+        self._now = now
+        self._clock = clock
+        self._name = name
+        self._sends: set[asyncio.Task[None]] = set()
+        self.wake = asyncio.Event()
+        """A send has ended: there may be another notice of its channel."""
+
+    async def step(self) -> float:
+        """Take what is due and begin to send it; how long until the next look."""
+        free = SENDS - len(self._sends)
+        if free <= 0:
+            return LOOK_SECONDS
+        found = await self._notices.due(self._name, free)
+        if not found.notices:
+            return LOOK_SECONDS if found.has_channels else IDLE_SECONDS
+        known = {
+            each.channel.channel_id: each
+            for each in await self._channels.secrets([notice.channel_id for notice in found.notices])
+        }
+        now = await self._now()
+        for notice in found.notices:
+            task = asyncio.create_task(self._deliver(notice, known.get(notice.channel_id), now))
+            self._sends.add(task)
+            task.add_done_callback(self._ended)
+        return LOOK_SECONDS
+
+    async def finish(self) -> None:
+        """Wait for what is under way; it takes a bounded time."""
+        while self._sends:
+            await asyncio.wait(self._sends)
+
+    async def close(self) -> None:
+        """End what is under way, and close the senders."""
+        await end_tasks(self._sends)
+        for sender in self._senders.values():
+            await sender.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._sends.discard(task)
+        self.wake.set()
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            logger.error("notice_unrecorded", error=type(failure).__name__)
+
+    async def _deliver(self, notice: Notice, channel: ChannelSecrets | None, now: float) -> None:
+        if channel is None:  # removed while rules were asked: no notice of it can be delivered
+            await self._record(SettledNotice(notice.notice_id, NoticeState.DROPPED))
+            return
+        result = await self._tried(notice, channel, now)
+        settled = self._settled(notice, result, now)
+        log(notice, channel.channel, settled)
+        await self._record(settled)
+
+    async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:
+        sender = self._senders.get(channel.channel.kind)
+        if sender is None:
+            return DeliveryResult(DeliveryOutcome.LATER, f"this scheduler has no sender for {channel.channel.kind}")
+        try:
+            words = self._words(notice)
+            message = NoticeMessage(notice, words.title, words.text, words.links, now)
+            async with asyncio.timeout(2 * SEND_SECONDS):
+                return await sender.send(channel.channel, channel.secrets, message, timeout=SEND_SECONDS)
+        except TimeoutError:
+            return DeliveryResult(DeliveryOutcome.LATER, "the sender did not end in time")
+        except Exception as error:  # noqa: BLE001  # one of a library: the notice is tried again, and the loop goes on
+            # Its text may hold a secret.
+            return DeliveryResult(DeliveryOutcome.LATER, f"the sender failed: {type(error).__name__}")
+
+    def _settled(self, notice: Notice, result: DeliveryResult, now: float) -> SettledNotice:
+        if result.delivery is DeliveryOutcome.DELIVERED:
+            return SettledNotice(notice.notice_id, NoticeState.DELIVERED, result.error)
+        begun = notice.tried_at if notice.tried_at is not None else now
+        if result.delivery is DeliveryOutcome.REFUSED or now - begun >= GIVE_UP_SECONDS:
+            return SettledNotice(notice.notice_id, NoticeState.DEAD, result.error)
+        pause = pause_seconds(notice.tries, self._clock.chance())
+        return SettledNotice(notice.notice_id, NoticeState.WAITING, result.error, max(pause, result.retry_after or 0.0))
+
+    async def _record(self, settled: SettledNotice) -> None:
+        """Record the outcome; while the store is away, again and again for as long as the lease may last."""
+        end = self._clock.monotonic() + RECORD_SECONDS
+        while True:
+            try:
+                await self._notices.settle(self._name, [settled])
+            except Unavailable:
+                if self._clock.monotonic() >= end:
+                    raise
+                await self._clock.sleep(RECORD_PAUSE_SECONDS)
+            else:
+                return
+
+
+def log(notice: Notice, channel: NoticeChannel, settled: SettledNotice) -> None:
+    """Tell how a try went."""
+    name, kind, notice_id = channel.name, channel.kind.value, str(notice.notice_id)
+    if settled.state is NoticeState.DELIVERED:
+        logger.info(
+            "notice_delivered",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error,
+        )  # fmt: skip
+    elif settled.state is NoticeState.DEAD:
+        logger.error(
+            "notice_dead",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error,
+        )  # fmt: skip
+    else:
+        logger.warning(
+            "notice_delayed",
+            notice_id=notice_id, namespace=notice.namespace, channel=name, kind=kind, events=notice.events,
+            tries=notice.tries, error=settled.error, again_seconds=round(settled.again_seconds),
+        )  # fmt: skip
+
+
+def pause_seconds(tries: int, chance: float) -> float:
+    """The pause after so many tries: 5 s, then twice as long each time, at most 15 min; with jitter."""
+    longest = min(PAUSE_FIRST_SECONDS * 2.0 ** min(max(tries, 1) - 1, 20), PAUSE_MAX_SECONDS)
+    return longest * (PAUSE_LEAST_SHARE + (1.0 - PAUSE_LEAST_SHARE) * chance)

@@ -1,0 +1,1 @@
+"""Suites of notices: channels, rules, events, alerts, delays, deliveries."""

@@ -1,0 +1,110 @@
+"""Channels: their names, versions and secrets, and what goes with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
+from tickwise.domain.errors import Conflict
+from tickwise.domain.notices.rules import MAX_CHANNELS, NoticeChannelKind, NoticeState
+from tickwise.ports.audit import AuditQuery
+from tickwise.ports.store import NoticeQuery, SettledNotice, Store
+from tickwise.testing.contracts.base import StoreContract
+from tickwise.testing.contracts.store.notices.deliveries import SECRETS, channel, notice
+from tickwise.testing.factories import Factory
+
+
+def entry(target: str) -> AuditEntry:
+    """An entry of the audit log; which action it is does not matter here."""
+    return AuditEntry("default", AuditAction.STOP_MADE, Source(CallerKind.KEY, None, "ada"), "channel", target)
+
+
+class ChannelsContract(StoreContract):
+    """`ChannelStore`."""
+
+    async def test_a_channel_is_found_without_its_secrets(self, store: Store, make: Factory) -> None:
+        """A sender is told them; one that is added twice is one."""
+        made = channel(make, settings={"url": "https://hooks.example.com/***"}, allow_private=True, created_by="ada")
+        stored = await store.channels.add(made, SECRETS)
+        assert stored == replace(made, created_at=stored.created_at)
+        assert abs(stored.created_at - make.now) < 60
+        assert await store.channels.add(replace(made, name="other"), {"url": "x"}) == stored
+        assert [stored] == await store.channels.find("default")
+        [found] = await store.channels.secrets([made.channel_id, make.identifier()])
+        assert (found.channel, found.secrets) == (stored, SECRETS)
+
+    async def test_a_name_is_taken_once_in_a_namespace(self, store: Store, make: Factory) -> None:
+        """Also by a change; another namespace may use it."""
+        await store.channels.add(channel(make, name="ops"), {})
+        with pytest.raises(Conflict) as refused:
+            await store.channels.add(channel(make, name="ops"), {})
+        assert refused.value.code == "channel_name_taken"
+        other = await store.channels.add(channel(make, name="night"), {})
+        with pytest.raises(Conflict) as refused:
+            await store.channels.change(replace(other, name="ops"), None)
+        assert refused.value.code == "channel_name_taken"
+        await store.channels.add(channel(make, name="ops", namespace="*"), {})
+        assert ["night", "ops"] == [each.name for each in await store.channels.find("default")]
+        assert ["ops"] == [each.name for each in await store.channels.find("*")]
+        assert [other] == await store.channels.find("default", channel_ids=[other.channel_id])
+
+    async def test_a_change_names_the_version_that_it_replaces(self, store: Store, make: Factory) -> None:
+        """Secrets stay unless others are given; what was delivered stays on record."""
+        first = await store.channels.add(channel(make), SECRETS)
+        fields: dict[str, Any] = {"kind": NoticeChannelKind.SLACK, "settings": {"url": "x"}, "allow_private": True}
+        second = await store.channels.change(replace(first, name="new", **fields), None)
+        assert second == replace(first, name="new", version=2, **fields)
+        [found] = await store.channels.secrets([first.channel_id])
+        assert found.secrets == SECRETS
+        with pytest.raises(Conflict) as refused:
+            await store.channels.change(replace(first, name="newer"), None)
+        assert refused.value.code == "channel_changed"
+        assert second is not None
+        assert await store.channels.change(second, {"url": "y"}) == replace(second, version=3)
+        [found] = await store.channels.secrets([first.channel_id])
+        assert found.secrets == {"url": "y"}
+        assert await store.channels.change(replace(first, namespace="*"), None) is None
+        assert await store.channels.change(channel(make), None) is None
+
+    async def test_with_a_channel_its_waiting_notices_are_dropped(self, store: Store, make: Factory) -> None:
+        """On record, those that are held too; a holder that comes back changes nothing. What ended stays as it was."""
+        gone, stays = await store.channels.add(channel(make), {}), await store.channels.add(channel(make, name="b"), {})
+        sent = await store.notices.add(notice(make, gone))
+        assert [sent.notice_id] == [each.notice_id for each in (await store.notices.due("one", 1)).notices]
+        waits = await store.notices.add(notice(make, gone, rule_id=make.identifier()))
+        other = await store.notices.add(notice(make, stays))
+        assert not await store.channels.remove("*", gone.channel_id)
+        assert await store.channels.remove("default", gone.channel_id)
+        assert not await store.channels.remove("default", gone.channel_id)
+        await store.notices.settle("one", [SettledNotice(sent.notice_id, NoticeState.DELIVERED)])
+        found = {each.notice_id: each.state for each in await store.notices.find(NoticeQuery(namespace="default"))}
+        dropped = NoticeState.DROPPED
+        assert found == {
+            sent.notice_id: dropped, waits.notice_id: dropped, other.notice_id: NoticeState.WAITING
+        }  # fmt: skip
+        assert [] == await store.channels.secrets([gone.channel_id])
+        assert [other.notice_id] == [each.notice_id for each in (await store.notices.due("one", 9)).notices]
+
+    async def test_a_change_of_channels_is_audited_once(self, store: Store, make: Factory) -> None:
+        """Also if it is repeated."""
+        made = channel(make)
+        for _ in range(2):
+            await store.channels.add(made, {}, audit=entry("add"))
+        stored = (await store.channels.find("default"))[0]
+        await store.channels.change(stored, None, audit=entry("change"))
+        for _ in range(2):
+            await store.channels.remove("default", made.channel_id, audit=entry("remove"))
+        rows = await store.audit.find(AuditQuery(namespace="default"))
+        assert ["add", "change", "remove"] == sorted(str(row.target) for row in rows)
+
+    async def test_a_namespace_has_a_bounded_number_of_channels(self, store: Store, make: Factory) -> None:
+        """One more is refused, and none of another namespace."""
+        for number in range(MAX_CHANNELS):
+            await store.channels.add(channel(make, name=f"c{number}"), {})
+        with pytest.raises(Conflict) as refused:
+            await store.channels.add(channel(make, name="one more"), {})
+        assert refused.value.code == "channels_exhausted"
+        await store.channels.add(channel(make, namespace="*"), {})

@@ -1,0 +1,248 @@
+"""Notices: taken with a lease, settled by the holder alone, merged while they wait, and sent again by a person."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from tickwise.domain.errors import NotFound
+from tickwise.domain.notices.changes import Fold, NoticeChange
+from tickwise.domain.notices.rules import (
+    MAX_LINES,
+    Notice,
+    NoticeChannel,
+    NoticeChannelKind,
+    NoticeEvent,
+    NoticeLine,
+    NoticeState,
+    Severity,
+)
+from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice, Store
+from tickwise.testing.contracts.base import StoreContract
+from tickwise.testing.factories import Factory
+
+SECRETS: Final = {"url": "https://hooks.example.com/T0/secret", "signing_secret": "whsec_x"}
+
+
+def channel(make: Factory, name: str = "ops", **fields: Any) -> NoticeChannel:
+    """A channel."""
+    whole: dict[str, Any] = {
+        "channel_id": make.identifier(), "namespace": "default", "name": name,
+        "kind": NoticeChannelKind.WEBHOOK, **fields,
+    }  # fmt: skip
+    return NoticeChannel(**whole)
+
+
+def line(make: Factory, seconds: float = 0.0, **fields: Any) -> NoticeLine:
+    """A failure `seconds` from now."""
+    whole: dict[str, Any] = {
+        "at": make.now + seconds, "event": NoticeEvent.FAILURE, "severity": Severity.WARNING,
+        "subject": str(make.identifier()), "subject_name": "nightly", "run_id": make.identifier(),
+        "sentence": "exit status 1", "alert_id": make.identifier(), "labels": {"team": "shop"}, **fields,
+    }  # fmt: skip
+    return NoticeLine(**whole)
+
+
+def notice(make: Factory, to: NoticeChannel, **fields: Any) -> Notice:
+    """A notice of one failure, due now."""
+    whole: dict[str, Any] = {
+        "notice_id": make.identifier(), "namespace": to.namespace, "channel_id": to.channel_id, "rule_id": None,
+        "rule_name": "failures", "severity": Severity.WARNING, "state": NoticeState.WAITING, "events": 1,
+        "first_at": make.now, "last_at": make.now, "lines": (line(make),), "due": make.now - 1.0, **fields,
+    }  # fmt: skip
+    return Notice(**whole)
+
+
+class DueNoticesContract(StoreContract):
+    """`NoticeStore.add` and `due`."""
+
+    async def test_a_notice_is_found_as_it_was_made(self, store: Store, make: Factory) -> None:
+        """One that is added twice is one; its channel must be in its namespace."""
+        to = await store.channels.add(channel(make), {})
+        fields: dict[str, Any] = {"is_test": True, "is_escalation": True, "severity": Severity.CRITICAL, "events": 7}
+        made = notice(make, to, rule_id=make.identifier(), lines=(line(make, -1.0), line(make, run_id=None)), **fields)
+        assert await store.notices.add(made) == made
+        assert await store.notices.add(replace(made, events=9)) == made
+        assert [made] == await store.notices.find(NoticeQuery(namespace="default"))
+        for stranger in (replace(to, namespace="*"), channel(make)):
+            with pytest.raises(NotFound):
+                await store.notices.add(notice(make, stranger))
+
+    async def test_a_due_notice_is_taken_by_one_sender(self, store: Store, other: Store, make: Factory) -> None:
+        """Until its lease ends; a try counts when it begins, and the first one is on record."""
+        assert (await store.notices.due("one", 9)) == ([], False)
+        to = await store.channels.add(channel(make), {})
+        made = await store.notices.add(notice(make, to))
+        [taken], has_channels = await store.notices.due("one", 9)
+        assert (taken.notice_id, taken.tries, has_channels) == (made.notice_id, 1, True)
+        assert taken.tried_at is not None
+        assert ([], True) == await other.notices.due("two", 9)
+        await self.shift(store, SEND_LEASE_SECONDS - 1.0)
+        assert ([], True) == await other.notices.due("two", 9)
+        await self.shift(store, 2.0)
+        [again], _ = await other.notices.due("two", 9)
+        assert again == replace(taken, tries=2)
+
+    async def test_one_notice_of_a_channel_is_held_at_a_time(self, store: Store, other: Store, make: Factory) -> None:
+        """The longest due of each; others of the channel wait until it is settled."""
+        busy, free = [await store.channels.add(channel(make, name), {}) for name in ("busy", "free")]
+        late, early = [
+            await store.notices.add(notice(make, busy, rule_id=make.identifier(), due=make.now - seconds))
+            for seconds in (1.0, 5.0)
+        ]
+        third = await store.notices.add(notice(make, free, due=make.now - 3.0))
+        await store.notices.add(notice(make, free, due=make.now + 600.0, rule_id=make.identifier()))
+        taken, _ = await store.notices.due("one", 9)
+        assert [early.notice_id, third.notice_id] == [each.notice_id for each in taken]
+        assert ([], True) == await other.notices.due("two", 9)
+        await store.notices.settle("one", [SettledNotice(early.notice_id, NoticeState.DELIVERED)])
+        assert [late.notice_id] == [each.notice_id for each in (await other.notices.due("two", 9)).notices]
+
+    async def test_a_look_takes_at_most_as_many_as_it_may(self, store: Store, make: Factory) -> None:
+        """The longest due first."""
+        channels = [await store.channels.add(channel(make, f"c{number}"), {}) for number in range(5)]
+        made = [await store.notices.add(notice(make, to, due=make.now - 9 + at)) for at, to in enumerate(channels)]
+        found = [[each.notice_id for each in (await store.notices.due("one", 2)).notices] for _ in range(4)]
+        identifiers = [each.notice_id for each in made]
+        assert found == [identifiers[:2], identifiers[2:4], identifiers[4:], []]
+
+
+class SettledNoticesContract(StoreContract):
+    """`NoticeStore.settle`, `again` and `find`."""
+
+    async def taken(self, store: Store, make: Factory, **fields: Any) -> Notice:
+        """A notice that the sender `one` holds."""
+        to = await store.channels.add(channel(make), {})
+        await store.notices.add(notice(make, to, **fields))
+        [taken], _ = await store.notices.due("one", 1)
+        return taken
+
+    async def found(self, store: Store, **fields: Any) -> list[Notice]:
+        """The notices of the namespace."""
+        return list(await store.notices.find(NoticeQuery(namespace="default", **fields)))
+
+    async def test_the_outcome_of_a_try_is_on_record_at_its_channel(self, store: Store, make: Factory) -> None:
+        """The newest delivery, the newest failure and what was said then."""
+        taken = await self.taken(store, make)
+        waits = SettledNotice(taken.notice_id, NoticeState.WAITING, "500: oops", 30.0)
+        await store.notices.settle("one", [waits])
+        [failed] = await store.channels.find("default")
+        assert (failed.delivered_at, failed.error, failed.version) == (None, "500: oops", 1)
+        assert failed.failed_at is not None
+        [row] = await self.found(store)
+        assert row == replace(taken, error="500: oops", due=row.due)
+        assert 20.0 < row.due - make.now < 90.0
+        assert ([], True) == await store.notices.due("one", 1)
+        await self.shift(store, 31.0)
+        [again], _ = await store.notices.due("two", 1)
+        assert (again.tries, again.tried_at) == (2, taken.tried_at)
+        await store.notices.settle("two", [SettledNotice(taken.notice_id, NoticeState.DELIVERED)])
+        [sent] = await store.channels.find("default")
+        assert sent == replace(failed, delivered_at=sent.delivered_at)
+        assert sent.delivered_at is not None
+        [row] = await self.found(store)
+        assert (row.state, row.error) == (NoticeState.DELIVERED, None)
+        assert row.ended_at is not None
+
+    async def test_the_holder_alone_settles(self, store: Store, other: Store, make: Factory) -> None:
+        """One whose lease ended finds that another sender has it, and changes nothing; neither does a stranger."""
+        taken = await self.taken(store, make)
+        delivered = SettledNotice(taken.notice_id, NoticeState.DELIVERED)
+        await store.notices.settle("stranger", [delivered])
+        assert [NoticeState.WAITING] == [each.state for each in await self.found(store)]
+        await self.shift(store, SEND_LEASE_SECONDS + 1.0)
+        await other.notices.due("two", 1)
+        await store.notices.settle("one", [delivered])
+        assert [NoticeState.WAITING] == [each.state for each in await self.found(store)]
+        await other.notices.settle("two", [SettledNotice(taken.notice_id, NoticeState.DEAD, "410: gone")])
+        await other.notices.settle("two", [delivered])
+        [row] = await self.found(store)
+        assert (row.state, row.error) == (NoticeState.DEAD, "410: gone")
+
+    async def test_what_waits_is_merged_into_one_that_is_tried_again(self, store: Store, make: Factory) -> None:
+        """Of the same channel and rule; not a test, not an escalation, not another rule's."""
+        rule = make.identifier()
+        old = tuple(line(make, -100.0 + number) for number in range(MAX_LINES))
+        taken = await self.taken(store, make, rule_id=rule, events=40, lines=old, first_at=make.now - 100.0)
+        to = (await store.channels.find("default"))[0]
+        fresh = (line(make, 5.0),)
+        fields: dict[str, Any] = {"severity": Severity.CRITICAL, "events": 100_000, "lines": fresh}
+        joins = notice(make, to, rule_id=rule, last_at=make.now + 5.0, due=make.now + 60.0, rule_name="new", **fields)
+        rest = [
+            notice(make, to, rule_id=rule, is_test=True),
+            notice(make, to, rule_id=rule, is_escalation=True),
+            notice(make, to, rule_id=None),
+        ]
+        for each in (joins, *rest):
+            await store.notices.add(each)
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 1.0)])
+        found = {each.notice_id: each for each in await self.found(store)}
+        assert found.keys() == {taken.notice_id, *(each.notice_id for each in rest)}
+        whole = found[taken.notice_id]
+        assert (whole.events, whole.severity, whole.rule_name) == (100_040, Severity.CRITICAL, "new")
+        assert (whole.first_at, whole.last_at) == (make.now - 100.0, make.now + 5.0)
+        assert list(whole.lines) == [*old[1:], *fresh]
+        assert (whole.tries, whole.tried_at, whole.error) == (1, taken.tried_at, "away")
+
+    async def test_a_dead_notice_is_sent_again_when_a_person_asks(self, store: Store, make: Factory) -> None:
+        """Its tries are counted anew, and what waits joins it. One that is not dead, or has no channel, is not."""
+        taken = await self.taken(store, make)
+        assert await store.notices.again("default", taken.notice_id) is None
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.DEAD, "gone")])
+        to = (await store.channels.find("default"))[0]
+        await store.notices.add(notice(make, to, events=5))
+        assert await store.notices.again("*", taken.notice_id) is None
+        waits = await store.notices.again("default", taken.notice_id)
+        assert waits is not None
+        assert (waits.state, waits.tries, waits.tried_at, waits.events) == (NoticeState.WAITING, 0, None, 6)
+        assert [waits] == await self.found(store)
+        [again], _ = await store.notices.due("two", 9)
+        assert (again.notice_id, again.tries, again.ended_at) == (taken.notice_id, 1, None)
+        await store.notices.settle("two", [SettledNotice(taken.notice_id, NoticeState.DEAD, "gone")])
+        await store.channels.remove("default", to.channel_id)
+        assert await store.notices.again("default", taken.notice_id) is None
+
+    async def test_notices_are_found_newest_first(self, store: Store, make: Factory) -> None:
+        """By state, channel, rule and id, page by page."""
+        to, night = [await store.channels.add(channel(make, name), {}) for name in ("ops", "night")]
+        rules = [make.identifier() for _ in range(3)]
+        made = [await store.notices.add(notice(make, to, rule_id=rule)) for rule in rules]
+        made.append(await store.notices.add(notice(make, night)))
+        newest = sorted((each.notice_id for each in made), reverse=True)
+        assert [each.notice_id for each in await self.found(store)] == newest
+        assert [each.notice_id for each in await self.found(store, limit=2)] == newest[:2]
+        assert [each.notice_id for each in await self.found(store, before=newest[1])] == newest[2:]
+        assert [made[3]] == await self.found(store, channel_id=night.channel_id)
+        assert [made[1]] == await self.found(store, rule_id=rules[1])
+        assert [made[1]] == await self.found(store, notice_id=made[1].notice_id)
+        assert [] == await self.found(store, states=[NoticeState.DEAD])
+        assert [] == await store.notices.find(NoticeQuery(namespace="*"))
+
+    async def test_events_that_come_while_a_notice_waits_for_another_try_do_not_hurry_it(
+        self, store: Store, make: Factory
+    ) -> None:
+        """They join it. While it is held they make another, which joins it when it waits again."""
+        taken = await self.taken(store, make)
+        change = NoticeChange(
+            notice_id=make.identifier(), namespace="default", channel_id=taken.channel_id, rule_id=None,
+            rule_name="failures", severity=Severity.WARNING, events=2, first_at=make.now, last_at=make.now,
+            lines=(line(make),), due=make.now - 1.0,
+        )  # fmt: skip
+        assert await store.alerts.fold(Fold("default", (), (), (change,)))
+        assert len(await self.found(store)) == 2
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 600.0)])
+        assert [3] == [each.events for each in await self.found(store)]
+        assert await store.alerts.fold(Fold("default", (), (), (change._replace(notice_id=make.identifier()),)))
+        [waits] = await self.found(store)
+        assert (waits.notice_id, waits.events, len(waits.lines)) == (taken.notice_id, 5, 3)
+        assert ([], True) == await store.notices.due("two", 1)
+        await self.shift(store, 601.0)
+        assert [taken.notice_id] == [each.notice_id for each in (await store.notices.due("two", 1)).notices]
+
+    async def test_a_notice_of_a_channel_that_is_gone_is_dropped(self, store: Store, make: Factory) -> None:
+        """Rules may have been asked while it was removed."""
+        taken = await self.taken(store, make)
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.DROPPED)])
+        assert [NoticeState.DROPPED] == [each.state for each in await self.found(store)]

@@ -1,0 +1,255 @@
+"""Notification rules: which there are, and what a new one would have told, before it is stored.
+
+    /notification-rules ── form ──► …/new?on=…: what it concerns, nothing is changed ── POST ──► stored
+
+The address of the middle page has all that was chosen, so a colleague can look at it before it is confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from tickwise.control.notices.rule_bodies import (
+    NOT_RAISED,
+    OF_INSTALLATION,
+    NotificationRuleBody,
+    NotificationRuleChangeBody,
+    quiet_words,
+)
+from tickwise.control.notices.rules import NotificationRuleService
+from tickwise.domain.errors import Conflict, Invalid, NotFound, Refused
+from tickwise.domain.notices.rules import NoticeEvent, NoticeState, Severity
+from tickwise.web import forms
+from tickwise.web.page import WebPage
+from tickwise.web.views.jobs import labels_of
+from tickwise.web.visit import Visit
+
+SEE_OTHER: Final = 303
+PAGE_SIZE: Final = 50
+TEST_SECONDS: Final = 10.0
+LIST_MAX: Final = 5_000
+EVENTS: Final = {
+    NoticeEvent.FAILURE: "a run failed for good",
+    NoticeEvent.FIRST_FAILURE: "a run failed, and the one before it did not",
+    NoticeEvent.RECOVERY: "a run succeeded after that",
+    NoticeEvent.DID_NOT_RUN: "an occurrence did not run, and nobody chose that",
+    NoticeEvent.LATE: "a run has not begun so long after it was due",
+    NoticeEvent.LONG: "a run goes on for so long",
+    NoticeEvent.RETRIES: "a run is tried again and again",
+    NoticeEvent.DEAD_LETTER: "a run became a dead letter",
+    NoticeEvent.FUSE: "a job was paused because it fired too often",
+}
+"""The events of jobs, in words."""
+FIELDS: Final = (
+    "name", "channels", "jobs", "labels", "severity", "after", "in_a_row", "attempts", "group", "repeat",
+    "quiet_from", "quiet_to", "quiet_zone", "escalate_after", "escalate_channels",
+    *(f"on_{event.value}" for event in EVENTS),
+)  # fmt: skip
+DONE: Final = {
+    "stored": "The rule is stored.",
+    "removed": "The rule is removed; its alerts are closed.",
+    "on": "The rule tells again.",
+    "off": "The rule tells nothing until it is switched on.",
+}
+
+
+async def rules_page(visit: Visit) -> Response:
+    """The rules of the namespace, and the form of a new one."""
+    return await _page(visit, typed=_sent(visit.query))
+
+
+async def preview(visit: Visit) -> Response:
+    """The jobs that a rule would concern, before it is stored."""
+    said = visit.query
+    try:
+        found = await visit.control.notification_rules.preview(visit.who, _body(said))
+    except (Invalid, NotFound) as refusal:
+        return await _page(visit, typed=_sent(said), fault=refusal)
+    values = {"found": found, "sent": _sent(said), "events": EVENTS, "on": _events(said)}
+    return visit.page("notification_rule_new.html", values)
+
+
+async def add(visit: Visit) -> Response:
+    """Store it."""
+    try:
+        await visit.control.notification_rules.add(visit.who, _body(visit.form))
+    except (Invalid, NotFound, Conflict) as refusal:
+        if not visit.may(NotificationRuleService.page):
+            raise
+        return await _page(visit, typed=_sent(visit.form), fault=refusal)
+    return RedirectResponse(visit.url("/notification-rules", done="stored"), SEE_OTHER)
+
+
+async def switch(visit: Visit) -> Response:
+    """Switch a rule on or off."""
+    enabled = visit.form.get("enabled") == "yes"
+    body = NotificationRuleChangeBody(enabled=enabled)
+    await visit.control.notification_rules.change(visit.who, visit.uuid("rule_id", "notification rule"), body)
+    return RedirectResponse(visit.url("/notification-rules", done="on" if enabled else "off"), SEE_OTHER)
+
+
+async def remove(visit: Visit) -> Response:
+    """Remove a rule."""
+    rule_id = visit.uuid("rule_id", "notification rule")
+    if visit.form.get("confirm") != "yes":
+        return await _page(visit, typed={}, fault=Invalid("tick the box: what it tells of is told no more"))
+    await visit.control.notification_rules.remove(visit.who, rule_id)
+    return RedirectResponse(visit.url("/notification-rules", done="removed"), SEE_OTHER)
+
+
+async def test(visit: Visit) -> Response:
+    """Send a test notice to each channel of a rule, or of its escalation."""
+    rule_id = visit.uuid("rule_id", "notification rule")
+    try:
+        notices = await visit.control.notification_rules.test(
+            visit.who, rule_id, escalation=visit.form.get("escalation") == "yes", wait_seconds=TEST_SECONDS
+        )
+    except Invalid as refusal:
+        return await _page(visit, typed={}, fault=refusal)
+    states = [each.state for each in notices]
+    outcome = f"{states.count(NoticeState.DELIVERED)} of {len(states)} test notices were delivered."
+    return RedirectResponse(visit.url("/notification-rules", tested=outcome), SEE_OTHER)
+
+
+async def _page(visit: Visit, *, typed: Mapping[str, str], fault: Refused | None = None) -> Response:
+    after = visit.query.get("cursor") or None
+    service = visit.control.notification_rules
+    rows = await service.page(visit.who, after_name=after, limit=PAGE_SIZE + 1)
+    shown, more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
+    channels = await visit.control.channels.all(visit.who)
+    tested = visit.query.get("tested", "")
+    values: dict[str, Any] = {
+        "rules": shown,
+        "names": {channel.channel_id: channel.name for channel in channels},
+        "channels": [channel.name for channel in channels],
+        "events": EVENTS,
+        "severities": [each.value for each in Severity],
+        "quiet_words": quiet_words,
+        "typed": typed,
+        "fault": fault,
+        "fault_field": _field(fault),
+        "done": DONE.get(visit.query.get("done", "")),
+        "tested": tested[:200] if tested.endswith("test notices were delivered.") else None,
+        "next": visit.url("/notification-rules", cursor=shown[-1].name) if more else None,
+        "first": visit.url("/notification-rules") if after is not None else None,
+    }
+    status = 200 if fault is None else 404 if isinstance(fault, NotFound) else 422
+    return visit.page("notification_rules.html", values, 409 if isinstance(fault, Conflict) else status)
+
+
+def _sent(said: Mapping[str, str]) -> dict[str, str]:
+    """The fields of the form that were filled in."""
+    return {name: said[name] for name in FIELDS if said.get(name)}
+
+
+def _events(said: Mapping[str, str]) -> Sequence[NoticeEvent]:
+    return [event for event in EVENTS if said.get(f"on_{event.value}") == "yes"]
+
+
+def _names(said: Mapping[str, str], name: str) -> list[str]:
+    """Names with commas or line ends between them."""
+    text = (forms.text(said, name, LIST_MAX) or "").replace("\n", ",")
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _body(said: Mapping[str, str]) -> NotificationRuleBody:
+    """The body of a rule from the fields of the form. Raises `Invalid`."""
+    fields: dict[str, Any] = {
+        "name": forms.text(said, "name", 200) or "",
+        "on": [event.value for event in _events(said)],
+        "channels": _names(said, "channels"),
+        "severity": forms.choice(Severity, said.get("severity") or Severity.WARNING, "severity").value,
+    }
+    for name, missing in (
+        ("name", "give the rule a name"),
+        ("on", "tick at least one event"),
+        ("channels", "name at least one channel"),
+    ):
+        if not fields[name]:
+            raise Invalid(missing, pointer=f"/{name}")
+    if jobs := _names(said, "jobs"):
+        fields["jobs"] = jobs
+    if labels := labels_of(_names(said, "labels")):
+        fields["labels"] = dict(labels)
+    for name in ("after", "group", "repeat"):
+        if (text := forms.text(said, name, 50)) is not None:
+            fields[name] = text
+    for name, most in (("in_a_row", 100), ("attempts", 1_000)):
+        if (number := forms.whole(said.get(name, "").strip(), name, 1, most)) is not None:
+            fields[name] = number
+    begin, end = forms.text(said, "quiet_from", 5), forms.text(said, "quiet_to", 5)
+    if begin or end:
+        fields["quiet"] = {"from": begin or "", "to": end or "", "timezone": forms.text(said, "quiet_zone") or "UTC"}
+    if (after := forms.text(said, "escalate_after", 50)) is not None:
+        fields["escalate"] = {"after": after, "channels": _names(said, "escalate_channels")}
+    try:
+        return msgspec.convert(fields, NotificationRuleBody)
+    except msgspec.ValidationError as wrong:
+        text, _, place = str(wrong).partition(" - at `$")
+        raise Invalid(text, pointer=place.rstrip("`").replace(".", "/") or "/name") from None
+
+
+def _field(fault: Refused | None) -> str:
+    """The field of the form that a fault is about."""
+    parts = (getattr(fault, "pointer", None) or "").strip("/").split("/")
+    if parts[0] == "quiet":
+        return {"from": "quiet_from", "to": "quiet_to", "timezone": "quiet_zone"}.get(parts[-1], "quiet_from")
+    if parts[0] == "escalate":
+        return "escalate_channels" if "channels" in parts else "escalate_after"
+    return "labels" if parts[0] == "label" else parts[0]
+
+
+def _path(tail: str) -> str:
+    return f"/notification-rules/{{rule_id}}/{tail}"
+
+
+assert not EVENTS.keys() & (NOT_RAISED | OF_INSTALLATION)  # the form offers no event that a rule of jobs never meets
+
+NOTIFICATION_RULES: Final[tuple[WebPage, ...]] = (
+    WebPage(
+        method="GET",
+        path="/notification-rules",
+        name="notification_rules",
+        handler=rules_page,
+        control=(NotificationRuleService.page,),
+    ),
+    WebPage(
+        method="GET",
+        path="/notification-rules/new",
+        name="notification_rule_preview",
+        handler=preview,
+        control=(NotificationRuleService.preview, NotificationRuleService.page),
+    ),
+    WebPage(
+        method="POST",
+        path="/notification-rules",
+        name="notification_rule_add",
+        handler=add,
+        control=(NotificationRuleService.add,),
+    ),
+    WebPage(
+        method="POST",
+        path=_path("switch"),
+        name="notification_rule_switch",
+        handler=switch,
+        control=(NotificationRuleService.change,),
+    ),
+    WebPage(
+        method="POST",
+        path=_path("remove"),
+        name="notification_rule_remove",
+        handler=remove,
+        control=(NotificationRuleService.remove, NotificationRuleService.page),
+    ),
+    WebPage(
+        method="POST",
+        path=_path("test"),
+        name="notification_rule_test",
+        handler=test,
+        control=(NotificationRuleService.test, NotificationRuleService.page),
+    ),
+)

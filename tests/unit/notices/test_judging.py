@@ -1,0 +1,409 @@
+"""What rules make of events: which alerts open, count and close, and what is told of them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tests.unit.notices.situations import (
+    FAILURE,
+    JOB,
+    NOW,
+    OPS,
+    PAGER,
+    RECOVERY,
+    RULE,
+    SUBJECT,
+    alert,
+    change,
+    ends,
+    event,
+    judged,
+    judged_due,
+    rule,
+    standing,
+    told,
+)
+from tickwise.domain.decision import SkipReason
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.changes import Burst
+from tickwise.domain.notices.index import RuleIndex
+from tickwise.domain.notices.judging import RETRIES_USUAL, STORM_EBB_SECONDS, UNCHOSEN, ends_needed
+from tickwise.domain.notices.rules import (
+    MAX_LINES,
+    OF_NOTIFY,
+    AlertState,
+    Escalation,
+    FailuresOf,
+    NoticeEvent,
+    QuietHours,
+    Severity,
+)
+
+F, S = RunState.FAILED, RunState.SUCCESS
+FIRST, DEAD, DID_NOT_RUN = NoticeEvent.FIRST_FAILURE, NoticeEvent.DEAD_LETTER, NoticeEvent.DID_NOT_RUN
+DAY = QuietHours(0, 0, "UTC")
+
+
+def test_a_failure_opens_an_alert_and_is_told() -> None:
+    """By the first line of its error."""
+    fold = judged([event(7)], rule())
+    opened = change(fold)
+    assert (None, 1, False) == (opened.seen, opened.events, opened.close)
+    assert ("nightly", "a run failed: no disk", UUID(int=7)) == (
+        opened.subject_name, opened.sentence, opened.run_id,
+    )  # fmt: skip
+    [notice] = fold.notices
+    assert [(opened.alert_id, "a run failed: no disk", "nightly")] == [
+        (line.alert_id, line.sentence, line.subject_name) for line in notice.lines
+    ]
+    assert (NOW, False, False) == (notice.due, notice.joins, notice.gathers)
+    assert [(UUID(int=7), 7)] == list(fold.judged)
+
+
+def test_an_event_that_no_rule_concerns_is_judged() -> None:
+    """And nothing comes of it."""
+    fold = judged([event()], rule(NoticeEvent.LATE))
+    assert ([], [], 1) == (list(fold.alerts), list(fold.notices), len(fold.judged))
+
+
+def test_more_failures_are_counted_and_not_told_again() -> None:
+    """In a notice that still waits they are counted too."""
+    fold = judged([event(1), event(2)], rule(), stands=[standing(alert(), 5)])
+    counted = change(fold)
+    assert (5, 2, NOW - 998.0, False) == (counted.seen, counted.events, counted.last_at, counted.close)
+    assert [True] == [each.joins for each in fold.notices]
+    assert 2 == fold.notices[0].events
+
+
+def test_several_failures_of_a_page_are_one_line_of_thought() -> None:
+    """One alert, one notice, all counted."""
+    fold = judged([event(number) for number in (3, 1, 2)], rule())
+    assert (3, UUID(int=3), NOW - 999.0) == (
+        change(fold).events, change(fold).run_id, change(fold).first_at,
+    )  # fmt: skip
+    assert [(FAILURE, OPS, 3)] == told(fold)
+
+
+# ------------------------------------------------------------------------------------------- thresholds
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([F, F, F], True),
+        ([S, F, F], False),
+        ([S, F, F, F], True),
+        ([F, S, F], False),
+        ([F, F], False),
+        ([F, F, S, F], False),
+    ],
+)
+def test_so_many_failures_in_a_row(states: list[RunState], expected: bool) -> None:
+    """Up to the run that failed."""
+    fold = judged([event(len(states))], rule(in_a_row=3), history=ends(*states))
+    assert expected == bool(fold.alerts)
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [([F, S, F], False), ([F, S, F, F], True), ([F, S, S, F, F], True), ([F, S, S, S, F, F], False), ([F], False)],
+)
+def test_so_many_failures_of_so_many(states: list[RunState], expected: bool) -> None:
+    """Of the newest runs."""
+    fold = judged([event(len(states))], rule(failures_of=FailuresOf(3, 5)), history=ends(*states))
+    assert expected == bool(fold.alerts)
+
+
+def test_later_ends_do_not_count_for_an_earlier_run() -> None:
+    """They are judged by their own events."""
+    history = ends(F, F, F)
+    assert [] == judged([event(2)], rule(in_a_row=3), history=history).alerts
+    assert 1 == change(judged([event(2), event(3)], rule(in_a_row=3), history=history)).events
+
+
+def test_a_run_that_ended_too_long_ago_is_judged_by_the_newest() -> None:
+    """In a storm so many ends came since that its own are not among them."""
+    assert judged([event(1)], rule(in_a_row=3), history=ends(F, F, F, first=100)).alerts
+    assert not judged([event(1)], rule(in_a_row=3), history=ends(F, S, F, first=100)).alerts
+
+
+def test_a_success_within_so_many_failures_of_so_many_closes_nothing_yet() -> None:
+    """Three of the newest five failed still."""
+    windowed = rule(failures_of=FailuresOf(3, 5))
+    stands = [standing(alert())]
+    assert [] == judged([event(5, S)], windowed, stands=stands, history=ends(F, F, F, F, S)).alerts
+    assert change(judged([event(5, S)], windowed, stands=stands, history=ends(F, F, S, S, S))).close
+
+
+@pytest.mark.parametrize(("states", "expected"), [([S, F], True), ([F], True), ([F, F], False), ([F, S, F], True)])
+def test_the_first_failure_after_a_success(states: list[RunState], expected: bool) -> None:
+    """Or of all."""
+    fold = judged([event(len(states))], rule(FIRST), history=ends(*states))
+    assert expected == bool(fold.alerts)
+
+
+def test_the_ends_that_a_page_needs() -> None:
+    """Of jobs with such rules alone, and enough for each event of a job."""
+    index = RuleIndex([rule(in_a_row=3)])
+    jobs = ends_needed([event(1), event(2), event(3, RunState.SKIPPED)], index, {})
+    assert ({JOB}, 5) == jobs
+    assert (set(), 0) == ends_needed([event(1)], RuleIndex([rule()]), {})
+    assert ({JOB}, 3) == ends_needed([event(1)], RuleIndex([rule(FIRST)]), {})
+
+
+@pytest.mark.parametrize(
+    ("attempts", "attempt", "expected"), [(None, RETRIES_USUAL, 1), (None, 2, 0), (5, 5, 1), (5, 4, 0)]
+)
+def test_many_retries(attempts: int | None, attempt: int, expected: int) -> None:
+    """From an attempt on."""
+    fold = judged([event(1, RunState.RETRYING, attempt=attempt)], rule(NoticeEvent.RETRIES, attempts=attempts))
+    assert expected == len(fold.alerts)
+
+
+@pytest.mark.parametrize("reason", [*SkipReason])
+def test_a_skip_that_nobody_chose(reason: SkipReason) -> None:
+    """A fuse is an event of its own."""
+    both = rule(DID_NOT_RUN, NoticeEvent.FUSE)
+    fold = judged([event(1, RunState.SKIPPED, reason=reason.value)], both)
+    expected = {SkipReason.FUSE: [NoticeEvent.FUSE]}.get(reason, [DID_NOT_RUN] if reason in UNCHOSEN else [])
+    assert expected == [each.key.event for each in fold.alerts]
+
+
+def test_a_failure_is_several_events() -> None:
+    """Each has its own alert, and one notice tells them."""
+    fold = judged([event()], rule(FAILURE, FIRST, DEAD), history=ends(F))
+    assert {FAILURE, FIRST, DEAD} == {each.key.event for each in fold.alerts}
+    assert [3] == [each.events for each in fold.notices]
+
+
+# ------------------------------------------------------------------------------------------- recoveries
+
+
+def test_a_success_closes_the_alert_and_is_told() -> None:
+    """Without what it said or why."""
+    fold = judged([event(2, S)], rule(), stands=[standing(alert(), 3)])
+    closed = change(fold)
+    assert (3, True, 0, None) == (closed.seen, closed.close, closed.events, closed.next_at)
+    assert [(RECOVERY, OPS, 1)] == told(fold)
+    assert "a run succeeded" == fold.notices[0].lines[0].sentence
+
+
+def test_a_recovery_is_told_by_rules_that_ask_for_it() -> None:
+    """It closes the alerts of the others without a word."""
+    fold = judged([event(2, S)], rule(FAILURE), stands=[standing(alert())])
+    assert change(fold).close
+    assert [] == told(fold)
+
+
+def test_a_rule_of_recoveries_alone_is_told_once() -> None:
+    """Of failures that other rules were about."""
+    other = rule(RECOVERY, rule_id=UUID(int=0xE2), channels=(PAGER,))
+    stands = [standing(alert()), standing(alert(event=FIRST, alert_id=UUID(int=0xF2)))]
+    fold = judged([event(2, S)], rule(FAILURE, FIRST, RECOVERY), other, stands=stands)
+    assert sorted([(RECOVERY, OPS, 1), (RECOVERY, PAGER, 1)]) == sorted(told(fold))
+    assert [True, True] == [each.close for each in fold.alerts]
+    assert [] == told(judged([event(2, S)], other))
+
+
+def test_a_success_of_before_the_last_failure_closes_nothing() -> None:
+    """Runs of a job may overlap."""
+    fold = judged([event(2, S, at=NOW - 4500.0)], rule(), stands=[standing(alert())])
+    assert [] == fold.alerts
+
+
+def test_a_failure_and_a_success_of_one_page() -> None:
+    """The alert opens and closes; a further failure opens another one."""
+    fold = judged([event(1), event(2, S)], rule())
+    assert (None, True, 1) == (change(fold).seen, change(fold).close, change(fold).events)
+    assert [(RECOVERY, OPS, 2)] == told(fold)
+    fold = judged([event(1), event(2, S), event(3)], rule())
+    assert [True, False] == [each.close for each in fold.alerts]
+    assert fold.alerts[0].alert_id != fold.alerts[1].alert_id
+
+
+def test_a_success_says_nothing_of_a_dead_letter() -> None:
+    """A person deals with it. What passes by itself is closed without a word."""
+    stands = [
+        standing(alert(event=name, alert_id=UUID(int=number)))
+        for number, name in enumerate(
+            (DEAD, NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.FUSE, NoticeEvent.OBJECTIVE)
+        )
+    ]
+    fold = judged([event(2, S)], rule(*NoticeEvent), stands=stands)
+    assert {NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.FUSE} == {each.key.event for each in fold.alerts}
+    assert [] == told(fold)
+
+
+def test_a_recovery_that_was_noted_closes_all_of_its_subject() -> None:
+    """Those of one rule alone if it names one."""
+    stands = [standing(alert(event=NoticeEvent.OBJECTIVE, subject="latency", subject_name="latency"))]
+    over = event(9, None, job_id=None, event=RECOVERY, subject="latency", error="the budget is back")
+    asks = rule(NoticeEvent.OBJECTIVE, RECOVERY)
+    fold = judged([over], asks, stands=stands)
+    assert [True] == [each.close for each in fold.alerts]
+    assert ["the budget is back"] == [line.sentence for line in fold.notices[0].lines]
+    assert [] == judged([over._replace(rule_id=UUID(int=0xE9))], asks, stands=stands).alerts
+
+
+# ------------------------------------------------------------------------------------------- people's decisions
+
+
+def test_an_acknowledged_alert_is_silent_until_it_recovers() -> None:
+    """Further failures are counted and told nowhere; the recovery is told."""
+    stands = [standing(alert(AlertState.ACKNOWLEDGED))]
+    fold = judged([event(1)], rule(repeat_seconds=60.0), stands=stands)
+    assert (1, None) == (change(fold).events, change(fold).next_at)
+    assert [] == fold.notices
+    assert [(RECOVERY, OPS, 1)] == told(judged([event(2, S)], rule(), stands=stands))
+
+
+def test_a_snoozed_alert_is_silent() -> None:
+    """Its recovery too, which closes it."""
+    stands = [standing(alert(AlertState.SNOOZED, snoozed_until=NOW + 60.0))]
+    fold = judged([event(1)], rule(), stands=stands)
+    assert (1, False, NOW + 60.0) == (change(fold).events, change(fold).reopen, change(fold).next_at)
+    assert [] == fold.notices
+    fold = judged([event(2, S)], rule(), stands=stands)
+    assert change(fold).close
+    assert [] == fold.notices
+
+
+def test_a_failure_after_a_snooze_is_told() -> None:
+    """The alert is open again."""
+    fold = judged([event(1), event(2)], rule(), stands=[standing(alert(AlertState.SNOOZED, snoozed_until=NOW))])
+    assert (True, NOW) == (change(fold).reopen, change(fold).told_at)
+    assert [(FAILURE, OPS, 2)] == told(fold)
+
+
+@pytest.mark.parametrize(("last_at", "expected"), [(NOW - 10.0, [(FAILURE, OPS, 1)]), (NOW - 5000.0, [])])
+def test_the_end_of_a_snooze_tells_what_came_in_it(last_at: float, expected: list[object]) -> None:
+    """If something came."""
+    due = standing(alert(AlertState.SNOOZED, snoozed_until=NOW - 1.0, last_at=last_at), next_at=NOW - 1.0)
+    fold = judged_due(due, rules=[rule()])
+    assert change(fold).reopen
+    assert expected == told(fold)
+
+
+def test_an_alert_is_repeated() -> None:
+    """And its next time is set by the rule of now."""
+    due = standing(alert(), told_at=NOW - 600.0, next_at=NOW)
+    fold = judged_due(due, rules=[rule(repeat_seconds=600.0)])
+    assert (NOW, NOW + 600.0, 0, 1) == (
+        change(fold).told_at, change(fold).next_at, change(fold).events, change(fold).seen,
+    )  # fmt: skip
+    assert ["still open, 4 events: a run failed: no disk"] == [line.sentence for line in fold.notices[0].lines]
+    fold = judged_due(due, rules=[rule(repeat_seconds=900.0)])
+    assert (None, NOW + 300.0) == (change(fold).told_at, change(fold).next_at)
+    assert [] == fold.notices
+    assert change(judged_due(due, rules=[rule()])).next_at is None
+
+
+def test_an_alert_that_nobody_acknowledged_is_escalated_once() -> None:
+    """To other channels."""
+    escalating = rule(escalation=Escalation(900.0, (PAGER,)))
+    opened = change(judged([event(1)], escalating))
+    assert NOW - 999.0 + 900.0 == opened.next_at
+    fold = judged_due(standing(alert(), next_at=NOW), rules=[escalating])
+    assert (NOW, None) == (change(fold).escalated_at, change(fold).next_at)
+    assert [(PAGER, True)] == [(each.channel_id, each.is_escalation) for each in fold.notices]
+    fold = judged_due(standing(alert(), escalated_at=NOW - 100.0, next_at=NOW), rules=[escalating])
+    assert [] == fold.notices
+
+
+def test_an_alert_of_a_rule_that_is_gone_is_due_no_more() -> None:
+    """Nothing is told of it."""
+    fold = judged_due(standing(alert(), next_at=NOW), rules=[])
+    assert change(fold).next_at is None
+    assert [] == fold.notices
+
+
+# ------------------------------------------------------------------------------------------- when it is told
+
+
+def test_notices_after_the_first_three_are_gathered() -> None:
+    """For the time that the rule says, from the newest of them."""
+    pair = (RULE, OPS)
+    gathers = rule(group_seconds=120.0)
+    for burst, due in ((None, NOW), (Burst(2, NOW - 10.0), NOW), (Burst(3, NOW - 10.0), NOW + 110.0)):
+        fold = judged([event()], gathers, bursts={} if burst is None else {pair: burst})
+        assert [due] == [each.due for each in fold.notices]
+
+
+def test_a_storm_is_gathered_until_it_ebbs() -> None:
+    """Twenty events of a page for one rule and channel, or fewer of a page that is not the last."""
+    storm = [event(number, job_id=UUID(int=0xB00 + number)) for number in range(1, 20)]
+    assert [(NOW, False)] == [(each.due, each.gathers) for each in judged(storm, rule()).notices]
+    for events, more in (([*storm, event(20)], False), (storm[:2], True)):
+        [notice] = judged(events, rule(), more=more).notices
+        assert (NOW + STORM_EBB_SECONDS, True, len(events)) == (notice.due, notice.gathers, notice.events)
+        assert min(len(events), MAX_LINES) == len(notice.lines)
+    assert [False] == [each.gathers for each in judged(storm[:1], rule(), more=True).notices]
+
+
+@pytest.mark.parametrize(
+    ("severity", "state", "waits"),
+    [
+        (Severity.INFO, F, True),
+        (Severity.WARNING, F, True),
+        (Severity.CRITICAL, F, False),
+        (Severity.WARNING, RunState.SKIPPED, False),
+    ],
+)
+def test_quiet_hours(severity: Severity, state: RunState, waits: bool) -> None:
+    """What is critical, and what did not run, wait for none."""
+    quiet = rule(FAILURE, DID_NOT_RUN, severity=severity, quiet=DAY)
+    [notice] = judged([event(state=state, reason="misfire")], quiet).notices
+    midnight = (NOW // 86_400 + 1) * 86_400
+    assert (midnight if waits else NOW) == notice.due
+
+
+def test_quiet_hours_of_a_zone_that_is_not_known_here_keep_nothing_back() -> None:
+    """It is told rather than not."""
+    [notice] = judged([event()], rule(quiet=QuietHours(0, 0, "Mars/Olympus"))).notices
+    assert NOW == notice.due
+
+
+# ------------------------------------------------------------------------------------------- which rules
+
+
+def test_a_job_names_channels_itself() -> None:
+    """It is told of its failures there, by no rule."""
+    fold = judged([event()], rule(), notify=[PAGER])
+    assert sorted([(RULE, OPS), (None, PAGER)], key=str) == sorted(
+        [(each.rule_id, each.channel_id) for each in fold.notices], key=str
+    )
+    assert NoticeEvent.LATE not in OF_NOTIFY
+    stands = [standing(alert(rule_id=None))]
+    assert [(RECOVERY, PAGER, 1)] == told(judged([event(2, S)], stands=stands, notify=[PAGER]))
+
+
+def test_an_event_for_one_rule_asks_no_other() -> None:
+    """Such as that a run is late by that rule."""
+    rules = [rule(NoticeEvent.LATE), rule(NoticeEvent.LATE, rule_id=UUID(int=0xE2), channels=(PAGER,))]
+    late = event(1, None, event=NoticeEvent.LATE, rule_id=RULE, error="a run has not begun", subject=SUBJECT)
+    assert [(NoticeEvent.LATE, OPS, 1)] == told(judged([late], *rules))
+    assert [] == told(judged([late._replace(rule_id=UUID(int=0xE9))], *rules))
+    assert [] == told(judged([late], rule(FAILURE)))
+
+
+def test_a_job_that_was_removed_or_moved_is_told_by_its_id() -> None:
+    """Its name and labels are those of another namespace by now."""
+    other = UUID(int=0xD)
+    fold = judged([event(job_id=other)], rule(), rule(rule_id=UUID(int=0xE2), labels={"team": "pay"}))
+    assert [str(other)] == [each.subject_name for each in fold.alerts]
+    assert [RULE] == [each.key.rule_id for each in fold.alerts]
+
+
+def test_a_renamed_job_is_told_by_its_new_name() -> None:
+    """The alert is the same one."""
+    fold = judged([event()], rule(), stands=[standing(alert(subject_name="old name"))])
+    assert "nightly" == change(fold).subject_name
+
+
+def test_a_rule_of_labels_hears_of_its_jobs_alone() -> None:
+    """By all of its labels."""
+    labelled = rule(labels={"team": "pay"})
+    assert judged([event()], labelled, labels={"team": "pay", "tier": "1"}).alerts
+    assert not judged([event()], labelled, labels={"team": "ship"}).alerts
