@@ -24,7 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.mutants.catalogue import MUTANTS, ROOT, Mutant
+from tests.mutants.catalogue import MUTANTS, ROOT
+from tests.mutants.mutant import Mutant
 from tests.support import databases
 from tickwise.adapters.clock import SystemClock
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import Unusable, patched
-from tests.mutants.catalogue import MUTANTS, ROOT, Mutant
+from tests.mutants.catalogue import MUTANTS, ROOT
+from tests.mutants.mutant import Mutant
 
 CONTRACTS = ROOT / "src" / "tickwise" / "testing" / "contracts"
 NODE = re.compile(r"(?P<file>[\w/]+\.py)(?:::(?P<group>Test\w+))?::(?P<test>test_\w+)")

@@ -108,12 +108,9 @@ class Control:
         self.schedules = ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
-        self.letters, self.errors = LetterService(context), ErrorGroupService(context)
-        self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
-        self.explain, self.stops = ExplainService(context), StopService(context)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
-        self.receipts = ReceiptService(context)
+        self._begin_runs(context)
         self._begin_notices(context)
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
@@ -140,6 +137,12 @@ class Control:
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
+
+    def _begin_runs(self, context: ControlContext) -> None:
+        self.receipts = ReceiptService(context)
+        self.letters, self.errors = LetterService(context), ErrorGroupService(context)
+        self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
+        self.explain, self.stops = ExplainService(context), StopService(context)
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

@@ -66,10 +66,10 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.link import named_broker, open_broker
-from tickwise.wiring.notices import make_notice_delivery
+from tickwise.wiring.outgoing.notices import make_notice_delivery
+from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
-from tickwise.wiring.tracing import open_tracing
 
 DAY_SECONDS: Final = 86_400.0
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
-from tickwise.api.resources.analytics import AnalyticsView
+from tickwise.api.resources.observing.analytics import AnalyticsView
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal

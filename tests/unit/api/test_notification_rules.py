@@ -87,7 +87,7 @@ async def test_jobs_are_named_by_id_key_or_name(here: Scene) -> None:
         ({"attempts": 2}, "/attempts", "retries"),
         ({"failures_of": {"failures": 6, "runs": 5}}, "/failures_of/failures", "cannot fail"),
         ({"on": ["executor_lost"]}, "/on", "installation"),
-        ({"on": ["objective"]}, "/on", "does not raise"),
+        ({"on": ["anomaly"]}, "/on", "does not raise"),
         ({"severity": "critical", "quiet": {"from": "22:00", "to": "07:00"}}, "/quiet", "critical"),
         ({"on": ["did_not_run"], "quiet": {"from": "22:00", "to": "07:00"}}, "/quiet", "at once"),
         ({"quiet": {"from": "22:00", "to": "22:00"}}, "/quiet/to", "no length"),
@@ -215,7 +215,7 @@ async def test_permissions_of_rules_and_alerts(here: Scene) -> None:
 
 async def test_rules_of_the_installation_are_about_executors(here: Scene) -> None:
     """For its administrators; they use its channels."""
-    body = {**RULE, "on": ["executor_lost", "expiring"], "installation": True}
+    body = {**RULE, "on": ["executor_lost"], "installation": True}
     refused = await here.ask("POST", "/notification-rules", 422, body)
     assert "/channels" == refused["pointer"]
     await here.ask("POST", "/channels", 201, {**HOOK, "name": "on-call", "installation": True})

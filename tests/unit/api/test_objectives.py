@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import msgspec
@@ -10,13 +10,17 @@ import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
-from tickwise.api.resources.objectives import ObjectiveView
+from tickwise.api.resources.observing.objectives import ObjectiveView
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.model import Principal
+from tickwise.domain.notices.rules import NoticeEvent
 from tickwise.domain.selectors import labels_from
 from tickwise.ports.identity import NewKey
+from tickwise.ports.store import ObjectiveJobsQuery
 from tickwise.roles.scheduler import objective_watch
-from tickwise.roles.scheduler.objective_watch import BurningObjective, ObjectiveWatch
+from tickwise.roles.scheduler.alerting import Alerting
+from tickwise.roles.scheduler.objective_watch import ObjectiveNotes, ObjectiveWatch, WatchedObjective
+from tickwise.roles.shared.objective_standings import objective_of, standings
 
 LABELLED = "a-labelled-key-for-tests-of-32-characters-or-mor"
 
@@ -58,23 +62,55 @@ async def test_an_objective_is_stored_and_stands_by_its_runs(here: Scene) -> Non
     assert [21_600.0, 3_600.0, 1_800.0, 300.0] == [each["window_seconds"] for each in found["burn"]]
 
 
-async def test_schedulers_tell_of_budgets_that_burn(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all namespaces, page by page; an objective that is met is not told of. A page of more is followed at once."""
-    told: list[BurningObjective] = []
-
-    async def tell(burning: Sequence[BurningObjective]) -> None:
-        told.extend(burning)
-
+async def test_schedulers_note_budgets_that_burn_and_their_end(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all namespaces, page by page; an objective that is met is noted once, as what ends an alert. One that goes on
+    burning is noted once an hour, also by two schedulers. A page of more is followed at once."""
     monkeypatch.setattr(objective_watch, "PAGE", 1)
-    watch = ObjectiveWatch(here.store.searches, tell)
+    alerts, searches = here.store.alerts, here.store.searches
+    watches = [ObjectiveWatch(searches, ObjectiveNotes(alerts, here.clock).tell) for _ in range(2)]
+    await alerts.watch("default")
     jobs = {await with_objective(here, name=name) for name in ("a", "b")}
-    assert [0.0, 0.0, 60.0] == [await watch.step() for _ in range(3)]
-    assert told == []
+
+    async def noted() -> list[tuple[NoticeEvent | None, str]]:
+        for watch in watches:
+            while await watch.step() == 0:
+                pass
+        return [(each.event, each.subject) for each in (await alerts.events(100)).events]
+
+    assert [0.0, 0.0, 60.0] == [await watches[0].step() for _ in range(3)]
+    calm = sorted((NoticeEvent.RECOVERY, f"objective/{job}") for job in jobs)
+    assert calm == sorted(await noted())
     await here.schedule(300)
-    while await watch.step() == 0:
-        pass
-    assert jobs == {str(each.job_id) for each in told}
-    assert {"default"} == {each.namespace for each in told}
+    burning = sorted((NoticeEvent.OBJECTIVE, f"objective/{job}") for job in jobs)
+    assert sorted(calm + burning) == sorted(await noted())
+    assert sorted(calm + burning) == sorted(await noted())
+
+
+async def test_a_rule_about_objectives_opens_an_alert(here: Scene) -> None:
+    """Of the objective, with the numbers; of one that burns no more it is closed."""
+    channel = {"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/tickwise"}
+    await here.ask("POST", "/channels", 201, channel)
+    rule = {"name": "starts", "on": ["objective", "recovery"], "channels": ["ops"]}
+    await here.ask("POST", "/notification-rules", 201, rule)
+    job = await with_objective(here)
+    alerting = Alerting(here.store, here.clock)
+    notes = ObjectiveNotes(here.store.alerts, here.clock)
+    watch = ObjectiveWatch(here.store.searches, notes.tell)
+    await here.schedule(300)
+    await watch.step()
+    await alerting.step()
+    [alert] = await here.ask("GET", "/alerts")
+    assert ("objective", "open", f"objective/{job}", "a") == tuple(
+        alert[name] for name in ("event", "state", "subject", "subject_name")
+    )
+    assert "runs began more than 30 s after they were due; 0% of the error budget is left" in alert["sentence"]
+    [row] = await here.store.searches.jobs(ObjectiveJobsQuery(namespace=None, after=None, limit=9))
+    [found] = (await standings(here.store.searches, [row], each=100)).values()
+    objective = objective_of(row)
+    assert objective is not None
+    await notes.tell([], [WatchedObjective(row.namespace, row.job_id, row.name, objective, found.standing)])
+    await alerting.step()
+    assert ["closed"] == [each["state"] for each in await here.ask("GET", "/alerts?state=closed")]
 
 
 async def test_pages_join_and_keep_to_labels(here: Scene) -> None:

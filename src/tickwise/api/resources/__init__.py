@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tickwise.api.endpoint import Endpoint
-from tickwise.api.resources.analytics import ANALYTICS
 from tickwise.api.resources.audit import AUDIT
 from tickwise.api.resources.auth import AUTH
 from tickwise.api.resources.calendars import CALENDARS
-from tickwise.api.resources.channels import CHANNELS
 from tickwise.api.resources.errors import ERRORS
 from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
@@ -16,8 +14,10 @@ from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.namespaces import NAMESPACES
-from tickwise.api.resources.notification_rules import NOTIFICATION_RULES
-from tickwise.api.resources.objectives import OBJECTIVES
+from tickwise.api.resources.observing.analytics import ANALYTICS
+from tickwise.api.resources.observing.channels import CHANNELS
+from tickwise.api.resources.observing.notification_rules import NOTIFICATION_RULES
+from tickwise.api.resources.observing.objectives import OBJECTIVES
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES

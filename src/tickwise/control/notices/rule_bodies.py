@@ -40,9 +40,9 @@ RUNS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 1_000
 SECONDS_MAX: Final = 30 * 86_400.0
 REPEAT_SECONDS_LEAST: Final = 60.0
-NOT_RAISED: Final = frozenset({NoticeEvent.OBJECTIVE, NoticeEvent.ANOMALY})
+NOT_RAISED: Final = frozenset({NoticeEvent.ANOMALY, NoticeEvent.EXPIRING})
 """Events that this version does not raise: a rule about one would wait for ever."""
-OF_INSTALLATION: Final = frozenset({NoticeEvent.EXECUTOR_LOST, NoticeEvent.EXPIRING})
+OF_INSTALLATION: Final = frozenset({NoticeEvent.EXECUTOR_LOST})
 """Events that belong to no namespace."""
 _TIMED: Final = frozenset({NoticeEvent.LATE, NoticeEvent.LONG})
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")

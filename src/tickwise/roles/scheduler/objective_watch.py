@@ -1,9 +1,9 @@
-"""Watches the objectives of jobs: tells of each whose budget burns too fast, once a minute for as long as it does.
+"""Watches the objectives of jobs: notes each whose budget burns too fast, and when it does no more.
 
-    jobs with an objective, by id, a page at a time ──► counts of their starts ──► BURNING ──► `tell`
+    jobs with an objective, by id, a page at a time ──► counts of their starts ──► BURNING ──► event for the rules
 
-Each scheduler does it. Invariant: an objective may be told of by several schedulers, and several times, so `tell` keeps
-one alert of a job. A crash loses a page, which the next round has again.
+Each scheduler does it. Invariant: an event has a name, so several schedulers note it once; an alert is one while it is
+not closed, so several events of one burn are one alert. A crash loses a page, which the next round has again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from uuid import UUID
 
 import structlog
 
+from tickwise.domain.notices.rules import NoticeEvent
 from tickwise.domain.observing.objectives import ObjectiveStanding, ObjectiveState, StartObjective
-from tickwise.ports.store import ObjectiveJobsQuery, Searches
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import AlertStore, NotedEvent, ObjectiveJobsQuery, Searches
 from tickwise.roles.shared.objective_standings import objective_of, standings
 
 PAGE: Final = 50
 PAUSE_SECONDS: Final = 60.0
+BURN_MINUTES: Final = 60
+"""A budget that goes on burning is an event again after so long."""
 OF_EACH: Final = 2_000
 """Ended runs of one job that are read: those of six hours, the longest window that burns, at five a minute."""
 
 logger = structlog.get_logger("tickwise.scheduler")
 
 
-class BurningObjective(NamedTuple):
-    """A job whose starts use up their budget too fast."""
+class WatchedObjective(NamedTuple):
+    """The objective of a job, and how it stands."""
 
     namespace: str
     job_id: UUID
@@ -36,26 +40,58 @@ class BurningObjective(NamedTuple):
     standing: ObjectiveStanding
 
 
-TellBurning = Callable[[Sequence[BurningObjective]], Awaitable[None]]
-"""Told of the burning objectives of each page, of all namespaces."""
+TellObjectives = Callable[[Sequence[WatchedObjective], Sequence[WatchedObjective]], Awaitable[None]]
+"""Told of each page: those that burn, and the others; of all namespaces."""
 
 
-async def log_burning(burning: Sequence[BurningObjective]) -> None:
-    """Note them in the log of the process."""
-    for each in burning:
-        logger.warning(
-            "objective_burning",
-            namespace=each.namespace,
-            job_id=str(each.job_id),
-            budget_left=round(each.standing.budget_left, 4),
-            late=each.standing.count.late,
-        )
+class ObjectiveNotes:
+    """Notes for alerts that the budget of a job burns, or that it does no more."""
+
+    def __init__(self, alerts: AlertStore, clock: Clock) -> None:
+        self._alerts = alerts
+        self._clock = clock
+        self._calm: set[UUID] = set()
+        """Jobs of which it is noted that their budget does not burn: at the first look, and at the end of each burn."""
+
+    async def tell(self, burning: Sequence[WatchedObjective], calm: Sequence[WatchedObjective]) -> None:
+        """Note them, and those that burn also in the log of the process."""
+        minute = int(self._clock.now() // PAUSE_SECONDS)
+        noted = [_event(each, NoticeEvent.OBJECTIVE, minute // BURN_MINUTES, _burning(each)) for each in burning]
+        over = [each for each in calm if each.job_id not in self._calm]
+        noted += [_event(each, NoticeEvent.RECOVERY, minute, "its error budget burns no more") for each in over]
+        await self._alerts.note(noted)
+        self._calm.difference_update(each.job_id for each in burning)
+        self._calm.update(each.job_id for each in over)
+        for each in burning:
+            logger.warning(
+                "objective_burning",
+                namespace=each.namespace,
+                job_id=str(each.job_id),
+                budget_left=round(each.standing.budget_left, 4),
+                late=each.standing.count.late,
+            )
+
+
+def _event(each: WatchedObjective, event: NoticeEvent, moment: int, sentence: str) -> NotedEvent:
+    """The subject is the objective and not the job, for a recovery of the one is none of the other."""
+    subject = f"objective/{each.job_id}"
+    return NotedEvent(
+        each.namespace, event, f"{subject}/{event}/{moment}", subject, each.job_name, sentence, each.job_id
+    )
+
+
+def _burning(each: WatchedObjective) -> str:
+    count, left = each.standing.count, max(each.standing.budget_left, 0.0)
+    return (
+        f"{count.late} of {count.late + count.good} runs began more than {each.objective.within_seconds:g} s after "
+        f"they were due; {left:.0%} of the error budget is left"
+    )
 
 
 class ObjectiveWatch:
     """The watch of one scheduler."""
 
-    def __init__(self, searches: Searches, tell: TellBurning = log_burning) -> None:
+    def __init__(self, searches: Searches, tell: TellObjectives) -> None:
         self._searches = searches
         self._tell = tell
         self._after: UUID | None = None
@@ -64,13 +100,13 @@ class ObjectiveWatch:
         """Look at one page. Returns the seconds until the next one: 0 while there are more in this round."""
         rows = await self._searches.jobs(ObjectiveJobsQuery(namespace=None, after=self._after, limit=PAGE))
         found = await standings(self._searches, rows, each=OF_EACH)
-        burning = [
-            BurningObjective(job.namespace, job.job_id, job.name, objective, found[job.job_id].standing)
-            for job in rows
-            if (objective := objective_of(job)) is not None
-            and found[job.job_id].standing.state is ObjectiveState.BURNING
-        ]
-        if burning:
-            await self._tell(burning)
+        burning, calm = list[WatchedObjective](), list[WatchedObjective]()
+        for job in rows:
+            if (objective := objective_of(job)) is not None:
+                standing = found[job.job_id].standing
+                watched = WatchedObjective(job.namespace, job.job_id, job.name, objective, standing)
+                (burning if standing.state is ObjectiveState.BURNING else calm).append(watched)
+        if burning or calm:
+            await self._tell(burning, calm)
         self._after = rows[-1].job_id if len(rows) >= PAGE else None
         return PAUSE_SECONDS if self._after is None else 0.0

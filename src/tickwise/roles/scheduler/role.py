@@ -49,7 +49,7 @@ from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
 from tickwise.roles.scheduler.notice_delivery import NoticeDelivery
-from tickwise.roles.scheduler.objective_watch import ObjectiveWatch
+from tickwise.roles.scheduler.objective_watch import ObjectiveNotes, ObjectiveWatch
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.queue_counts import QueueCounts
@@ -148,7 +148,7 @@ class Scheduler(Service):
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
-        self._objective_watch = ObjectiveWatch(store.searches)
+        self._objective_watch = ObjectiveWatch(store.searches, ObjectiveNotes(store.alerts, clock).tell)
         self._alerting = Alerting(store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)

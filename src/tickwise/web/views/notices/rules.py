@@ -42,6 +42,7 @@ EVENTS: Final = {
     NoticeEvent.RETRIES: "a run is tried again and again",
     NoticeEvent.DEAD_LETTER: "a run became a dead letter",
     NoticeEvent.FUSE: "a job was paused because it fired too often",
+    NoticeEvent.OBJECTIVE: "the error budget of a job's objective burns too fast",
 }
 """The events of jobs, in words."""
 FIELDS: Final = (

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, foreign_cursor, page_links
 from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
-from tickwise.api.resources.channels import NoticeView, OfInstallation, WaitSeconds, notice_view
+from tickwise.api.resources.observing.channels import NoticeView, OfInstallation, WaitSeconds, notice_view
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
 from tickwise.control.notices.alerts import AlertNoteBody, AlertService, AlertSnoozeBody

@@ -1,0 +1,1 @@
+"""Senders to receivers outside of the installation: of notices and of traces."""
