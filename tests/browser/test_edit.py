@@ -146,6 +146,7 @@ def test_a_session_that_ends_in_the_form_of_a_job_loses_nothing(opened: Open, pl
     page.get_by_role("textbox", name="Cron line").fill("0 6 * * *")
     expect(page.locator("#connection")).to_contain_text("Your session has ended", timeout=15_000)
     page.get_by_role("button", name="Review changes").click()
+    page.get_by_role("button", name="Sign in here, with what I typed").click()
     _sign_in(page, place.developer)
     page.get_by_role("button", name="Go on with the form").click()
     expect(page.get_by_label("Description")).to_have_value("first line\nsecond line")

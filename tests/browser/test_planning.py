@@ -89,7 +89,7 @@ def test_somebody_is_invited_and_comes_in(here: World, opened: Open, context: Co
     for field in ("[name=password]", "[name=password_again]"):
         guest.locator(field).fill(PASSWORD)
     guest.get_by_role("button", name="Choose it").click()
-    expect(guest).to_have_url(here.url + "/login")
+    expect(guest).to_have_url(here.url + "/login?done=password")
     guest.get_by_label("Name or e-mail").fill("mallory")
     guest.get_by_label("Password").fill(PASSWORD)
     guest.get_by_role("button", name="Sign in").click()

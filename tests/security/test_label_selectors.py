@@ -71,7 +71,7 @@ FILTERS: Final[dict[str, Any]] = {
 }
 """Filters that find what was made here; where none is named, everything."""
 MATRIX: Final = tuple(each for each in RESOURCES if ABOUT[each.name] in BY_LABELS)
-OF_HEALTH: Final = ("describe", "metrics")
+OF_HEALTH: Final = ("describe", "metrics", "healthDetails")
 WITH_IDS: Final = tuple(each for each in RESOURCES if ABOUT[each.name] in (JOB, RUN, OPERATION))
 
 
@@ -165,7 +165,7 @@ async def test_a_route_that_nobody_classified_lets_no_labels_in(here: World) -> 
     }
     assert {each.name for each in RESOURCES if each.is_open} == {
         name for name, about in ABOUT.items() if about == OPEN
-    } - {"live", "ready"}
+    } - {"live", "ready", "health"}
     assert {each.name for each in RESOURCES if each.signed_in} == {
         name for name, about in ABOUT.items() if about == CALLER
     }

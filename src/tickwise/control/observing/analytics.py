@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from tickwise.control.access import check_namespace, holds_everywhere, requires
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
+from tickwise.control.times import FIRST
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import FINAL
 from tickwise.domain.model import Principal
@@ -119,7 +120,7 @@ class AnalyticsService:
         is counted."""
         now = await self._context.time.now()
         end = now if question.filter.due_before is None else min(question.filter.due_before, now)
-        begin = end - DAY_SECONDS if question.filter.due_after is None else question.filter.due_after
+        begin = max(end - DAY_SECONDS, FIRST) if question.filter.due_after is None else question.filter.due_after
         days = DAYS_BY_HOUR_MOST if question.grouping.by is GroupBy.HOUR else DAYS_MOST
         if begin >= end:
             raise Invalid("from is not before until, or is yet to come; give an earlier time", pointer="/from")

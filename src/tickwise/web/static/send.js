@@ -1,7 +1,7 @@
 // Forms that change something are sent once the server says that it is there and knows the visitor: a browser's own page
 // for a server that is away would take what was typed with it.
 //
-//   submit ──► /alive ──204──► sent, as without a script
+//   submit ──► /alive (before the sign-in: /livez) ──2xx──► sent, as without a script
 //                │ 401 ──► the form stays; sign in elsewhere, and send it from here
 //                └ away ─► the form stays; tried again, at most 10 s apart, until it is sent or taken back
 (() => {
@@ -12,9 +12,10 @@
   const sure = new WeakSet();
   const waiting = new WeakSet();
 
+  const signedIn = () => "signedIn" in document.body.dataset;
   const status = async () => {
     try {
-      return (await fetch("/alive", {
+      return (await fetch(signedIn() ? "/alive" : "/livez", {
         cache: "no-store", credentials: "same-origin", redirect: "manual", signal: AbortSignal.timeout(PATIENCE),
       })).status;
     } catch {
@@ -67,7 +68,7 @@
     while (wanted && form.isConnected) {
       const answer = await status();
       if (!wanted) return;
-      const ended = answer === 401 && "signedIn" in document.body.dataset;
+      const ended = answer === 401 && signedIn();
       if (answer && answer < 500 && answer !== 429 && !ended) {
         if (!place?.dataset.ended) return really();
         say(place, "You are signed in again. Nothing was sent yet.", button("Send it now", really), button("Do not send it", leave));
