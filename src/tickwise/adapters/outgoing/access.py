@@ -117,7 +117,16 @@ PRIVATE: Final = tuple(
         "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7",
     )
 )  # fmt: skip
-"""Loopback and private networks; not what clouds keep their metadata at."""
+"""Loopback and private networks."""
+METADATA: Final = {
+    ip_address(address): cloud
+    for address, cloud in (
+        ("169.254.169.254", "clouds"), ("100.100.100.200", "Alibaba Cloud"), ("168.63.129.16", "Azure"),
+        ("192.0.0.192", "Oracle Cloud"), ("fd00:ec2::254", "AWS"), ("fd20:ce::254", "Google Cloud"),
+    )
+}  # fmt: skip
+"""Where machines of clouds get their credentials. No network opens these but that of all addresses: an entry of this
+very address does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,12 @@ class HttpAccess:
 
     def _closed(self, address: Address) -> str | None:
         """The reason for which this very address is refused: an allowed address beside or around it opens nothing."""
+        if (cloud := METADATA.get(address)) is not None:
+            opens = {0, address.max_prefixlen}
+            said = any(network.prefixlen in opens and address in network for network in self.networks)
+                address in network and network.prefixlen in {0, network.max_prefixlen} for network in self.networks
+            )
+            return None if said else f"metadata of {cloud}"
         found = special(address)
         if found is not None and any(address in network for network in self.networks):
             return None
