@@ -81,7 +81,7 @@ def test_without_the_address_of_the_pages_there_is_no_link() -> None:
          "[warning] 100,000 failures of 3 jobs"),
         (notice(*(line(at, subject=f"j{at}") for at in range(MAX_LINES)), events=100_000),
          "[warning] 100,000 failures of 20 jobs or more"),
-        (notice(line(), line(1, event=NoticeEvent.RECOVERY)), "[warning] nightly: 2 events, the last: succeeded again"),
+        (notice(line(), line(1, event=NoticeEvent.RECOVERY)), "[warning] nightly failed, and succeeded again"),
         (notice(line(), line(1, event=NoticeEvent.LATE, subject="j1")), "[warning] 2 events of 2 subjects"),
         (notice(line(event=NoticeEvent.EXECUTOR_LOST), line(event=NoticeEvent.EXECUTOR_LOST, subject="e")),
          "[warning] 2 lost executors of 2 executors"),
@@ -144,3 +144,12 @@ def test_a_long_text_is_cut() -> None:
 def test_lengths_of_time_have_two_units_at_most(seconds: float, text: str) -> None:
     """As people say them."""
     assert length_text(seconds) == text
+
+
+def test_trouble_stands_above_what_is_over() -> None:
+    """A message that waited begins with what failed, also where the newest event is a recovery."""
+    failed, over = line(0, subject="a"), line(1, event=NoticeEvent.RECOVERY, subject="b", sentence="a run succeeded")
+    rows = notice_text(notice(failed, over, events=2)).text.splitlines()
+    listed = [row for row in rows if row.startswith("- ")]
+    assert "succeeded" not in rows[0]
+    assert ["succeeded" in row for row in listed] == [False, True]

@@ -181,8 +181,6 @@ class HttpAccess:
         if (cloud := METADATA.get(address)) is not None:
             opens = {0, address.max_prefixlen}
             said = any(network.prefixlen in opens and address in network for network in self.networks)
-                address in network and network.prefixlen in {0, network.max_prefixlen} for network in self.networks
-            )
             return None if said else f"metadata of {cloud}"
         found = special(address)
         if found is not None and any(address in network for network in self.networks):

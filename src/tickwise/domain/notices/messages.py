@@ -118,7 +118,7 @@ def _title(notice: Notice) -> str:
     begin = f"[{notice.severity}] {'Nobody acknowledged: ' if notice.is_escalation else ''}"
     subjects = {line.subject for line in notice.lines}
     kinds = {line.event for line in notice.lines}
-    last = notice.lines[-1] if notice.lines else None
+    last = _leading(notice)
     if last is None:
         return f"{begin}{_counted(notice.events, 'event')}"
     if len(subjects) == 1:
@@ -126,11 +126,18 @@ def _title(notice: Notice) -> str:
         if len(kinds) == 1:
             times = f" {count_text(notice.events)} times" if notice.events > 1 else ""
             return f"{begin}{name} {_WORDS[last.event].happened}{times}"
-        return f"{begin}{name}: {_counted(notice.events, 'event')}, the last: {_WORDS[last.event].happened}"
+        over = notice.lines[-1].event is NoticeEvent.RECOVERY
+        return f"{begin}{name} {_WORDS[last.event].happened}{', and succeeded again' if over else ''}"
     what = _WORDS[last.event].many if len(kinds) == 1 else "events"
     one, many = _SUBJECTS.get(last.event, ("job", "jobs")) if len(kinds) == 1 else ("subject", "subjects")
     more = " or more" if len(notice.lines) >= MAX_LINES and notice.events > len(notice.lines) else ""
     return f"{begin}{count_text(notice.events)} {what} of {len(subjects)} {many if len(subjects) != 1 else one}{more}"
+
+
+def _leading(notice: Notice) -> NoticeLine | None:
+    """The newest line that is no recovery, or the newest of all."""
+    troubles = [line for line in notice.lines if line.event is not NoticeEvent.RECOVERY]
+    return next(reversed(troubles or list(notice.lines)), None)
 
 
 def _text(notice: Notice, links: Mapping[str, str], public_url: str | None) -> Iterator[str]:
@@ -145,13 +152,12 @@ def _text(notice: Notice, links: Mapping[str, str], public_url: str | None) -> I
 
 
 def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
-    """The newest event comes first: it is the reason of the message."""
+    """The newest trouble comes first: it is the reason of the message."""
     lines = list(notice.lines)
     if notice.is_escalation:
         yield "Nobody has acknowledged this:"
-    if lines:
-        last = lines[-1]
-        yield _sentence(last)
+    if (leading := _leading(notice)) is not None:
+        yield _sentence(leading)
     if notice.events > 1:
         apart = notice.last_at - notice.first_at
         within = f" within {length_text(apart)}" if apart >= 1 else ""
@@ -160,7 +166,9 @@ def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
         yield f"At {time_text(lines[-1].at)}."
     if len(lines) > 1:
         yield ""
-        yield from (_row(line, notice, public_url) for line in reversed(lines))
+        for is_over in (False, True):  # what is over stands below what is not
+            part = [line for line in reversed(lines) if (line.event is NoticeEvent.RECOVERY) == is_over]
+            yield from (_row(line, notice, public_url) for line in part)
         if notice.events > len(lines):
             yield f"… and {count_text(notice.events - len(lines))} more."
 
@@ -181,9 +189,8 @@ def _said(line: NoticeLine) -> str:
 def _page_links(notice: Notice, public_url: str | None) -> dict[str, str]:
     if public_url is None or notice.is_test or not notice.lines:
         return {}
-    last: NoticeLine = notice.lines[-1]
-    links = {}
-    if last.run_id is not None:
+    links, last = dict[str, str](), _leading(notice)
+    if last is not None and last.run_id is not None:
         links["Run"] = page_of_run(public_url, notice.namespace, last.run_id)
     alerts = _distinct(line.alert_id for line in notice.lines if line.alert_id is not None)
     if len(alerts) == 1:
