@@ -97,9 +97,13 @@ def test_the_reference_pages_name_each_field_and_option() -> None:
     assert _of(SENT) <= listed
 
 
+TRACE = ("traceparent", "tracestate")
+"""Of the request that made a run: a header, and no field of a body."""
+
+
 def test_the_stored_form_has_the_declared_fields() -> None:
     """But for short forms, columns and the answer's own; the stored keys of limits follow from the limits."""
     stored = set(Definition.__struct_fields__) - {"limit_key", "rate_key", "task_id"} | {"taskId"}
     unstored = {field.name for field in WRITTEN_FIELDS if field.reason in (ByHand.SHORT_FORM, ByHand.COLUMN)}
-    assert stored == SENT - unstored | {"task_version", "warnings", "planned_at"}
+    assert stored == SENT - unstored | {"task_version", "warnings", "planned_at", *TRACE}
     assert set(Plan.__struct_fields__) == PREVIEWED - unstored | {"planned_at"}

@@ -112,6 +112,8 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     needed |= {f"TICKWISE_TLS_{file}_FILE": "/a" for file in ("CERT", "KEY") if name.startswith("tls_")}
     if name == "heartbeat_fail_url":
         needed |= {"TICKWISE_HEARTBEAT_URL": "https://a"}
+    if name == "smtp_url":
+        needed |= {"TICKWISE_SMTP_FROM": "tickwise@example.com"}
     settings = load(needed | {setting.variable: text})
     value = getattr(settings, name)
     assert value != setting.default

@@ -75,11 +75,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "errors": CommandEntry(
             "failures.errors", "errors", "Look at failures grouped by cause, and resolve, ignore or redrive a group."
         ),
-        "analytics": CommandEntry(
-            "observing.analytics", "analytics", "Count and measure ended runs by job, label, reason or hour."
-        ),
+        "analytics": CommandEntry("observing.analytics", "analytics", "Count and measure ended runs by groups."),
         "objectives": CommandEntry(
-            "observing.objectives", "objectives", "List objectives for the starts of jobs, and their error budgets."
+            "observing.objectives",
+            "objectives",
+            "List the objectives for starts of jobs, and their error budgets.",
         ),
         "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
         "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),

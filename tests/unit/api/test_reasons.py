@@ -32,7 +32,7 @@ async def test_no_route_takes_a_reason_that_nobody_can_see(here: Scene) -> None:
     run = (await fails(here))[0]
     error = (await listed(here))[0]["error_id"]
     job = await here.create(every="1h")
-    there = {"job_id": job, "run_id": run, "error_id": error, "queue": "default", "name": "there"}
+    there = {"job_id": job, "run_id": run, "error_id": error, "queue": "default", "name": "there", "alert_id": job}
     asked = set()
     for route in RESOURCES:
         if route.body is None or not {"reason", "note"} & {*route.body.__struct_fields__}:

@@ -57,6 +57,7 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
     assert {name for name, secret in named.items() if secret} == {
         ("AddedUserView", "link"),
         ("LinkView", "link"),
+        ("MadeChannelView", "secret"),
         ("MadeKeyView", "key"),
         ("SessionLinkView", "link"),
         ("TokenView", "access_token"),
@@ -69,6 +70,7 @@ def test_a_route_that_tells_a_secret_says_so() -> None:
     """It cannot be declared otherwise."""
     telling = [each for each in RESOURCES if any(tells_secret(kind) for kind in _told(each))]
     telling_names = {"createKey", "rotateKey", "createUser", "resetPassword", "createToken", "createSessionLink"}
+    telling_names |= {"createChannel", "rotateChannelSecret"}
     assert telling_names == {each.name for each in telling}
     for endpoint in telling:
         with pytest.raises(TypeError, match="secret=True"):
@@ -79,7 +81,11 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
     """Each such route, twice under one Idempotency-Key: two answers, and nothing of either in the store."""
     key = (await here.client.post(f"{API}/keys", json={"name": "ci", "permissions": ["jobs:read"]})).json()
     user = (await here.client.post(f"{API}/users", json={"name": "Ada", "password": PASSWORD})).json()
+    hook = {"kind": "webhook", "url": "https://hooks.example.com/tickwise"}
+    channel = (await here.client.post(f"{API}/channels", json={"name": "ops", **hook})).json()
     bodies: dict[str, Any] = {
+        "createChannel": {"name": "other", **hook},
+        "rotateChannelSecret": None,
         "createKey": {"name": "other", "permissions": ["jobs:read"]},
         "rotateKey": {"overlap_seconds": 0},
         "createUser": {"name": "Bob"},
@@ -92,6 +98,7 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
         if not any(tells_secret(kind) for kind in _told(endpoint)):
             continue
         path = endpoint.path.replace("{key_id}", key["key_id"]).replace("{user_id}", user["user_id"])
+        path = path.replace("{channel_id}", channel["channel_id"])
         for _ in range(2):
             answer = await here.client.request(
                 endpoint.method,
@@ -99,7 +106,7 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
                 headers={"Authorization": f"Bearer {ADMIN_KEY}", "Idempotency-Key": "once"},
                 json=bodies[endpoint.name],
             )
-            if endpoint.name == "createUser" and answer.status_code == 409:
+            if endpoint.name in {"createUser", "createChannel"} and answer.status_code == 409:
                 continue
             assert answer.status_code in (200, 201), (endpoint.name, answer.text)
             assert "idempotency-replayed" not in answer.headers

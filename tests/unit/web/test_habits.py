@@ -182,7 +182,9 @@ def test_a_command_has_the_values_as_they_are() -> None:
         copy = copier.listing(path, query)
         assert copy is not None
         words = shlex.split(copy.command)
-        assert [f"{option}={NASTY}" for option in listing.options.values()] == words[3:-2]
+        assert [f"{option}={NASTY}" for option in listing.options.values()] == words[
+            1 + len(listing.command.split()) : -2
+        ]
         assert ["--namespace", NASTY] == words[-2:]
         curl = shlex.split(copy.curl)
         assert f"Tickwise-Namespace: {NASTY}" in curl

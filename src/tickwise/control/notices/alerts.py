@@ -22,6 +22,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.notices.decisions import decide, no_alert
 from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.rule_bodies import Span, seconds_of
+from tickwise.control.texts import clean_reason
 from tickwise.control.times import instant_within
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal
@@ -102,8 +103,9 @@ class AlertService:
     async def _decide(
         self, who: Principal, alert_id: UUID, state: AlertState, note: str | None, *, until: float | None = None
     ) -> Alert:
+        said = clean_reason(note, "/note")
         alert = await self._find(who, alert_id, Permission.NOTICES_OPERATE)
-        return await decide(self._context, who, alert, state, note=note, until=until)
+        return await decide(self._context, who, alert, state, note=said, until=until)
 
     async def _find(self, who: Principal, alert_id: UUID, permission: Permission) -> Alert:
         for namespace in places_for(who, permission):

@@ -15,7 +15,7 @@ from tickwise.cli.session import Session, view_options
 @view_options
 @click.pass_obj
 def objectives(session: Session, limit: int) -> None:
-    """List the objectives for the starts of jobs: the error budget that is left, and whether it burns.
+    """List the objectives for starts of jobs, and their error budgets.
 
     A job has one by --objective of `tickwise jobs create` and `jobs edit`.
     """

@@ -40,7 +40,6 @@ async def alerts_page(visit: Visit) -> Response:
 
 
 async def _list(visit: Visit, *, fault: Refused | None = None) -> Response:
-    forms.check_names(visit.query, FILTERS)
     asked = [forms.choice(AlertState, each, "state") for each in visit.request.query_params.getlist("state") if each]
     query = AlertQuery(
         namespace=visit.who.namespace,
@@ -166,7 +165,14 @@ def _action(name: str, handler: Callable[[Visit], Awaitable[Response]], control:
 
 
 ALERTS: Final[tuple[WebPage, ...]] = (
-    WebPage(method="GET", path="/alerts", name="alerts", handler=alerts_page, control=(AlertService.page,)),
+    WebPage(
+        method="GET",
+        path="/alerts",
+        name="alerts",
+        query=(*FILTERS, "cursor"),
+        handler=alerts_page,
+        control=(AlertService.page,),
+    ),
     WebPage(method="GET", path="/alerts/{alert_id}", name="alert", handler=alert_page, control=(AlertService.get,)),
     _action("acknowledge", acknowledge, AlertService.acknowledge),
     _action("snooze", snooze, AlertService.snooze),

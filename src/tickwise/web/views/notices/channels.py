@@ -45,7 +45,6 @@ async def _page(
     made: MadeChannel | None = None,
     fault: Refused | None = None,
 ) -> Response:
-    forms.check_names(visit.query, FILTERS)
     asked = [forms.choice(NoticeState, each, "state") for each in visit.request.query_params.getlist("state") if each]
     query = NoticeQuery(
         namespace=visit.who.namespace,
@@ -165,6 +164,7 @@ CHANNELS: Final[tuple[WebPage, ...]] = (
         method="GET",
         path="/channels",
         name="channels",
+        query=(*FILTERS, "cursor"),
         handler=channels_page,
         control=(ChannelService.all, NoticeService.page),
     ),
