@@ -27,7 +27,7 @@ def objectives(session: Session, limit: int) -> None:
     rows = [
         (
             each["name"], each["state"], f"{each['ratio']:.3%} in {moments.length(each['start_within_seconds'])}",
-            str(each["good"]), str(each["late"]), f"{each['budget_left']:.1%}",
+            str(each["good"]), str(each["late"]), f"{each['budget_left']:.1%}" if each["budget_left"] > 0 else "none",
             f"{max(burn['rate'] for burn in each['burn']):.1f}",
         )
         for each in found
