@@ -63,8 +63,8 @@ async def test_an_objective_is_stored_and_stands_by_its_runs(here: Scene) -> Non
 
 
 async def test_schedulers_note_budgets_that_burn_and_their_end(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all namespaces, page by page; an objective that is met is noted as what ends an alert, where one stands. One that
-    goes on burning is noted once an hour, also by two schedulers. A page of more is followed at once."""
+    """Of all namespaces, page by page; an objective that is met is noted as what ends an alert, where one stands. One
+    that goes on burning is noted once an hour, also by two schedulers. A page of more is followed at once."""
     monkeypatch.setattr(objective_watch, "PAGE", 1)
     alerts, searches = here.store.alerts, here.store.searches
     watches = [ObjectiveWatch(searches, ObjectiveNotes(alerts, here.clock).tell) for _ in range(2)]

@@ -107,7 +107,7 @@ def test_ten_thousand_rules_are_not_looked_at_one_by_one() -> None:
 
 
 def test_so_many_rules_are_asked_about_one_event_the_oldest_first() -> None:
-    """Those of the job and of its labels before those of the whole namespace; and it is known that some are left out."""
+    """Those of the job and of its labels before those of the whole namespace; and it tells that it leaves some out."""
     job = UUID(int=9)
     rules = [
         *(rule(number, created_at=float(number)) for number in range(1, 81)),

@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-
 from structlog.testing import capture_logs
 
 from tests.unit.roles.rig import drive
@@ -553,6 +552,23 @@ async def test_a_timer_that_nobody_decides_is_told() -> None:
     await night.rig.clock.advance(20.0)
     told = await looked(night)
     assert [(NoticeEvent.DID_NOT_RUN, "its time has passed, and no scheduler has made a run of it")] == told
+
+
+async def test_overdue_timers_of_others_do_not_hide_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look goes on where the last one ended, soon; at the end it begins anew."""
+    monkeypatch.setattr(alerting, "MAX_LOOKED", 2)
+    night = Night()
+    for number in range(5):
+        await night.rig.cron("0 * * * *", night.rig.clock.now() + number)
+    for record in night.store.state.timers():
+        record.job.namespace = "elsewhere"
+    await night.rule(on=frozenset({NoticeEvent.DID_NOT_RUN}))
+    await night.rig.cron("0 * * * *", night.rig.clock.now() + 10.0)
+    await night.rig.clock.advance(80.0)
+    looks = DelayLooks(night.alerting, night.rig.flaky)
+    pauses = [await looks.step() for _ in range(4)]
+    assert [alerting.REST_SECONDS] * 3 + [alerting.DELAYS_SECONDS] == pauses
+    assert 1 == len(night.store.state.notice_events)
 
 
 async def test_a_lost_executor_is_told_and_its_return() -> None:

@@ -2,8 +2,8 @@
 
     namespace ─► event ─► by job id · by one label of the rule · of the whole namespace
 
-Invariant: `concerning` gives each rule that concerns the job and the event, once, up to `MAX_ASKED`. A rule with jobs and
-labels concerns these jobs and those that have all the labels.
+Invariant: `concerning` gives each rule that concerns the job and the event, once, up to `MAX_ASKED`. A rule with jobs
+and labels concerns these jobs and those that have all the labels.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ class Slice(NamedTuple):
 
 
 def sliced(events: Sequence[PendingEvent], index: RuleIndex, jobs: Mapping[UUID, NoticeJob], most: int) -> Slice:
-    """The first events of a namespace whose weights are at most `most` together. The weight of one is 1, and the number of
-    channels of each rule that is asked about it."""
+    """The first events of a namespace whose weights are at most `most` together. The weight of one is 1, and the number
+    of channels of each rule that is asked about it."""
     known: dict[_Key, tuple[int, bool]] = {}
     weight, leaves_out = 0, False
     for count, event in enumerate(events):
