@@ -332,7 +332,7 @@ FROM_THE_FIRST: Final[TimerPlace] = (0.0, UUID(int=0))
 
 
 class OverdueTimers(NamedTuple):
-    """What a page of overdue timers has for some namespaces."""
+    """The overdue timers of some namespaces on a page of all."""
 
     timers: Sequence[OverdueTimer]
     beyond: TimerPlace | None
@@ -362,7 +362,7 @@ class DelayStore(Protocol):
         ...
 
     async def overdue_timers(
-        self, namespaces: Collection[str], seconds: float, limit: int, after: TimerPlace = FROM_THE_FIRST
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
     ) -> OverdueTimers:
         """Look at the `limit` timers behind a place that are due longest, of all that are due for more than `seconds`;
         those of these namespaces, the oldest first. Timers of others fill pages, and hide none."""

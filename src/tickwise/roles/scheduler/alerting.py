@@ -237,7 +237,9 @@ class DelayLooks:
         if not namespaces:
             self._timers_after = FROM_THE_FIRST
             return []
-        timers, beyond = await self._delays.overdue_timers(namespaces, TIMER_SECONDS, MAX_LOOKED, self._timers_after)
+        timers, beyond = await self._delays.overdue_timers(
+            namespaces, TIMER_SECONDS, MAX_LOOKED, after=self._timers_after
+        )
         self._timers_after = FROM_THE_FIRST if beyond is None else beyond
         return [
             NotedEvent(

@@ -54,7 +54,7 @@ class Delays(Duty):
         return found
 
     async def overdue_timers(
-        self, namespaces: Collection[str], seconds: float, limit: int, after: TimerPlace = FROM_THE_FIRST
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
     ) -> OverdueTimers:
         since = self._state.now() - seconds
         due = [

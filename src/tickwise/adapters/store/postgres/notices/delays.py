@@ -46,7 +46,7 @@ class Delays(Part):
         return found
 
     async def overdue_timers(
-        self, namespaces: Collection[str], seconds: float, limit: int, after: TimerPlace = FROM_THE_FIRST
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
     ) -> OverdueTimers:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:

@@ -548,7 +548,7 @@ class DelaysContract(NoticesContract):
         await self.shift(store, 200.0)
         seen, after = [list[UUID]()], FROM_THE_FIRST
         while True:
-            timers, beyond = await store.delays.overdue_timers(["default"], 60.0, 2, after)
+            timers, beyond = await store.delays.overdue_timers(["default"], 60.0, 2, after=after)
             seen.append([each.job_id for each in timers])
             if beyond is None:
                 break
