@@ -1,4 +1,4 @@
-"""How many events of a namespace are judged at a time: judging holds up all else that a scheduler does. Pure.
+"""Slices of events of a namespace: judging holds up all else that a scheduler does. Pure.
 
     events, the oldest first ──► weight of each: its rules, by the channels of each ──► as many as `most` allows
 
@@ -23,7 +23,7 @@ _OF_SUCCESS: Final = (NoticeEvent.RECOVERY, *sorted(PASSES))
 _Key = tuple[NoticeEvent, UUID | None]
 
 
-class Slice(NamedTuple):
+class EventSlice(NamedTuple):
     """The events that are judged at a time."""
 
     events: Sequence[PendingEvent]
@@ -31,7 +31,7 @@ class Slice(NamedTuple):
     """More rules concern one of them than are asked."""
 
 
-def sliced(events: Sequence[PendingEvent], index: RuleIndex, jobs: Mapping[UUID, NoticeJob], most: int) -> Slice:
+def sliced(events: Sequence[PendingEvent], index: RuleIndex, jobs: Mapping[UUID, NoticeJob], most: int) -> EventSlice:
     """The first events of a namespace whose weights are at most `most` together. The weight of one is 1, and the number
     of channels of each rule that is asked about it."""
     known: dict[_Key, tuple[int, bool]] = {}
@@ -39,9 +39,9 @@ def sliced(events: Sequence[PendingEvent], index: RuleIndex, jobs: Mapping[UUID,
     for count, event in enumerate(events):
         own, crowded = _weight(event, index, jobs, known)
         if count and weight + own > most:
-            return Slice(events[:count], leaves_out)
+            return EventSlice(events[:count], leaves_out)
         weight, leaves_out = weight + own, leaves_out or crowded
-    return Slice(events, leaves_out)
+    return EventSlice(events, leaves_out)
 
 
 def _weight(
