@@ -89,7 +89,8 @@ MEANINGS = {
     "views_exhausted": "There are 50 saved views already, of the caller or for all of the namespace. Remove one.",
     "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
     "quota) as it may, or all "
-    "together have 10,000; or it has 20,000 notification rules. Delete one first, or put several into one.",
+    "together have 10,000; or it has 20,000 notification rules, or 100 that concern all of it. Delete one first, or "
+    "put several into one.",
     "run_ended": "The run has ended already.",
     "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",

@@ -57,6 +57,9 @@ MEANINGS = {
     "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
     "objective_burning": "The starts of a job use up the error budget of its objective too fast; told once a minute "
     "by each scheduler while it is so.",
+    "rules_left_out": "More notification rules of the namespace concern one event than are asked (`asked`); the others "
+    "are left out, the newest first. Told once a minute for each "
+    "namespace: put several rules into one, or give labels.",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "

@@ -104,3 +104,37 @@ def test_ten_thousand_rules_are_not_looked_at_one_by_one() -> None:
     found = index.concerning("default", NoticeEvent.FAILURE, UUID(int=9), {"team": "team 5000"})
     assert ["5000"] == [each.name for each in found]
     assert Counting.comparisons <= 2
+
+
+def test_so_many_rules_are_asked_about_one_event_the_oldest_first() -> None:
+    """Those of the job and of its labels before those of the whole namespace; and it tells that it leaves some out."""
+    job = UUID(int=9)
+    rules = [
+        *(rule(number, created_at=float(number)) for number in range(1, 81)),
+        *(rule(number, created_at=float(number), labels={"team": "pay"}) for number in range(101, 181)),
+        rule(201, created_at=999.0, jobs=(job,)),
+    ]
+    random.Random(1).shuffle(rules)
+    index = RuleIndex(rules)
+    found = index.concerning("default", NoticeEvent.FAILURE, job, {"team": "pay"})
+    assert [*range(1, 20), 201, *range(101, 181)] == [each.rule_id.int for each in found]
+    assert index.leaves_out("default", NoticeEvent.FAILURE, job, {"team": "pay"})
+    assert not index.leaves_out("default", NoticeEvent.FAILURE, job, {})
+    assert 81 == len(index.concerning("default", NoticeEvent.FAILURE, job, {}))
+
+
+def test_rules_that_share_a_label_are_looked_for_by_the_other_one() -> None:
+    """A label that all rules have does not make an event be compared with all of them."""
+
+    class Counting(frozenset[tuple[str, str]]):
+        comparisons = 0
+
+        def __le__(self, other: object) -> bool:
+            Counting.comparisons += 1
+            return super().__le__(other)  # type: ignore[operator]  # it only counts the calls
+
+    rules = [rule(number, labels={"a": "shared", "team": f"team {number}"}) for number in range(10_000)]
+    index = RuleIndex(rules, label_set=Counting)
+    found = index.concerning("default", NoticeEvent.FAILURE, UUID(int=9), {"a": "shared", "team": "team 5000"})
+    assert ["5000"] == [each.name for each in found]
+    assert Counting.comparisons <= 2

@@ -46,6 +46,31 @@ FIRST, DEAD, DID_NOT_RUN = NoticeEvent.FIRST_FAILURE, NoticeEvent.DEAD_LETTER, N
 DAY = QuietHours(0, 0, "UTC")
 
 
+def test_a_recovery_looks_at_the_alerts_of_its_subject_alone() -> None:
+    """However many others the page opens."""
+
+    class Counting(str):
+        __slots__ = ()
+        comparisons = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Counting.comparisons += 1
+            return super().__eq__(other)
+
+    subjects = [Counting(f"job {number}") for number in range(300)]
+    failed = [
+        event(number, None, event=FAILURE, subject=subject, job_id=None) for number, subject in enumerate(subjects)
+    ]
+    over = [
+        event(1000 + number, None, event=RECOVERY, subject=subject, job_id=None)
+        for number, subject in enumerate(subjects)
+    ]
+    fold = judged([*failed, *over], rule())
+    assert [True] * 300 == [each.close for each in fold.alerts]
+    assert Counting.comparisons < 20 * 300
+
+
 def test_a_failure_opens_an_alert_and_is_told() -> None:
     """By the first line of its error."""
     fold = judged([event(7)], rule())

@@ -12,11 +12,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices import index
 from tickwise.domain.notices.rules import (
     INSTALLATION,
     Alert,
@@ -30,7 +32,7 @@ from tickwise.domain.notices.rules import (
     NotificationRule,
     QuietHours,
 )
-from tickwise.ports.store import AlertQuery, ClaimRequest, NewAlertDecision, NewJob
+from tickwise.ports.store import AlertQuery, ClaimRequest, NewAlertDecision, NewJob, NotedEvent
 from tickwise.roles.scheduler import alerting
 from tickwise.roles.scheduler.alerting import (
     IDLE_SECONDS,
@@ -340,6 +342,65 @@ async def test_a_rule_that_is_deleted_while_its_notice_waits_says_nothing() -> N
     assert {NoticeState.DROPPED, NoticeState.WAITING} == {notice.state for notice in night.notices()}
 
 
+async def test_a_step_judges_as_many_events_as_their_rules_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is for the next step, and the notices of the first one gather as those of a storm do."""
+    monkeypatch.setattr(alerting, "SLICE", 15)
+    night = Night()
+    rules = [await night.rule(f"rule {number}") for number in range(4)]
+    await night.end(RunState.FAILED, *await night.jobs(7))
+    assert 0.0 == await night.alerting.step()
+    assert 4 == len(night.store.state.notice_events)
+    assert [] == night.send()
+    await night.judge()
+    await night.rig.clock.advance(5.0)
+    assert {rule.rule_id: 7 for rule in rules} == {each.rule_id: each.events for each in night.send()}
+    assert 28 == len(await night.alerts())
+
+
+async def test_other_tasks_have_a_turn_between_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rules each has."""
+    night = Night()
+    turns, slept = [], night.rig.clock.sleep
+    fold = night.store.alerts.fold
+
+    async def sleep(seconds: float) -> None:
+        turns.append("turn")
+        await slept(seconds)
+
+    async def folded(one: Any) -> bool:
+        turns.append(one.namespace)
+        return await fold(one)
+
+    monkeypatch.setattr(night.rig.clock, "sleep", sleep)
+    monkeypatch.setattr(night.store.alerts, "fold", folded)
+    events = []
+    for namespace in ("default", INSTALLATION):
+        await night.rule(namespace=namespace, on=frozenset({NoticeEvent.EXPIRING}))
+        events.append(NotedEvent(namespace, NoticeEvent.EXPIRING, "once", "cert", "cert", "ends soon"))
+    await night.store.alerts.note(events)
+    await night.alerting.step()
+    assert ["default", "turn", INSTALLATION, "turn"] == turns
+
+
+async def test_rules_that_are_not_asked_are_named_in_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once a minute for each namespace."""
+    monkeypatch.setattr(index, "MAX_ASKED", 2)
+    night = Night()
+    for number in range(3):
+        await night.rule(f"rule {number}")
+    with capture_logs() as logs:
+        for _ in range(3):
+            await night.end(RunState.FAILED, *await night.jobs())
+            await night.judge()
+        await night.rig.clock.advance(60.0)
+        await night.end(RunState.FAILED, *await night.jobs())
+        await night.judge()
+    assert [("rules_left_out", "default")] * 2 == [(each["event"], each["namespace"]) for each in logs]
+    assert 8 == len(await night.alerts())
+
+
 async def test_a_rule_that_comes_while_a_scheduler_looks_is_asked() -> None:
     """An event that is noted is one of a rule that is there."""
     night = Night()
@@ -491,6 +552,23 @@ async def test_a_timer_that_nobody_decides_is_told() -> None:
     await night.rig.clock.advance(20.0)
     told = await looked(night)
     assert [(NoticeEvent.DID_NOT_RUN, "its time has passed, and no scheduler has made a run of it")] == told
+
+
+async def test_overdue_timers_of_others_do_not_hide_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look goes on where the last one ended, soon; at the end it begins anew."""
+    monkeypatch.setattr(alerting, "MAX_LOOKED", 2)
+    night = Night()
+    for number in range(5):
+        await night.rig.cron("0 * * * *", night.rig.clock.now() + number)
+    for record in night.store.state.timers():
+        record.job.namespace = "elsewhere"
+    await night.rule(on=frozenset({NoticeEvent.DID_NOT_RUN}))
+    await night.rig.cron("0 * * * *", night.rig.clock.now() + 10.0)
+    await night.rig.clock.advance(80.0)
+    looks = DelayLooks(night.alerting, night.rig.flaky)
+    pauses = [await looks.step() for _ in range(4)]
+    assert [alerting.REST_SECONDS] * 3 + [alerting.DELAYS_SECONDS] == pauses
+    assert 1 == len(night.store.state.notice_events)
 
 
 async def test_a_lost_executor_is_told_and_its_return() -> None:

@@ -194,7 +194,10 @@ class _Judging:
     def __init__(self, namespace: str, situation: Situation) -> None:
         self._namespace = namespace
         self._in = situation
-        self._drafts: dict[AlertKey, _AlertDraft] = {}
+        self._drafts: dict[str, dict[AlertKey, _AlertDraft]] = {}
+        """By subject."""
+        self._ended: dict[UUID, tuple[UUID, list[RunState]]] = {}
+        """By job: the newest event whose ends were asked for, and these."""
         self._closed: list[_AlertDraft] = []
         self._notices: dict[Teller, _NoticeDraft] = {}
         self._standing: dict[str, dict[AlertKey, StandingAlert]] = {}
@@ -209,7 +212,7 @@ class _Judging:
         if event.state is RunState.SUCCESS or event.event is NoticeEvent.RECOVERY:
             self._recover(event)
             return
-        for name in _names(event):
+        for name in asked_names(event):
             for rule in self._rules(event, name):
                 if self._holds(rule, name, event):
                     self._count(rule, name, event)
@@ -255,14 +258,19 @@ class _Judging:
         known = None if event.job_id is None else self._in.ends.get(event.job_id)
         if known is None:
             return []
-        states = [end.state for end in known.ends if end.run_id <= event.event_id]
-        return states or [end.state for end in known.ends]
+        # Each rule asks about the same event.
+        asked, states = self._ended.get(known.job_id, (None, []))
+        if asked != event.event_id:
+            states = [end.state for end in known.ends if end.run_id <= event.event_id]
+            states = states or [end.state for end in known.ends]
+            self._ended[known.job_id] = event.event_id, states
+        return states
 
     def _count(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> None:
         """Count an event in the alert of a rule, and tell it if the alert opens."""
         subject = _subject(event)
         key = AlertKey(self._namespace, _id_of(rule), name, subject)
-        draft = self._drafts.get(key)
+        draft = self._drafts.get(subject, {}).get(key)
         is_new = draft is None
         if draft is None:
             draft = self._draft(key, rule, event)
@@ -290,7 +298,7 @@ class _Judging:
             draft = _AlertDraft(key, self._in.new_id(), None, self._name(event), rule.severity, at, at)
         else:
             draft = self._draft_of(key, seen)
-        self._drafts[key] = draft
+        self._drafts.setdefault(key.subject, {})[key] = draft
         return draft
 
     def _draft_of(self, key: AlertKey, seen: StandingAlert) -> _AlertDraft:
@@ -307,17 +315,17 @@ class _Judging:
         """Close the alerts of a subject that are over, and tell it."""
         subject, of_run = _subject(event), event.event is None
         standing = self._standing.get(subject, {})
-        keys = dict.fromkeys([*standing, *(key for key in self._drafts if key.subject == subject)])
+        drafts = self._drafts.get(subject, {})
         told: dict[UUID, NotificationRule] = {}
         is_over = False
-        for key in keys:
-            draft = self._drafts.get(key)
+        for key in dict.fromkeys([*standing, *drafts]):
+            draft = drafts.get(key)
             if draft is None:
                 draft = self._draft_of(key, standing[key])
             rule = self._rule(key, event)
             if not self._ends(key, draft, rule, event, of_run=of_run):
                 continue
-            self._drafts.pop(key, None)
+            drafts.pop(key, None)
             standing.pop(key, None)
             draft.closed = True
             self._closed.append(draft)
@@ -364,7 +372,7 @@ class _Judging:
         """Tell an alert again, or to others, or open it after its snooze."""
         alert, now = standing.alert, self._in.now
         key = AlertKey(self._namespace, alert.rule_id, alert.event, alert.subject)
-        draft = self._drafts[key] = self._draft_of(key, standing)
+        draft = self._drafts.setdefault(key.subject, {})[key] = self._draft_of(key, standing)
         rule = self._rule(key, None)
         if alert.state is AlertState.SNOOZED:
             if is_snoozed(standing, now):
@@ -444,7 +452,7 @@ class _Judging:
 
     def fold(self, judged: Sequence[tuple[UUID, int]]) -> Fold:
         """All changes, alerts that close before those that open."""
-        drafts = [*self._closed, *self._drafts.values()]
+        drafts = [*self._closed, *(draft for some in self._drafts.values() for draft in some.values())]
         return Fold(
             self._namespace,
             judged,
@@ -512,7 +520,8 @@ def is_snoozed(standing: StandingAlert, now: float) -> bool:
     return alert.state is AlertState.SNOOZED and (alert.snoozed_until is None or alert.snoozed_until > now)
 
 
-def _names(event: PendingEvent) -> tuple[NoticeEvent, ...]:
+def asked_names(event: PendingEvent) -> tuple[NoticeEvent, ...]:
+    """The names under which rules are asked about an event that opens alerts; none for a recovery."""
     if event.event is not None:
         return (event.event,) if event.event in OPENS else ()
     if event.state is RunState.SKIPPED:

@@ -14,6 +14,8 @@ from uuid import UUID
 
 MAX_RULES: Final = 20_000
 """Rules of one namespace."""
+MAX_WHOLE_RULES: Final = 100
+"""Rules of one namespace that concern all of it: each of them is asked about each event."""
 MAX_CHANNELS: Final = 500
 """Channels of one namespace."""
 MAX_CHANNELS_OF_RULE: Final = 10
@@ -159,6 +161,11 @@ class NotificationRule:
     version: int = 1
     created_at: float = 0.0
     created_by: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Check whether it concerns the whole namespace."""
+        return not (self.jobs or self.labels)
 
 
 class AlertState(StrEnum):

@@ -134,6 +134,7 @@ from tickwise.ports.store.letters import (
 )
 from tickwise.ports.store.notices import (
     ALERTS_KEPT_SECONDS,
+    FROM_THE_FIRST,
     MAX_BURST,
     NOTED_SECONDS,
     SEND_LEASE_SECONDS,
@@ -152,9 +153,11 @@ from tickwise.ports.store.notices import (
     NotificationRuleQuery,
     NotificationRuleStore,
     OverdueTimer,
+    OverdueTimers,
     PendingEvents,
     SettledNotice,
     SlowRun,
+    TimerPlace,
 )
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
@@ -230,6 +233,7 @@ __all__ = [
     "CHANGED_FIELDS",
     "EVERY_TEXT",
     "FEED_SECONDS",
+    "FROM_THE_FIRST",
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
@@ -340,6 +344,7 @@ __all__ = [
     "OperationStep",
     "OperationStore",
     "OverdueTimer",
+    "OverdueTimers",
     "PackedIds",
     "Page",
     "PendingEvents",
@@ -386,6 +391,7 @@ __all__ = [
     "Tally",
     "TaskStore",
     "Timer",
+    "TimerPlace",
     "TimerStore",
     "UpkeepStore",
     "Violation",

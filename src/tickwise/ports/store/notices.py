@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
@@ -21,6 +21,7 @@ from tickwise.domain.notices.changes import Burst, Fold, JobEnds, NoticeJob, Pen
 from tickwise.domain.notices.rules import (
     MAX_CHANNELS,
     MAX_RULES,
+    MAX_WHOLE_RULES,
     Alert,
     AlertState,
     Notice,
@@ -108,6 +109,16 @@ def check_rule_room(count: int) -> None:
         )
 
 
+def check_whole_room(others: int) -> None:
+    """Raise `Conflict`, code `rules_exhausted`, if beside so many others no rule may concern the whole namespace."""
+    if others >= MAX_WHOLE_RULES:
+        raise Conflict(
+            f"{others} notification rules concern the whole namespace, and no more may: put several of them into one, "
+            "or give the rule labels or jobs",
+            code="rules_exhausted",
+        )
+
+
 def version_changed(rule: NotificationRule) -> Conflict:
     """The refusal of a change of a rule that somebody else has changed."""
     return Conflict(
@@ -164,11 +175,13 @@ class NotificationRuleStore(Protocol):
 
     async def add(self, rule: NotificationRule, *, audit: AuditEntry | None = None) -> NotificationRule:
         """Store a rule; one of this id that is there already is returned as it is. Raises `Conflict`, code `name_taken`
-        or `rules_exhausted`; `NotFound` for a channel that is not in the namespace."""
+        or `rules_exhausted`, also for more than `MAX_WHOLE_RULES` that concern the whole namespace; `NotFound` for a
+        channel that is not in the namespace."""
         ...
 
     async def change(self, rule: NotificationRule, *, audit: AuditEntry | None = None) -> NotificationRule | None:
-        """Replace a rule whose version is `rule.version`. Raises as `add`, and `Conflict`, code `version_changed`."""
+        """Replace a rule whose version is `rule.version`. Raises as `add`, and `Conflict`, code `version_changed`. One
+        that concerns the whole namespace already may always go on to."""
         ...
 
     async def remove(self, namespace: str, rule_id: UUID, *, audit: AuditEntry | None = None) -> bool:
@@ -313,6 +326,19 @@ class OverdueTimer(NamedTuple):
     due_at: float
 
 
+TimerPlace = tuple[float, UUID]
+"""(due, job): the place of a timer among all."""
+FROM_THE_FIRST: Final[TimerPlace] = (0.0, UUID(int=0))
+
+
+class OverdueTimers(NamedTuple):
+    """The overdue timers of some namespaces on a page of all."""
+
+    timers: Sequence[OverdueTimer]
+    beyond: TimerPlace | None
+    """The place at which the next page begins; None: this was the last one."""
+
+
 class LostExecutor(NamedTuple):
     """An executor whose lease ended although it had not left."""
 
@@ -335,9 +361,11 @@ class DelayStore(Protocol):
         """The durations in seconds of the newest `most` runs of jobs that succeeded."""
         ...
 
-    async def overdue_timers(self, namespaces: Collection[str], seconds: float, limit: int) -> Sequence[OverdueTimer]:
-        """Of the `limit` timers that are due longest, those of these namespaces that are due for more than `seconds`,
-        the oldest first."""
+    async def overdue_timers(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
+    ) -> OverdueTimers:
+        """Look at the `limit` timers behind a place that are due longest, of all that are due for more than `seconds`;
+        those of these namespaces, the oldest first. Timers of others fill pages, and hide none."""
         ...
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:

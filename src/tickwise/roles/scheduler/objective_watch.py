@@ -50,18 +50,15 @@ class ObjectiveNotes:
     def __init__(self, alerts: AlertStore, clock: Clock) -> None:
         self._alerts = alerts
         self._clock = clock
-        self._calm: set[UUID] = set()
-        """Jobs of which it is noted that their budget does not burn: at the first look, and at the end of each burn."""
 
     async def tell(self, burning: Sequence[WatchedObjective], calm: Sequence[WatchedObjective]) -> None:
         """Note them, and those that burn also in the log of the process."""
         minute = int(self._clock.now() // PAUSE_SECONDS)
         noted = [_event(each, NoticeEvent.OBJECTIVE, minute // BURN_MINUTES, _burning(each)) for each in burning]
-        over = [each for each in calm if each.job_id not in self._calm]
+        # An alert that comes from an event that is not judged yet stands by the next round.
+        over = await self._alerted(calm)
         noted += [_event(each, NoticeEvent.RECOVERY, minute, "its error budget burns no more") for each in over]
         await self._alerts.note(noted)
-        self._calm.difference_update(each.job_id for each in burning)
-        self._calm.update(each.job_id for each in over)
         for each in burning:
             logger.warning(
                 "objective_burning",
@@ -71,10 +68,23 @@ class ObjectiveNotes:
                 late=each.standing.count.late,
             )
 
+    async def _alerted(self, calm: Sequence[WatchedObjective]) -> list[WatchedObjective]:
+        """Those of which an alert stands."""
+        found = list[WatchedObjective]()
+        for namespace in dict.fromkeys(each.namespace for each in calm):
+            mine = {_subject(each): each for each in calm if each.namespace == namespace}
+            standing = await self._alerts.standing(namespace, mine.keys())
+            found += [mine[subject] for subject in dict.fromkeys(each.alert.subject for each in standing)]
+        return found
+
+
+def _subject(each: WatchedObjective) -> str:
+    """The objective and not the job, for a recovery of the one is none of the other."""
+    return f"objective/{each.job_id}"
+
 
 def _event(each: WatchedObjective, event: NoticeEvent, moment: int, sentence: str) -> NotedEvent:
-    """The subject is the objective and not the job, for a recovery of the one is none of the other."""
-    subject = f"objective/{each.job_id}"
+    subject = _subject(each)
     return NotedEvent(
         each.namespace, event, f"{subject}/{event}/{moment}", subject, each.job_name, sentence, each.job_id
     )

@@ -8,7 +8,14 @@ from uuid import UUID
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store.notices import LostExecutor, OverdueTimer, SlowRun
+from tickwise.ports.store.notices import (
+    FROM_THE_FIRST,
+    LostExecutor,
+    OverdueTimer,
+    OverdueTimers,
+    SlowRun,
+    TimerPlace,
+)
 
 
 class Delays(Duty):
@@ -46,15 +53,24 @@ class Delays(Duty):
                 found[job_id] = seconds[:most]
         return found
 
-    async def overdue_timers(self, namespaces: Collection[str], seconds: float, limit: int) -> Sequence[OverdueTimer]:
+    async def overdue_timers(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
+    ) -> OverdueTimers:
         since = self._state.now() - seconds
         due = [
-            OverdueTimer(timer.job.namespace, timer.job.job_id, timer.job.name, timer.pending.due)
+            (timer.pending.due, timer.job.job_id, timer.job)
             for timer in self._state.timers()
-            if timer.pending.hold is None and timer.pending.due < since and timer.job.standing is None
+            if timer.pending.hold is None
+            and timer.pending.due < since
+            and (timer.pending.due, timer.job.job_id) > after
         ]
-        oldest = sorted(due, key=lambda each: (each.due_at, each.job_id))[:limit]
-        return [each for each in oldest if each.namespace in namespaces]
+        page = sorted(due, key=lambda each: each[:2])[:limit]
+        mine = [
+            OverdueTimer(job.namespace, job_id, job.name, due_at)
+            for due_at, job_id, job in page
+            if job.standing is None and job.namespace in namespaces
+        ]
+        return OverdueTimers(mine, page[-1][:2] if len(page) >= limit else None)
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
         since, executors = self._state.now() - seconds, self._state.executors.values()

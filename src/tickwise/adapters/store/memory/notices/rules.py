@@ -15,6 +15,7 @@ from tickwise.ports.store.notices import (
     channels_gone,
     channels_of,
     check_rule_room,
+    check_whole_room,
     name_taken,
     version_changed,
 )
@@ -29,7 +30,7 @@ class NotificationRules(Duty):
         if stored is not None:
             return stored
         state.check_open(rule.namespace)
-        self._check(rule, is_new=True)
+        self._check(rule, None)
         stored = replace(rule, version=1, created_at=state.now())
         state.notification_rules[rule.rule_id] = stored
         self._changed(rule.namespace)
@@ -44,7 +45,7 @@ class NotificationRules(Duty):
         if stored.version != rule.version:
             raise version_changed(rule)
         state.check_open(rule.namespace, or_closing=False)
-        self._check(rule, is_new=False)
+        self._check(rule, stored)
         changed = replace(
             rule, version=rule.version + 1, created_at=stored.created_at, created_by=stored.created_by
         )  # fmt: skip
@@ -82,7 +83,7 @@ class NotificationRules(Duty):
     async def version(self) -> NoticesVersion:
         return NoticesVersion(self._state.notices_version, bool(self._state.notices_watched))
 
-    def _check(self, rule: NotificationRule, *, is_new: bool) -> None:
+    def _check(self, rule: NotificationRule, before: NotificationRule | None) -> None:
         others = [
             each
             for each in self._state.notification_rules.values()
@@ -90,8 +91,10 @@ class NotificationRules(Duty):
         ]
         if any(each.name == rule.name for each in others):
             raise name_taken(rule)
-        if is_new:
+        if before is None:
             check_rule_room(len(others))
+        if rule.is_whole and not (before is not None and before.is_whole):
+            check_whole_room(sum(each.is_whole for each in others))
         channels = self._state.channels
         wanted = channels_of(rule)
         if gone := {each for each in wanted if each not in channels or channels[each].namespace != rule.namespace}:

@@ -10,7 +10,14 @@ import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.ports.store.notices import LostExecutor, OverdueTimer, SlowRun
+from tickwise.ports.store.notices import (
+    FROM_THE_FIRST,
+    LostExecutor,
+    OverdueTimer,
+    OverdueTimers,
+    SlowRun,
+    TimerPlace,
+)
 
 _labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -38,11 +45,17 @@ class Delays(Part):
                 found.setdefault(row["job_id"], []).append(row["seconds"])
         return found
 
-    async def overdue_timers(self, namespaces: Collection[str], seconds: float, limit: int) -> Sequence[OverdueTimer]:
+    async def overdue_timers(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
+    ) -> OverdueTimers:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("delays_timers"), list(namespaces), seconds, limit)
-        return [OverdueTimer(*row) for row in rows]
+            rows = await connection.fetch(statement("delays_timers"), list(namespaces), seconds, limit, *after)
+        timers = [
+            OverdueTimer(row["namespace"], row["job_id"], row["name"], row["due_at"]) for row in rows if row["is_asked"]
+        ]
+        beyond = [(row["due_at"], row["job_id"]) for row in rows if row["ends_page"]]
+        return OverdueTimers(timers, beyond[0] if beyond else None)
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
         """See the port."""

@@ -27,18 +27,25 @@ CROSS JOIN LATERAL (
   ORDER BY h.run_id DESC LIMIT $2) h
 
 -- name: delays_timers
--- Of the $3 timers that are overdue longest, those of the namespaces $1 that are due for more than $2 seconds.
+-- Of the $3 timers behind the place ($4 due, $5 job) that are overdue longest, by more than $2 seconds, those of the namespaces $1; and the
+-- last one of a full page, of any namespace.
 WITH t AS MATERIALIZED (
   (SELECT job_id, due FROM tickwise.timers
-   WHERE run_id IS NULL AND hold IS NULL AND due < tickwise.now() - $2::float8 * interval '1 second' ORDER BY due LIMIT $3)
+   WHERE run_id IS NULL AND hold IS NULL AND due < tickwise.now() - $2::float8 * interval '1 second'
+     AND due >= to_timestamp($4::float8) AND (due, job_id) > (to_timestamp($4), $5::uuid) ORDER BY due, job_id LIMIT $3)
   UNION ALL
   (SELECT job_id, due FROM tickwise.timers
-   WHERE run_id IS NOT NULL AND hold IS NULL AND due < tickwise.now() - $2 * interval '1 second' ORDER BY due LIMIT $3)
-  ORDER BY due LIMIT $3
+   WHERE run_id IS NOT NULL AND hold IS NULL AND due < tickwise.now() - $2 * interval '1 second'
+     AND due >= to_timestamp($4) AND (due, job_id) > (to_timestamp($4), $5) ORDER BY due, job_id LIMIT $3)
+  ORDER BY due, job_id LIMIT $3
+),
+page AS (
+  SELECT j.namespace, t.job_id, j.name, t.due, t.job_id = (SELECT job_id FROM t ORDER BY due, job_id OFFSET $3 - 1) AS ends_page,
+         j.namespace = ANY($1::text[]) AND j.standing = {JobStanding.PLANNED} AS is_asked
+  FROM t LEFT JOIN LATERAL (SELECT namespace, name, standing FROM tickwise.jobs j WHERE j.job_id = t.job_id LIMIT 1) j ON true
 )
-SELECT j.namespace, t.job_id, j.name, date_part('epoch', t.due) AS due_at
-FROM t CROSS JOIN LATERAL (SELECT namespace, name, standing FROM tickwise.jobs j WHERE j.job_id = t.job_id LIMIT 1) j
-WHERE j.namespace = ANY($1::text[]) AND j.standing = {JobStanding.PLANNED} ORDER BY t.due, t.job_id
+SELECT namespace, job_id, name, date_part('epoch', due) AS due_at, ends_page, is_asked FROM page
+WHERE is_asked OR ends_page ORDER BY due, job_id
 
 -- name: delays_executors
 -- Executors whose lease ended in the last $1 seconds without their leaving, the last one first; whether there is one of the name again. $2

@@ -25,6 +25,7 @@ from tickwise.ports.store.notices import (
     channels_gone,
     channels_of,
     check_rule_room,
+    check_whole_room,
     name_taken,
     version_changed,
 )
@@ -43,7 +44,7 @@ class NotificationRules(Part):
             if stored is not None:
                 return _rule(stored)
             await check_open(connection, rule.namespace)
-            await _check(connection, rule, is_new=True)
+            await _check(connection, rule, None)
             await connection.execute(
                 statement("notification_rule_add"), rule.rule_id, rule.namespace, rule.name, rule.created_by,
                 *_columns(rule),
@@ -63,7 +64,7 @@ class NotificationRules(Part):
             if stored["version"] != rule.version:
                 raise version_changed(rule)
             await check_open(connection, rule.namespace, or_closing=False)
-            await _check(connection, rule, is_new=False)
+            await _check(connection, rule, _rule(stored))
             changed = statement("notification_rule_change")
             await connection.execute(changed, rule.rule_id, rule.name, *_columns(rule))
             after = "notification_rule_wake" if rule.enabled else "notification_rule_silence"
@@ -97,13 +98,15 @@ class NotificationRules(Part):
             return NoticesVersion(*await connection.fetchrow(statement("notices_version")))
 
 
-async def _check(connection: asyncpg.Connection, rule: NotificationRule, *, is_new: bool) -> None:
+async def _check(connection: asyncpg.Connection, rule: NotificationRule, before: NotificationRule | None) -> None:
     asked = rule.namespace, rule.name, rule.rule_id
     count, is_taken = await connection.fetchrow(statement("notification_rules_count"), *asked)
     if is_taken:
         raise name_taken(rule)
-    if is_new:
+    if before is None:
         check_rule_room(count)
+    if rule.is_whole and not (before is not None and before.is_whole):
+        check_whole_room(await connection.fetchval(statement("notification_rules_whole"), rule.namespace))
     wanted = channels_of(rule)
     rows = await connection.fetch(statement("notification_rule_channels"), rule.namespace, list(wanted))
     if gone := wanted - {row["channel_id"] for row in rows}:

@@ -15,6 +15,10 @@ FROM tickwise.notification_rules WHERE rule_id = $1
 -- The number of rules of the namespace $1, and whether another one than $3 has the name $2.
 SELECT count(*), coalesce(bool_or(name = $2 AND rule_id <> $3::uuid), false) FROM tickwise.notification_rules WHERE namespace = $1
 
+-- name: notification_rules_whole
+-- The number of rules that concern the whole namespace $1.
+SELECT count(*) FROM tickwise.notification_rules WHERE namespace = $1 AND jobs = '{}' AND body::jsonb -> 'labels' = '{}'
+
 -- name: notification_rule_channels
 -- Those of the channels $2 that are in the namespace $1. None of them goes before the transaction ends.
 SELECT channel_id FROM tickwise.channels WHERE namespace = $1 AND channel_id = ANY($2::uuid[]) ORDER BY channel_id FOR KEY SHARE

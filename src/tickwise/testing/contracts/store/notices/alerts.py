@@ -25,6 +25,7 @@ from tickwise.domain.notices.rules import (
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import (
     ALERTS_KEPT_SECONDS,
+    FROM_THE_FIRST,
     NOTED_SECONDS,
     NewAlertDecision,
     NotedEvent,
@@ -530,12 +531,30 @@ class DelaysContract(NoticesContract):
         """In the namespaces that are asked about; one that is held back is not."""
         job = make.recurring(make.now + 100.0)
         await self.add(store, job)
-        assert await store.delays.overdue_timers(["default"], 60.0, 10) == []
+        assert await store.delays.overdue_timers(["default"], 60.0, 10) == ([], None)
         await self.shift(store, 161.0)
-        [timer] = await store.delays.overdue_timers(["default"], 60.0, 10)
+        [timer], after = await store.delays.overdue_timers(["default"], 60.0, 10)
+        assert after is None
         assert (timer.namespace, timer.job_id, timer.job_name) == ("default", job.job_id, job.name)
         assert timer.due_at == pytest.approx(make.now + 100.0, abs=1e-3)
-        assert await store.delays.overdue_timers([TEAM], 60.0, 10) == []
+        assert await store.delays.overdue_timers([TEAM], 60.0, 10) == ([], None)
+
+    async def test_overdue_timers_of_others_hide_none(self, store: Store, make: Factory) -> None:
+        """Page by page each is found once, also those that are due at one moment."""
+        await open_namespace(store)
+        mine = [make.recurring(make.now + 100.0) for _ in range(3)]
+        jobs = [make.recurring(make.now + 10.0 + number, namespace=TEAM) for number in range(5)]
+        await self.add(store, *jobs, *mine)
+        await self.shift(store, 200.0)
+        seen, after = [list[UUID]()], FROM_THE_FIRST
+        while True:
+            timers, beyond = await store.delays.overdue_timers(["default"], 60.0, 2, after=after)
+            seen.append([each.job_id for each in timers])
+            if beyond is None:
+                break
+            after = beyond
+        assert [len(each) for each in seen[1:]] == [0, 0, 1, 2, 0]
+        assert sorted(job_id for page in seen for job_id in page) == sorted(job.job_id for job in mine)
 
     async def test_an_executor_that_left_is_not_lost(self, store: Store) -> None:
         """One whose lease ended is, until there is one of its name."""

@@ -10,6 +10,7 @@ from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import (
     MAX_RULES,
+    MAX_WHOLE_RULES,
     AlertState,
     Escalation,
     FailuresOf,
@@ -97,6 +98,29 @@ class NotificationRulesContract(NoticesContract):
         assert refused.value.code == "rules_exhausted"
         assert await store.notification_rules.change(rule) == replace(rule, version=2)
         assert MAX_RULES == 20_000
+
+    async def test_few_rules_concern_the_whole_namespace(
+        self, store: Store, make: Factory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another one is refused, also as a change; one that concerns all already may change. Others are not
+        counted."""
+        monkeypatch.setattr("tickwise.ports.store.notices.MAX_WHOLE_RULES", 2)
+        await open_namespace(store)
+        await self.rule(store, make, "elsewhere", namespace=TEAM)
+        await self.rule(store, make, "one")
+        labelled = await self.rule(store, make, "labelled", labels={"team": "payments"})
+        await self.rule(store, make, "of a job", jobs=(make.identifier(),))
+        two = await self.rule(store, make, "two")
+        with pytest.raises(Conflict, match="labels") as refused:
+            await self.rule(store, make, "three")
+        assert refused.value.code == "rules_exhausted"
+        with pytest.raises(Conflict) as refused:
+            await store.notification_rules.change(replace(labelled, labels={}))
+        assert refused.value.code == "rules_exhausted"
+        monkeypatch.setattr("tickwise.ports.store.notices.MAX_WHOLE_RULES", 1)
+        changed = await store.notification_rules.change(replace(two, name="three"))
+        assert changed == replace(two, name="three", version=2)
+        assert MAX_WHOLE_RULES == 100
 
     async def test_each_change_gives_another_version_of_all(self, store: Store, make: Factory) -> None:
         """And tells whether a namespace notes events."""
