@@ -6,7 +6,8 @@
 
 Any number of schedulers at once. Invariants: a notice is delivered at least once, or is on record as dead; twice only
 if a scheduler ended between a delivery and its record. A channel that hangs holds up no other: one notice of it is
-under way at a time, and each has a task of its own. No secret of a channel is logged.
+under way at a time, and each has a task of its own. A namespace whose channels hang holds up no other: the store gives
+each its share, and a smaller one to channels whose newest try failed. No secret of a channel is logged.
 """
 
 from __future__ import annotations
