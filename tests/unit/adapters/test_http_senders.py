@@ -235,7 +235,8 @@ async def test_slack_gets_text_and_blocks_within_its_sizes(channels: Channels) -
 
 
 @pytest.mark.parametrize(
-    "name", ["<!channel> @channel @here", "*bold* _it_ ~no~ `code`", "[a](https://e.example)", "<https://e.example|bank>"]
+    "name",
+    ["<!channel> @channel @here", "*bold* _it_ ~no~ `code`", "[a](https://e.example)", "<https://e.example|bank>"],
 )
 def test_foreign_words_are_no_markup_for_slack(name: str) -> None:
     """What Slack shows is plain text. What Mattermost shows makes neither a mention, a link, nor a style."""
