@@ -234,6 +234,20 @@ async def test_a_refused_notice_is_dead_at_once(rig: Delivery) -> None:
     assert ["notice_dead"] == [line["event"] for line in lines]
 
 
+async def test_a_notice_that_had_no_turn_waits_untried(rig: Delivery) -> None:
+    """Nothing is told of it; it goes a second later."""
+    await rig.notice(await rig.channel())
+    rig.sender.says["ops"] = DeliveryResult(DeliveryOutcome.UNTRIED)
+    with capture_logs() as lines:
+        await rig.round()
+    [waits] = await rig.found()
+    assert (waits.state, waits.tries, waits.error, lines) == (NoticeState.WAITING, 0, None, [])
+    rig.sender.says = {}
+    await rig.clock.advance(1.0)
+    await rig.round()
+    assert [NoticeState.DELIVERED] == await rig.states()
+
+
 async def test_a_sender_that_breaks_is_a_failed_try(rig: Delivery) -> None:
     """Its error may hold a secret, so its kind alone is told."""
     await rig.notice(await rig.channel())

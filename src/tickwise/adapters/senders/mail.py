@@ -185,7 +185,10 @@ class EmailSender(ChannelSender):
 
 
 def letter(message: NoticeMessage, sender: str, to: Sequence[str], *, answers: object = None) -> EmailMessage:
-    """The mail; answers go to the address `answers`, if it is given. Raises `ValueError` for an address that cannot stand in a header."""
+    """The mail; answers go to the address `answers`, if there is one.
+
+    Raises `ValueError` for an address that cannot stand in a header.
+    """
     notice = message.notice
     domain = sender.rpartition("@")[2]
     mail = EmailMessage(policy=POLICY)

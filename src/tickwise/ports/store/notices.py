@@ -382,6 +382,8 @@ class SettledNotice(NamedTuple):
     error: str | None = None
     again_seconds: float = 0.0
     """With WAITING: from now on."""
+    was_tried: bool = True
+    """False, with WAITING: the sender had no turn for it. That is no try, and nothing is noted at the channel."""
 
 
 class NoticeStore(Protocol):

@@ -106,6 +106,12 @@ class Notices(Duty):
     def _settle(self, record: NoticeRecord, result: SettledNotice) -> None:
         state, now = self._state, self._state.now()
         record.sender = None
+        if not result.was_tried:
+            tries = record.notice.tries - 1
+            tried_at = record.notice.tried_at if tries else None
+            waits = replace(record.notice, tries=tries, tried_at=tried_at, due=now + result.again_seconds)
+            record.notice = self._with_waiting(waits)
+            return
         channel = state.channels.get(record.notice.channel_id)
         if channel is not None and result.state is NoticeState.DELIVERED:
             state.channels[channel.channel_id] = replace(channel, delivered_at=now)

@@ -85,6 +85,10 @@ class Notices(Part):
             row = await connection.fetchrow(statement("notice_held"), result.notice_id, sender)
             if row is None:
                 return
+            if not result.was_tried:
+                await connection.execute(statement("notice_untried"), result.notice_id)
+                await _wait(connection, _notice(row), row["error"], result.again_seconds, anew=False)
+                return
             delivered = result.state is NoticeState.DELIVERED
             await connection.execute(statement("channel_outcome"), row["channel_id"], delivered, result.error)
             if result.state is NoticeState.WAITING:

@@ -117,6 +117,10 @@ UPDATE tickwise.notices SET state = 'waiting', error = $2, due = tickwise.now() 
   leased_until = NULL, ended_at = NULL, tries = CASE WHEN $10 THEN 0 ELSE tries END, tried_at = CASE WHEN $10 THEN NULL ELSE tried_at END
 WHERE notice_id = $1
 
+-- name: notice_untried
+-- Count the try of a notice no more. $1 id.
+UPDATE tickwise.notices SET tries = tries - 1, tried_at = CASE WHEN tries > 1 THEN tried_at END WHERE notice_id = $1
+
 -- name: channel_outcome
 -- Note the outcome of a try at a channel. $1 id, $2 whether it was delivered, $3 error.
 UPDATE tickwise.channels SET delivered_at = CASE WHEN $2 THEN tickwise.now() ELSE delivered_at END,

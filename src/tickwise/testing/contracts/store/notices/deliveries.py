@@ -246,6 +246,25 @@ class SettledNoticesContract(StoreContract):
         assert (row.state, row.error) == (NoticeState.DELIVERED, None)
         assert row.ended_at is not None
 
+    async def test_a_notice_that_had_no_turn_was_not_tried(self, store: Store, make: Factory) -> None:
+        """Its tries and its error are as before, and nothing is noted at its channel."""
+        taken = await self.taken(store, make)
+        untried = SettledNotice(taken.notice_id, NoticeState.WAITING, again_seconds=30.0, was_tried=False)
+        await store.notices.settle("one", [untried])
+        [row] = await self.found(store)
+        assert row == replace(taken, tries=0, tried_at=None, due=row.due)
+        assert 20.0 < row.due - make.now < 90.0
+        [to] = await store.channels.find("default")
+        assert (to.failed_at, to.delivered_at, to.error) == (None, None, None)
+        await self.shift(store, 31.0)
+        [first], _ = await store.notices.due("one", 1)
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 1.0)])
+        await self.shift(store, 2.0)
+        await store.notices.due("one", 1)
+        await store.notices.settle("one", [untried])
+        [row] = await self.found(store)
+        assert (row.tries, row.tried_at, row.error) == (1, first.tried_at, "away")
+
     async def test_the_holder_alone_settles(self, store: Store, other: Store, make: Factory) -> None:
         """One whose lease ended finds that another sender has it, and changes nothing; neither does a stranger."""
         taken = await self.taken(store, make)
