@@ -188,7 +188,7 @@ async def test_a_channels_own_server_is_reached_where_the_channel_may() -> None:
 async def test_a_channel_does_not_choose_in_whose_name_the_installation_sends() -> None:
     """Its `from` is where answers go; the sender is that of the settings, which must name one."""
     async with mail_sink() as sink:
-        fields = {"from": "boss@example.com"}
+        fields: dict[str, Any] = {"from": "boss@example.com"}
         assert (await send(installation(sink), **fields)).delivery is DeliveryOutcome.DELIVERED
         [mail] = sink.mails
         assert (mail.sender, mail.message["From"]) == ("tickwise@example.com", "Tickwise <tickwise@example.com>")
