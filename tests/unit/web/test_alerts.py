@@ -297,7 +297,7 @@ async def test_a_link_does_not_outlive_the_decision_of_a_person(rig: Rig) -> Non
     nobody: Browser = rig.browser()
     await nobody.post(f"/act/{token}")
     for state, said in ((AlertState.OPEN, "reopen"), (AlertState.SNOOZED, "snooze")):
-        await asked(rig, "POST", f"/alerts/{alert}/{said}", {"seconds": 600} if said == "snooze" else {})
+        await asked(rig, "POST", f"/alerts/{alert}/{said}", {"for": "10m"} if said == "snooze" else {})
         for answer in (await nobody.get(f"/act/{token}"), await nobody.post(f"/act/{token}")):
             assert 409 == answer.status_code
             words = Markup(answer.text).words
