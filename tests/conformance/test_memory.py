@@ -85,7 +85,11 @@ from tickwise.testing.contracts.store.notices.alerts import (
     NotedEventsContract,
 )
 from tickwise.testing.contracts.store.notices.channels import ChannelsContract
-from tickwise.testing.contracts.store.notices.deliveries import DueNoticesContract, SettledNoticesContract
+from tickwise.testing.contracts.store.notices.deliveries import (
+    DueNoticesContract,
+    FairNoticesContract,
+    SettledNoticesContract,
+)
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
@@ -468,6 +472,10 @@ class TestChannels(Backend, ChannelsContract):
 
 class TestDueNotices(Backend, DueNoticesContract):
     """Notices that are due."""
+
+
+class TestFairNotices(Backend, FairNoticesContract):
+    """Shares of namespaces and of channels that fail."""
 
 
 class TestSettledNotices(Backend, SettledNoticesContract):

@@ -82,6 +82,7 @@ MEANINGS = {
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
     "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
+    "alert_decided": "Somebody decided about the alert after the link was sent. Do it on the page of the alert.",
     "alert_stands": "Another alert of the same rule, event and subject is not closed. It counts the new events.",
     "name_taken": "Another notification rule of the namespace has this name. Choose another.",
     "version_changed": "The notification rule was changed since that version. Read it again, then decide.",

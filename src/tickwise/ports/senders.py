@@ -1,6 +1,6 @@
 """Senders: one for each kind of channel. A sender delivers one message and says how that went.
 
-Invariant: a sender keeps to `timeout` seconds and to a bounded answer, and follows no redirect to another host. It
+Invariant: a try keeps to `timeout` seconds and to a bounded answer, and follows no redirect to another host. It
 connects to a private address only if the channel allows it. A secret of a channel is in no error and in no log line.
 """
 
@@ -21,6 +21,8 @@ class DeliveryOutcome(Enum):
     """The receiver was away, too slow or too busy: another try may succeed."""
     REFUSED = "refused"
     """The receiver refuses it for good: an address that does not exist, a revoked token."""
+    UNTRIED = "untried"
+    """This sender had no turn for it: it counts as no try, of which nothing is known."""
 
 
 class DeliveryResult(NamedTuple):
@@ -52,7 +54,7 @@ class ChannelSender(Protocol):
     async def send(
         self, channel: NoticeChannel, secrets: Mapping[str, str], message: NoticeMessage, *, timeout: float
     ) -> DeliveryResult:
-        """Try once. It raises nothing."""
+        """Try once, in `timeout` seconds; before that it may wait as long for a turn. It raises nothing."""
         ...
 
     async def close(self) -> None:

@@ -17,23 +17,32 @@ from tests.unit.adapters.test_http_senders import message
 from tickwise.adapters.outgoing.access import PRIVATE, HttpAccess
 from tickwise.adapters.senders.apprise_channel import AppriseSender
 from tickwise.adapters.senders.apprise_child import NotForServices, guard
+from tickwise.adapters.senders.outcomes import DELIVERED, UNTRIED
 from tickwise.domain.errors import Invalid
 from tickwise.domain.notices.channels import channel_fields
 from tickwise.domain.notices.rules import NoticeChannel, NoticeChannelKind
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.senders import DeliveryOutcome, DeliveryResult
 
 TOKEN = "tk_verysecrettokenofntfy12345678"
 
 
-async def send(url: str, *, allow_private: bool = True, timeout: float = 60.0) -> DeliveryResult:
+async def send(
+    url: str,
+    *,
+    allow_private: bool = True,
+    timeout: float = 60.0,
+    namespace: str = "default",
+    sender: AppriseSender | None = None,
+) -> DeliveryResult:
     """One try."""
     settings, secrets = channel_fields(NoticeChannelKind.APPRISE, {"url": url})
     assert TOKEN not in str(settings)
     channel = NoticeChannel(
-        channel_id=UUID(int=2), namespace="default", name="ops", kind=NoticeChannelKind.APPRISE, settings=settings,
+        channel_id=UUID(int=2), namespace=namespace, name="ops", kind=NoticeChannelKind.APPRISE, settings=settings,
         allow_private=allow_private,
     )  # fmt: skip
-    return await AppriseSender().send(channel, secrets, message(), timeout=timeout)
+    return await (sender or AppriseSender()).send(channel, secrets, message(), timeout=timeout)
 
 
 @pytest.fixture
@@ -82,6 +91,21 @@ async def test_a_service_that_hangs_is_left(service: Receiver) -> None:
     service.says = ["hang"]
     result = await send(ntfy(service), timeout=3.0)
     assert result == DeliveryResult(DeliveryOutcome.LATER, "the service did not answer within 3 s")
+
+
+async def test_services_that_hang_hold_up_no_other_namespace(service: Receiver) -> None:
+    """A namespace has one turn. To wait for it is no try, and the time of a try begins with its turn."""
+    service.says = ["hang"]
+    sender = AppriseSender()
+    hung = [asyncio.create_task(send(ntfy(service), sender=sender)) for _ in range(3)]
+    await service.arrived.wait()
+    assert await send(ntfy(service), timeout=0.2, sender=sender) == UNTRIED
+    async with receiver() as well:
+        well.says, well.text = [200], "{}"
+        assert await send(ntfy(well), sender=sender, namespace="shop") == DELIVERED
+    assert not [each for each in hung if each.done()]
+    assert len(service.got) == 1
+    await end_tasks(hung)
 
 
 async def test_without_apprise_an_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -218,7 +219,7 @@ async def test_slack_gets_text_and_blocks_within_its_sizes(channels: Channels) -
     """Names mention nobody and make no link. A webhook that was revoked is refused for good."""
     assert (await channels.send("slack", f"/services/{SECRET}")).delivery is DeliveryOutcome.DELIVERED
     body = json.loads(channels.receiver.got[0].body)
-    assert body["text"] == "[critical] night &lt;b&gt;&amp; failed"
+    assert body["text"] == "[\u200bcritical]\u200b night &lt;b&gt;&amp; failed"
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "actions"]
     assert {each["url"] for each in body["blocks"][2]["elements"]} == {
         f"https://tickwise.example.com/runs/{UUID(int=3)}?namespace=default",
@@ -228,9 +229,23 @@ async def test_slack_gets_text_and_blocks_within_its_sizes(channels: Channels) -
     header, section, actions = slack_body(long)["blocks"]
     assert (len(header["text"]["text"]), len(actions["elements"])) == (150, 10)
     assert len(section["text"]["text"]) <= 3_000
-    assert section["text"]["text"].endswith("&lt;…")
+    assert section["text"]["text"].endswith("<…")
     channels.receiver.says, channels.receiver.text = [404], "no_service"
     assert (await channels.send("slack")).delivery is DeliveryOutcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["<!channel> @channel @here", "*bold* _it_ ~no~ `code`", "[a](https://e.example)", "<https://e.example|bank>"],
+)
+def test_foreign_words_are_no_markup_for_slack(name: str) -> None:
+    """What Slack shows is plain text. What Mattermost shows makes neither a mention, a link, nor a style."""
+    body = slack_body(message()._replace(title=f"{name} failed", text=f"{name}: exit status 1"))
+    assert {block["text"]["type"] for block in body["blocks"] if "text" in block} == {"plain_text"}
+    assert [body["blocks"][at]["text"]["text"] for at in (0, 1)] == [f"{name} failed", f"{name}: exit status 1"]
+    assert (body["mrkdwn"], body["parse"], body["link_names"]) == (False, "none", 0)
+    assert not re.search(r"[*_~`@\[\]](?!\u200b)|[<>]", body["text"])
+    assert body["text"].replace("\u200b", "") == f"{name} failed".replace("<", "&lt;").replace(">", "&gt;")
 
 
 @pytest.mark.parametrize(

@@ -179,9 +179,24 @@ async def test_a_channels_own_server_is_reached_where_the_channel_may() -> None:
         assert "allow_private" in str(closed.error)
         assert (await send(sender, allow_private=True, **own)).delivery is DeliveryOutcome.DELIVERED
         assert sink.mails[0].sender == "ops@example.net"
+        assert sink.mails[0].message["Reply-To"] is None
         missing = await send(sender)
         assert missing.delivery is DeliveryOutcome.REFUSED
         assert "TICKWISE_SMTP_URL" in str(missing.error)
+
+
+async def test_a_channel_does_not_choose_in_whose_name_the_installation_sends() -> None:
+    """Its `from` is where answers go; the sender is that of the settings, which must name one."""
+    async with mail_sink() as sink:
+        fields: dict[str, Any] = {"from": "boss@example.com"}
+        assert (await send(installation(sink), **fields)).delivery is DeliveryOutcome.DELIVERED
+        [mail] = sink.mails
+        assert (mail.sender, mail.message["From"]) == ("tickwise@example.com", "Tickwise <tickwise@example.com>")
+        assert mail.message["Reply-To"] == "boss@example.com"
+        nobody = await send(EmailSender(InstallationMail(f"smtp://127.0.0.1:{sink.port}")), **fields)
+        assert nobody.delivery is DeliveryOutcome.REFUSED
+        assert "TICKWISE_SMTP_FROM" in str(nobody.error)
+        assert len(sink.mails) == 1
 
 
 def test_an_address_of_a_mail_server_is_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
+from tests.support.waiting import eventually
 from tickwise.domain.notices.rules import NoticeState
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store.notices import NoticeQuery, SettledNotice
@@ -159,6 +161,34 @@ async def test_a_test_is_a_notice_of_its_own(here: Scene) -> None:
     assert [found] == await here.ask("GET", "/notices?state=delivered")
     assert [] == await here.ask("GET", "/notices?state=dead")
     assert (await here.ask("GET", "/channels"))[0]["delivered_at"] is not None
+
+
+@pytest.mark.parametrize(
+    ("settled", "state", "error"),
+    [(NoticeState.DELIVERED, "delivered", None), (NoticeState.WAITING, "waiting", "500: oops")],
+)
+async def test_a_test_is_awaited_until_its_try_has_ended(
+    here: Scene, settled: NoticeState, state: str, error: str | None
+) -> None:
+    """That it has begun says nothing yet. A second test after one that failed waits for the outcome of its own."""
+    channel = await made(here)
+    path = f"/channels/{channel['channel_id']}/test"
+    for _ in range(2):
+        asked = asyncio.create_task(here.ask("POST", f"{path}?wait=20", 202))
+        await eventually(lambda: here.store.state.notices)
+        await here.clock.advance(1.0)
+        [notice] = (await here.store.notices.due("sender", 10)).notices
+        await here.clock.advance(5.0)
+        assert not asked.done()
+        outcome = SettledNotice(notice.notice_id, settled, error, again_seconds=60.0)
+        await here.store.notices.settle("sender", [outcome])
+        await here.clock.advance(1.0)
+        sent = await asked
+        assert (sent["state"], sent["error"], sent["tries"]) == (state, error, 1)
+    asked = asyncio.create_task(here.ask("POST", f"{path}?wait=20", 202))
+    await here.clock.advance(1.0)
+    await here.clock.advance(30.0)
+    assert (await asked)["state"] == "waiting"
 
 
 async def test_a_dead_notice_is_sent_again(here: Scene) -> None:

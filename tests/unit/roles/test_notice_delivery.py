@@ -21,8 +21,10 @@ from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.notices.channels import channel_fields
 from tickwise.domain.notices.messages import notice_text
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
 from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice
+from tickwise.ports.store.notices import SENDS_OF_NAMESPACE
 from tickwise.roles.scheduler.notice_delivery import (
     GIVE_UP_SECONDS,
     IDLE_SECONDS,
@@ -157,9 +159,13 @@ async def test_a_channel_that_hangs_holds_up_no_other(rig: Delivery) -> None:
 
 async def test_a_bounded_number_is_under_way_at_once(rig: Delivery) -> None:
     """More wait for their turn."""
-    for number in range(SENDS + 4):
-        await rig.notice(await rig.channel(f"c{number:02}"))
-    rig.sender.holds = {f"c{number:02}": asyncio.Event() for number in range(SENDS + 4)}
+    names = [f"c{number:02}" for number in range(SENDS + 4)]
+    rig.sender.holds = {name: asyncio.Event() for name in names}
+    for number, name in enumerate(names):
+        namespace = f"team-{number // SENDS_OF_NAMESPACE}"
+        if number % SENDS_OF_NAMESPACE == 0:
+            await rig.store.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="ada"))
+        await rig.notice(await rig.channel(name, namespace=namespace))
     for _ in range(2):
         await rig.delivery.step()
         await rig.clock.settle()
@@ -168,7 +174,23 @@ async def test_a_bounded_number_is_under_way_at_once(rig: Delivery) -> None:
         hold.set()
     await rig.delivery.finish()
     await rig.round()
-    assert [NoticeState.DELIVERED] * (SENDS + 4) == await rig.states()
+    assert sorted(name for name, _ in rig.sender.sent) == names
+
+
+async def test_a_namespace_whose_channels_hang_holds_up_no_other(rig: Delivery) -> None:
+    """Thirty channels with four notices each, that are due longer: the notice of another one goes at the next look."""
+    rig.sender.holds = {f"hangs{number:02}": asyncio.Event() for number in range(30)}
+    for name in rig.sender.holds:
+        to = await rig.channel(name)
+        for _ in range(4):
+            await rig.notice(to)
+    await rig.delivery.step()
+    await rig.clock.settle()
+    await rig.store.namespaces.add(NewNamespace(name="shop", display_name="shop", created_by="ada"))
+    await rig.notice(await rig.channel("quick", namespace="shop"))
+    await rig.delivery.step()
+    await rig.clock.settle()
+    assert ["quick"] == [name for name, _ in rig.sender.sent if name not in rig.sender.holds]
 
 
 async def test_a_failed_try_is_repeated_after_growing_pauses(rig: Delivery) -> None:
@@ -210,6 +232,20 @@ async def test_a_refused_notice_is_dead_at_once(rig: Delivery) -> None:
     [dead] = await rig.found()
     assert (dead.state, dead.error) == (NoticeState.DEAD, "410: gone")
     assert ["notice_dead"] == [line["event"] for line in lines]
+
+
+async def test_a_notice_that_had_no_turn_waits_untried(rig: Delivery) -> None:
+    """Nothing is told of it; it goes a second later."""
+    await rig.notice(await rig.channel())
+    rig.sender.says["ops"] = DeliveryResult(DeliveryOutcome.UNTRIED)
+    with capture_logs() as lines:
+        await rig.round()
+    [waits] = await rig.found()
+    assert (waits.state, waits.tries, waits.error, lines) == (NoticeState.WAITING, 0, None, [])
+    rig.sender.says = {}
+    await rig.clock.advance(1.0)
+    await rig.round()
+    assert [NoticeState.DELIVERED] == await rig.states()
 
 
 async def test_a_sender_that_breaks_is_a_failed_try(rig: Delivery) -> None:

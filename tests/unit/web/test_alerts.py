@@ -15,11 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.support.alerts import opened
 from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
-from tickwise.control.notices.action_links import ActionLink, ActionLinkSigner, LinkAction
+from tickwise.control.notices.action_links import SKEW_SECONDS, ActionLink, ActionLinkSigner, LinkAction
 from tickwise.domain.notices.rules import AlertState, NoticeState
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.store.notices import AlertQuery, NoticeQuery, NotificationRuleQuery, SettledNotice
+from tickwise.testing.clock import ShiftedClock
 
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 HOOK = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/very-secret"}
@@ -260,13 +261,15 @@ async def test_no_text_of_a_notice_becomes_markup(rig: Rig) -> None:
 # ------------------------------------------------------------------------------------------ links that act
 
 
-async def token_of(rig: Rig, action: LinkAction, subject: UUID) -> str:
-    """The token of a link, signed with a key that the installation knows."""
+async def token_of(rig: Rig, action: LinkAction, subject: UUID, *, age: float = 0.0) -> str:
+    """The token of a link, signed `age` seconds ago with a key that the installation knows."""
     private = Ed25519PrivateKey.generate()
     key_id = str(uuid4())
     public = private.public_key().public_bytes_raw()
     await rig.here.store.sessions.publish(PublicKey(key_id=key_id, public=public, created_at=0.0, retired_at=None))
-    signer = ActionLinkSigner(key_id, private, rig.here.store.upkeep.cluster_id, rig.here.clock)
+    clock = ShiftedClock()
+    clock.shift(-age)
+    signer = ActionLinkSigner(key_id, private, rig.here.store.upkeep.cluster_id, clock)
     return signer.make(ActionLink(action, "default", subject, uuid4()))
 
 
@@ -285,6 +288,24 @@ async def test_a_link_asks_before_it_acknowledges(rig: Rig) -> None:
     rows = await rig.here.store.audit.find(AuditQuery(namespace="default", limit=50))
     [entry] = [row for row in rows if row.action == "alert.acknowledged"]
     assert ("link of a notice", str(alert)) == (entry.source.name, entry.target)
+
+
+async def test_a_link_does_not_outlive_the_decision_of_a_person(rig: Rig) -> None:
+    """An alert that a person opened again or snoozed is not acknowledged by an older link; by a newer one it is."""
+    alert = await alert_of(rig)
+    token = await token_of(rig, LinkAction.ACKNOWLEDGE, alert, age=SKEW_SECONDS + 1.0)
+    nobody: Browser = rig.browser()
+    await nobody.post(f"/act/{token}")
+    for state, said in ((AlertState.OPEN, "reopen"), (AlertState.SNOOZED, "snooze")):
+        await asked(rig, "POST", f"/alerts/{alert}/{said}", {"for": "10m"} if said == "snooze" else {})
+        for answer in (await nobody.get(f"/act/{token}"), await nobody.post(f"/act/{token}")):
+            assert 409 == answer.status_code
+            words = Markup(answer.text).words
+            assert "Nothing was done" in words
+            assert "decided about this alert after the link was sent" in words
+        assert state is await state_of(rig, alert)
+    newer = await token_of(rig, LinkAction.ACKNOWLEDGE, alert)
+    assert "It is acknowledged" in Markup((await nobody.post(f"/act/{newer}")).text).words
 
 
 async def test_a_link_that_is_none_says_so(rig: Rig) -> None:

@@ -125,8 +125,8 @@ METADATA: Final = {
         ("192.0.0.192", "Oracle Cloud"), ("fd00:ec2::254", "AWS"), ("fd20:ce::254", "Google Cloud"),
     )
 }  # fmt: skip
-"""Where machines of clouds get their credentials. No network opens these but that of all addresses: an entry of this
-very address does."""
+"""Addresses at which machines of clouds get their credentials. An entry of this very address opens one, and that of
+all addresses; no other network does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@
 
 Apprise is code for a hundred services with a hundred ways to read an address. In a process of its own it can hold up
 nothing, connects only to addresses that are judged, runs no program and opens no file but those of Python.
+
+Processes are few, so notices wait for a turn. A namespace has at most one: services of it that hang hold up no other
+namespace. The time of a try begins with its turn; a notice that had none in time was not tried.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
-from tickwise.adapters.senders.outcomes import DELIVERED, later, refused
+from tickwise.adapters.senders.outcomes import DELIVERED, UNTRIED, later, refused
 from tickwise.domain.errors import Invalid
 from tickwise.domain.notices.channels import check_apprise
 from tickwise.domain.notices.rules import NoticeChannel, Severity
@@ -26,6 +31,8 @@ from tickwise.ports.senders import ChannelSender, DeliveryResult, NoticeMessage
 CHILD: Final = "tickwise.adapters.senders.apprise_child"
 PROCESSES: Final = 2
 """At once; each has 60 MB."""
+TURN_SHARE: Final = 0.5
+"""The longest wait for a turn, as a share of the time of a try."""
 REPLY_BYTES: Final = 64 << 10
 TYPES: Final = {Severity.INFO: "info", Severity.WARNING: "warning", Severity.CRITICAL: "failure"}
 MISSING: Final = (
@@ -50,6 +57,7 @@ class AppriseSender(ChannelSender):
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(PROCESSES)
+        self._of_namespace: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def send(
         self, channel: NoticeChannel, secrets: Mapping[str, str], message: NoticeMessage, *, timeout: float
@@ -69,17 +77,29 @@ class AppriseSender(ChannelSender):
                 "allow_private": channel.allow_private,
             }
         )
-        try:
-            async with asyncio.timeout(timeout), self._turns:
-                reply = await _ask_child(asked)
-        except TimeoutError:
-            return later(f"the service did not answer within {timeout:g} s", secrets)
-        except OSError as error:
-            return later(f"no process can be started: {error.strerror}", secrets)
-        return _result(reply, secrets)
+        async with AsyncExitStack() as turn:
+            # That of the namespace first: each has one notice in the queue for a process.
+            try:
+                async with asyncio.timeout(timeout * TURN_SHARE):
+                    await turn.enter_async_context(self._of_namespace.setdefault(channel.namespace, asyncio.Lock()))
+                    await turn.enter_async_context(self._turns)
+            except TimeoutError:
+                return UNTRIED
+            return await _tried(asked, secrets, timeout)
 
     async def close(self) -> None:
         """See the port."""
+
+
+async def _tried(asked: bytes, secrets: Mapping[str, str], timeout: float) -> DeliveryResult:
+    try:
+        async with asyncio.timeout(timeout):
+            reply = await _ask_child(asked)
+    except TimeoutError:
+        return later(f"the service did not answer within {timeout:g} s", secrets)
+    except OSError as error:
+        return later(f"no process can be started: {error.strerror}", secrets)
+    return _result(reply, secrets)
 
 
 async def _ask_child(asked: bytes) -> bytes:

@@ -8,7 +8,8 @@
     some recipients refused              delivered, and on record; those that may be tried later are tried later, alone
 
 Invariants: a certificate is verified. A server that a channel names is reached only at addresses that are public, or
-that the channel may reach; that of the installation's settings at any.
+that the channel may reach; that of the installation's settings at any. Mail through the installation's server is sent
+from the address of its settings: a channel's `from` is where answers go.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class EmailSender(ChannelSender):
     ) -> DeliveryResult:
         """See the port."""
         own = secrets.get("url")
-        url, sender = own or self._installation.url, channel.settings.get("from") or self._installation.sender
+        url, named = own or self._installation.url, channel.settings.get("from")
+        # In the name of the installation's server, which may be that of a company, no channel sends as somebody else.
+        sender, answers = (named, None) if own else (self._installation.sender, named)
         hidden = secrets if own else {"url": url or ""}
         if url is None or not sender:
             return refused(
@@ -104,7 +107,7 @@ class EmailSender(ChannelSender):
         try:
             async with asyncio.timeout(timeout):
                 return await self._deliver(
-                    MailServer.of(url), access, letter(message, str(sender), whole), hidden, timeout
+                    MailServer.of(url), access, letter(message, str(sender), whole, answers=answers), hidden, timeout
                 )
         except TimeoutError:
             return later(f"the mail server did not answer within {timeout:g} s", hidden)
@@ -181,13 +184,18 @@ class EmailSender(ChannelSender):
         return DeliveryResult(DeliveryOutcome.DELIVERED, refused(why, hidden).error)
 
 
-def letter(message: NoticeMessage, sender: str, to: Sequence[str]) -> EmailMessage:
-    """The mail. Raises `ValueError` for an address that cannot stand in a header."""
+def letter(message: NoticeMessage, sender: str, to: Sequence[str], *, answers: object = None) -> EmailMessage:
+    """The mail; answers go to the address `answers`, if there is one.
+
+    Raises `ValueError` for an address that cannot stand in a header.
+    """
     notice = message.notice
     domain = sender.rpartition("@")[2]
     mail = EmailMessage(policy=POLICY)
     mail["Subject"] = message.title
     mail["From"] = f"Tickwise <{sender}>"
+    if answers:
+        mail["Reply-To"] = str(answers)
     mail["To"] = ", ".join(to)
     mail["Date"] = format_datetime(datetime.fromtimestamp(message.now, UTC))
     mail["Message-ID"] = f"<{notice.notice_id}.{notice.events}@{domain}>"

@@ -12,6 +12,7 @@ from tickwise.ports.senders import DeliveryOutcome, DeliveryResult
 ERROR_CHARACTERS: Final = 500
 
 DELIVERED: Final = DeliveryResult(DeliveryOutcome.DELIVERED)
+UNTRIED: Final = DeliveryResult(DeliveryOutcome.UNTRIED)
 
 
 def later(why: str, secrets: Mapping[str, str], *, retry_after: float | None = None) -> DeliveryResult:

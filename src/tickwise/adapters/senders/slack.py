@@ -1,11 +1,13 @@
 """Notices for an incoming webhook of Slack, or of what takes the same (Mattermost, Rocket.Chat).
 
-`text` is what a notification of a phone shows, `blocks` what the channel shows. In both `&`, `<` and `>` are escaped:
-no name of a job mentions people or makes a link.
+`text` is what a notification of a phone shows, `blocks` what the channel shows; Mattermost and Rocket.Chat show `text`.
+Names and errors are words of others. In blocks they are plain text, which has no markup. In `text` `&`, `<` and `>` are
+escaped, and behind each sign of markup stands a space without width: they mention nobody, make no link and no style.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,6 +26,8 @@ URL_CHARACTERS: Final = 3_000
 MAX_BUTTONS: Final = 10
 FINAL_STATUSES: Final = frozenset({400, 403, 404, 410})
 """A webhook that was revoked, a channel that is gone or archived, a body that Slack does not take."""
+
+_MARKUP: Final = re.compile(r"[*_~`@\[\]]")
 
 
 class SlackSender(ChannelSender):
@@ -60,7 +64,10 @@ def slack_body(message: NoticeMessage) -> dict[str, Any]:
             "type": "header",
             "text": {"type": "plain_text", "text": _cut(message.title, HEADER_CHARACTERS), "emoji": False},
         },
-        {"type": "section", "text": {"type": "mrkdwn", "text": _cut(escaped(_told(message)), TEXT_CHARACTERS)}},
+        {
+            "type": "section",
+            "text": {"type": "plain_text", "text": _cut(_told(message), TEXT_CHARACTERS), "emoji": False},
+        },
     ]
     buttons = [
         {"type": "button", "text": {"type": "plain_text", "text": _cut(label, LABEL_CHARACTERS)}, "url": url}
@@ -69,11 +76,18 @@ def slack_body(message: NoticeMessage) -> dict[str, Any]:
     ]
     if buttons:
         blocks.append({"type": "actions", "elements": buttons[:MAX_BUTTONS]})
-    return {"text": _cut(escaped(message.title), TEXT_CHARACTERS), "blocks": blocks}
+    return {
+        "text": _cut(escaped(message.title), TEXT_CHARACTERS),
+        "mrkdwn": False,
+        "parse": "none",
+        "link_names": 0,
+        "blocks": blocks,
+    }
 
 
 def escaped(text: str) -> str:
-    """Text that Slack shows as it is."""
+    """Text that Slack, and what takes the same, shows as it is."""
+    text = _MARKUP.sub("\\g<0>\u200b", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -58,6 +58,11 @@ class ActionLink(NamedTuple):
     """The notice that it was sent in: for the audit log, and to do a thing once."""
     expires_at: float = 0.0
 
+    @property
+    def made_at(self) -> float:
+        """The time at which its token was made."""
+        return self.expires_at - LINK_SECONDS
+
 
 class LinkClaims(msgspec.Struct, frozen=True, kw_only=True):
     """The claims of a token."""

@@ -68,16 +68,22 @@ async def _stored(context: ControlContext, notice: Notice, audit: AuditEntry | N
 
 
 async def settled(context: ControlContext, notices: Sequence[Notice], wait_seconds: float) -> list[Notice]:
-    """The notices as they are once all have been tried, or after so long."""
+    """The notices as they are once a try of each has ended, or after so long."""
     until = context.clock.monotonic() + min(wait_seconds, WAIT_SECONDS_MOST)
     found = list(notices)
-    while any(each.state is NoticeState.WAITING and not each.tries for each in found):
-        left = until - context.clock.monotonic()
-        if left <= 0:
+    while (left := until - context.clock.monotonic()) > 0:
+        now = await context.time.now()
+        if not any(_is_open(each, now) for each in found):
             break
         await context.clock.sleep(min(LOOK_SECONDS, left))
         found = [await _newest(context, each) for each in found]
     return found
+
+
+def _is_open(notice: Notice, now: float) -> bool:
+    """Check whether no try of a notice has ended yet. A try counts when it begins; one that failed leaves an error, and
+    its notice is due in the future. A notice that is due may be under way, so its error is an older one's."""
+    return notice.state is NoticeState.WAITING and (notice.error is None or notice.due <= now)
 
 
 async def _newest(context: ControlContext, notice: Notice) -> Notice:

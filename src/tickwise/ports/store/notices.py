@@ -39,6 +39,12 @@ ALERTS_KEPT_SECONDS = 90 * 86_400.0
 """Alerts that are closed and notices that ended are dropped after so long."""
 SEND_LEASE_SECONDS = 60.0
 """A sender that has not settled a notice after so long is gone."""
+SENDS_OF_NAMESPACE = 4
+"""Notices of one namespace that are held at once, by all senders together."""
+FAILING_OF_NAMESPACE = 2
+"""Of those, notices of channels whose newest try failed."""
+FAILING_SENDS = 4
+"""Notices of such channels that one sender holds at once: a quarter of its turns."""
 
 
 def channel_name_taken(name: str) -> Conflict:
@@ -404,19 +410,26 @@ class SettledNotice(NamedTuple):
     error: str | None = None
     again_seconds: float = 0.0
     """With WAITING: from now on."""
+    was_tried: bool = True
+    """False, with WAITING: the sender had no turn for it. That is no try, and nothing is noted at the channel."""
 
 
 class NoticeStore(Protocol):
     """Notices, from their making to their delivery."""
 
     async def add(self, notice: Notice, *, audit: AuditEntry | None = None) -> Notice:
-        """A notice of its own, such as a test of a channel; it joins no other. One of this id that is there already is
-        returned as it is. Raises `NotFound` for a channel that is not in the namespace."""
+        """A notice of its own; it joins no other. One of this id that is there already is returned as it is. One test
+        of a channel waits at a time: instead of a second one, that one is returned. It is due at once and its tries are
+        counted anew, unless it is under way. Raises `NotFound` for a channel that is not in the namespace."""
         ...
 
     async def due(self, sender: str, limit: int) -> DueNotices:
-        """Take up to `limit` notices that are due, the longest due first, for `SEND_LEASE_SECONDS`: at most one of each
-        channel, and none of a channel of which a notice is held. Events that follow make a new notice."""
+        """Take up to `limit` notices that are due for `SEND_LEASE_SECONDS`: at most one of each channel, and none of a
+        channel of which a notice is held. Events that follow make a new notice.
+
+        Namespaces take turns, the one with the fewest notices that are held first, and the longest due of each; it has
+        at most `SENDS_OF_NAMESPACE`. Channels whose newest try failed come after all others, at most
+        `FAILING_OF_NAMESPACE` of a namespace and `FAILING_SENDS` of this sender: those that hang hold up no other."""
         ...
 
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:

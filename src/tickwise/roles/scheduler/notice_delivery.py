@@ -6,7 +6,8 @@
 
 Any number of schedulers at once. Invariants: a notice is delivered at least once, or is on record as dead; twice only
 if a scheduler ended between a delivery and its record. A channel that hangs holds up no other: one notice of it is
-under way at a time, and each has a task of its own. No secret of a channel is logged.
+under way at a time, and each has a task of its own. A namespace whose channels hang holds up no other: the store gives
+each its share, and a smaller one to channels whose newest try failed. No secret of a channel is logged.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ GIVE_UP_SECONDS: Final = 86_400.0
 RECORD_SECONDS: Final = SEND_LEASE_SECONDS - 2 * SEND_SECONDS
 """While the store is away, the outcome of a try is kept for so long."""
 RECORD_PAUSE_SECONDS: Final = 1.0
+UNTRIED_PAUSE_SECONDS: Final = 1.0
+"""A notice for which a sender had no turn is due again after so long."""
 
 Words = Callable[[Notice], NoticeText]
 
@@ -116,7 +119,8 @@ class NoticeDelivery:
             return
         result = await self._tried(notice, channel, now)
         settled = self._settled(notice, result, now)
-        log(notice, channel.channel, settled)
+        if settled.was_tried:
+            log(notice, channel.channel, settled)
         await self._record(settled)
 
     async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:
@@ -137,6 +141,10 @@ class NoticeDelivery:
     def _settled(self, notice: Notice, result: DeliveryResult, now: float) -> SettledNotice:
         if result.delivery is DeliveryOutcome.DELIVERED:
             return SettledNotice(notice.notice_id, NoticeState.DELIVERED, result.error)
+        if result.delivery is DeliveryOutcome.UNTRIED:
+            return SettledNotice(
+                notice.notice_id, NoticeState.WAITING, again_seconds=UNTRIED_PAUSE_SECONDS, was_tried=False
+            )
         begun = notice.tried_at if notice.tried_at is not None else now
         if result.delivery is DeliveryOutcome.REFUSED or now - begun >= GIVE_UP_SECONDS:
             return SettledNotice(notice.notice_id, NoticeState.DEAD, result.error)

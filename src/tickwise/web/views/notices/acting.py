@@ -23,7 +23,7 @@ async def shown(visit: Visit) -> Response:
     """The page of a link, before anything is done."""
     try:
         found = await visit.control.link_actions.look(_token(visit))
-    except (Unauthenticated, NotFound) as refusal:
+    except (Unauthenticated, NotFound, Conflict) as refusal:
         return _page(visit, fault=refusal)
     return _page(visit, found)
 

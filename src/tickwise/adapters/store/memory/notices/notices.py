@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -12,7 +13,10 @@ from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.merging import merged
 from tickwise.domain.notices.rules import Notice, NoticeState
 from tickwise.ports.store.notices import (
+    FAILING_OF_NAMESPACE,
+    FAILING_SENDS,
     SEND_LEASE_SECONDS,
+    SENDS_OF_NAMESPACE,
     DueNotices,
     NoticeQuery,
     SettledNotice,
@@ -32,35 +36,66 @@ class Notices(Duty):
         if channel is None or channel.namespace != notice.namespace:
             raise no_channel()
         state.check_open(notice.namespace)
+        for record in state.notices.values() if notice.is_test else ():
+            other = record.notice
+            if other.is_test and other.state is NoticeState.WAITING and other.channel_id == notice.channel_id:
+                if not _is_held(record, state.now()):
+                    record.notice = replace(other, due=min(notice.due, state.now()), tries=0, tried_at=None, error=None)
+                    record.sender = None
+                state.audit.write(audit)
+                return record.notice
         state.notices[notice.notice_id] = NoticeRecord(notice=notice, made_at=state.now())
         state.audit.write(audit)
         return notice
 
     async def due(self, sender: str, limit: int) -> DueNotices:
         state, now = self._state, self._state.now()
-        busy = {
-            each.notice.channel_id
-            for each in state.notices.values()
-            if each.notice.state is NoticeState.WAITING and each.sender is not None and (each.leased_until or 0.0) > now
-        }
+        held = [each for each in state.notices.values() if _is_held(each, now)]
+        busy = {each.notice.channel_id for each in held}
+        of_namespace = Counter(each.notice.namespace for each in held)
+        ill_of_namespace = Counter(each.notice.namespace for each in held if self._is_ill(each.notice))
+        ill_of_sender = sum(each.sender == sender and self._is_ill(each.notice) for each in held)
         waiting = [
             each
             for each in state.notices.values()
             if each.notice.state is NoticeState.WAITING and each.notice.due <= now
         ]
         taken: list[Notice] = []
-        for record in sorted(waiting, key=lambda each: (each.notice.due, each.notice.notice_id)):
-            if len(taken) >= limit:
+        while len(taken) < limit:
+            free = [
+                (is_ill, of_namespace[notice.namespace], notice.due, notice.notice_id)
+                for notice in (each.notice for each in waiting)
+                if notice.channel_id not in busy
+                and of_namespace[notice.namespace] < SENDS_OF_NAMESPACE
+                and (
+                    not (is_ill := self._is_ill(notice))
+                    or (ill_of_namespace[notice.namespace] < FAILING_OF_NAMESPACE and ill_of_sender < FAILING_SENDS)
+                )
+            ]
+            if not free:
                 break
-            if record.notice.channel_id in busy:
-                continue
+            is_ill, _, _, identifier = min(free)
+            record = state.notices[identifier]
             busy.add(record.notice.channel_id)
+            of_namespace[record.notice.namespace] += 1
+            ill_of_namespace[record.notice.namespace] += is_ill
+            ill_of_sender += is_ill
             record.sender, record.leased_until = sender, now + SEND_LEASE_SECONDS
             record.notice = replace(
                 record.notice, tries=record.notice.tries + 1, tried_at=record.notice.tried_at or now
             )
             taken.append(record.notice)
+        taken.sort(key=lambda each: (each.due, each.notice_id))
         return DueNotices(taken, bool(state.channels))
+
+    def _is_ill(self, notice: Notice) -> bool:
+        """Check whether the newest try of its channel failed."""
+        channel = self._state.channels.get(notice.channel_id)
+        return (
+            channel is not None
+            and channel.failed_at is not None
+            and (channel.delivered_at is None or channel.failed_at > channel.delivered_at)
+        )
 
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
         for each in results:
@@ -71,6 +106,12 @@ class Notices(Duty):
     def _settle(self, record: NoticeRecord, result: SettledNotice) -> None:
         state, now = self._state, self._state.now()
         record.sender = None
+        if not result.was_tried:
+            tries = record.notice.tries - 1
+            tried_at = record.notice.tried_at if tries else None
+            waits = replace(record.notice, tries=tries, tried_at=tried_at, due=now + result.again_seconds)
+            record.notice = self._with_waiting(waits)
+            return
         channel = state.channels.get(record.notice.channel_id)
         if channel is not None and result.state is NoticeState.DELIVERED:
             state.channels[channel.channel_id] = replace(channel, delivered_at=now)
@@ -128,6 +169,13 @@ class Notices(Duty):
         record.notice = self._with_waiting(waits)
         state.audit.write(audit)
         return record.notice
+
+
+def _is_held(record: NoticeRecord, now: float) -> bool:
+    """Check whether a sender has it, whose lease goes on."""
+    return (
+        record.notice.state is NoticeState.WAITING and record.sender is not None and (record.leased_until or 0.0) > now
+    )
 
 
 def _target(notice: Notice) -> tuple[UUID, UUID | None, bool]:

@@ -20,7 +20,10 @@ from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.merging import merged
 from tickwise.domain.notices.rules import Notice, NoticeState, Severity
 from tickwise.ports.store.notices import (
+    FAILING_OF_NAMESPACE,
+    FAILING_SENDS,
     SEND_LEASE_SECONDS,
+    SENDS_OF_NAMESPACE,
     DueNotices,
     NoticeQuery,
     SettledNotice,
@@ -40,9 +43,13 @@ class Notices(Part):
             stored = await connection.fetchrow(statement("notice_get"), notice.notice_id)
             if stored is not None:
                 return _notice(stored)
-            if await connection.fetchval(statement("notice_channel"), notice.channel_id, notice.namespace) is None:
+            of_tests = "notice_channel_of_test" if notice.is_test else "notice_channel"
+            if await connection.fetchval(statement(of_tests), notice.channel_id, notice.namespace) is None:
                 raise no_channel()
             await check_open(connection, notice.namespace)
+            if notice.is_test and (test := await self._test(connection, notice)) is not None:
+                await write_audit(connection, audit)
+                return test
             await connection.execute(
                 statement("notice_add"), notice.notice_id, notice.namespace, notice.channel_id, notice.rule_id,
                 notice.rule_name, notice.severity.value, notice.events, notice.first_at, notice.last_at, notice.due,
@@ -51,11 +58,20 @@ class Notices(Part):
             await write_audit(connection, audit)
             return _notice(await connection.fetchrow(statement("notice_get"), notice.notice_id))
 
+    async def _test(self, connection: asyncpg.Connection, notice: Notice) -> Notice | None:
+        """The test of the channel that waits, made anew unless it is under way."""
+        await connection.execute(statement("notice_test_anew"), notice.channel_id, notice.due)
+        row = await connection.fetchrow(statement("notice_test"), notice.channel_id)
+        return None if row is None else _notice(row)
+
     async def due(self, sender: str, limit: int) -> DueNotices:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("notices_take_lock"))
-            rows = await connection.fetch(statement("notices_take"), sender, limit, SEND_LEASE_SECONDS)
+            rows = await connection.fetch(
+                statement("notices_take"), sender, limit, SEND_LEASE_SECONDS, SENDS_OF_NAMESPACE, FAILING_OF_NAMESPACE,
+                FAILING_SENDS,
+            )  # fmt: skip
             exist = bool(rows) or await connection.fetchval(statement("channels_exist"))
         return DueNotices(sorted(map(_notice, rows), key=lambda each: (each.due, each.notice_id)), exist)
 
@@ -68,6 +84,10 @@ class Notices(Part):
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             row = await connection.fetchrow(statement("notice_held"), result.notice_id, sender)
             if row is None:
+                return
+            if not result.was_tried:
+                await connection.execute(statement("notice_untried"), result.notice_id)
+                await _wait(connection, _notice(row), row["error"], result.again_seconds, anew=False)
                 return
             delivered = result.state is NoticeState.DELIVERED
             await connection.execute(statement("channel_outcome"), row["channel_id"], delivered, result.error)

@@ -9,6 +9,26 @@ FROM tickwise.notices WHERE notice_id = $1
 -- The channel of a new notice, which stays while it is added. $1 id, $2 namespace.
 SELECT true FROM tickwise.channels WHERE channel_id = $1 AND namespace = $2 FOR SHARE
 
+-- name: notice_channel_of_test
+-- The channel of a new test, to which no other test is added at once. $1 id, $2 namespace.
+SELECT true FROM tickwise.channels WHERE channel_id = $1 AND namespace = $2 FOR NO KEY UPDATE
+
+-- name: notice_test_anew
+-- Make the test of a channel that waits and is not under way due, as if it was never tried. $1 channel, $2 due.
+UPDATE tickwise.notices SET due = least(to_timestamp($2::float8), tickwise.now()), tries = 0, tried_at = NULL, error = NULL, sender = NULL,
+  leased_until = NULL
+WHERE notice_id IN (
+  SELECT notice_id FROM tickwise.notices
+  WHERE channel_id = $1 AND is_test AND state = 'waiting' AND (sender IS NULL OR leased_until <= tickwise.now())
+  FOR UPDATE SKIP LOCKED)
+
+-- name: notice_test
+-- The test of a channel that waits, in the columns of `notices_find`. $1 channel.
+SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
+       date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+FROM tickwise.notices WHERE channel_id = $1 AND is_test AND state = 'waiting' ORDER BY notice_id LIMIT 1
+
 -- name: notice_add
 -- Store a notice. $1 id, $2 namespace, $3 channel, $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due,
 -- $11 lines, $12 whether it is a test, $13 whether it is an escalation.
@@ -19,26 +39,6 @@ VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::fl
 -- name: notices_take_lock
 -- Let one sender at a time look for due notices, so that no two take notices of one channel.
 SELECT pg_advisory_xact_lock(8388353586463617390)
-
--- name: notices_take
--- Take notices that are due, the longest due first: one of each channel, none of a channel of which one is held. $1 sender, $2 at most,
--- $3 seconds of the lease.
-WITH due AS (
-  SELECT DISTINCT ON (channel_id) channel_id, due, notice_id FROM tickwise.notices n
-  WHERE state = 'waiting' AND due <= tickwise.now()
-    AND NOT EXISTS (
-      SELECT FROM tickwise.notices h
-      WHERE h.channel_id = n.channel_id AND h.state = 'waiting' AND h.sender IS NOT NULL AND h.leased_until > tickwise.now())
-  ORDER BY channel_id, due, notice_id),
-chosen AS (
-  SELECT notice_id FROM tickwise.notices WHERE notice_id IN (SELECT notice_id FROM due ORDER BY due, notice_id LIMIT $2)
-  FOR UPDATE SKIP LOCKED)
-UPDATE tickwise.notices n SET sender = $1, leased_until = tickwise.now() + $3::float8 * interval '1 second', tries = tries + 1,
-  tried_at = coalesce(tried_at, tickwise.now())
-FROM chosen WHERE n.notice_id = chosen.notice_id
-RETURNING n.notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
-  date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
 
 -- name: channels_exist
 -- Check whether there is a channel.
@@ -78,6 +78,10 @@ UPDATE tickwise.notices SET state = 'waiting', error = $2, due = tickwise.now() 
   first_at = to_timestamp($5::float8), last_at = to_timestamp($6::float8), severity = $7, rule_name = $8, lines = $9, sender = NULL,
   leased_until = NULL, ended_at = NULL, tries = CASE WHEN $10 THEN 0 ELSE tries END, tried_at = CASE WHEN $10 THEN NULL ELSE tried_at END
 WHERE notice_id = $1
+
+-- name: notice_untried
+-- Count the try of a notice no more. $1 id.
+UPDATE tickwise.notices SET tries = tries - 1, tried_at = CASE WHEN tries > 1 THEN tried_at END WHERE notice_id = $1
 
 -- name: channel_outcome
 -- Note the outcome of a try at a channel. $1 id, $2 whether it was delivered, $3 error.

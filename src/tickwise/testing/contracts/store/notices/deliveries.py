@@ -19,7 +19,9 @@ from tickwise.domain.notices.rules import (
     NoticeState,
     Severity,
 )
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice, Store
+from tickwise.ports.store.notices import FAILING_OF_NAMESPACE, FAILING_SENDS, SENDS_OF_NAMESPACE
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
 
@@ -104,9 +106,107 @@ class DueNoticesContract(StoreContract):
         """The longest due first."""
         channels = [await store.channels.add(channel(make, f"c{number}"), {}) for number in range(5)]
         made = [await store.notices.add(notice(make, to, due=make.now - 9 + at)) for at, to in enumerate(channels)]
-        found = [[each.notice_id for each in (await store.notices.due("one", 2)).notices] for _ in range(4)]
+        found = []
+        for _ in range(4):
+            taken = [each.notice_id for each in (await store.notices.due("one", 2)).notices]
+            await store.notices.settle("one", [SettledNotice(each, NoticeState.DELIVERED) for each in taken])
+            found.append(taken)
         identifiers = [each.notice_id for each in made]
         assert found == [identifiers[:2], identifiers[2:4], identifiers[4:], []]
+
+
+class FairNoticesContract(StoreContract):
+    """`NoticeStore.due`: no namespace, and no channel that fails, holds up others. One test of a channel waits."""
+
+    async def channels(
+        self, store: Store, make: Factory, count: int, namespace: str = "default", *, due: float = 1.0
+    ) -> list[NoticeChannel]:
+        """Channels of a namespace, each with a notice that is due since `due` seconds."""
+        if namespace != "default":
+            await store.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="ada"))
+        made = []
+        for number in range(count):
+            to = await store.channels.add(channel(make, f"c{number:02}", namespace=namespace), {})
+            await store.notices.add(notice(make, to, due=make.now - due + number / 1_000))
+            made.append(to)
+        return made
+
+    async def taken(self, store: Store, sender: str, limit: int) -> list[Notice]:
+        """The notices that a look takes."""
+        return list((await store.notices.due(sender, limit)).notices)
+
+    async def fail(self, store: Store, make: Factory, channels: list[NoticeChannel]) -> None:
+        """Let the newest try of each channel have failed; a notice of it is due again."""
+        for at in range(0, len(channels), SENDS_OF_NAMESPACE):
+            held = await self.taken(store, "setup", SENDS_OF_NAMESPACE)
+            assert len(held) == len(channels[at : at + SENDS_OF_NAMESPACE])
+            await store.notices.settle("setup", [SettledNotice(e.notice_id, NoticeState.DEAD, "away") for e in held])
+        for number, to in enumerate(channels):
+            await store.notices.add(notice(make, to, due=make.now - 500.0 + number / 1_000))
+
+    async def test_a_namespace_has_a_share_of_what_is_under_way(
+        self, store: Store, other: Store, make: Factory
+    ) -> None:
+        """Of all senders together: what it has due longer than others does not hold them up."""
+        await self.channels(store, make, 30, due=900.0)
+        [quick] = await self.channels(store, make, 1, "quick")
+        first = await self.taken(store, "one", 16)
+        assert ["default"] * SENDS_OF_NAMESPACE + ["quick"] == sorted(each.namespace for each in first)
+        assert await self.taken(other, "two", 16) == []
+        ended = next(each for each in first if each.channel_id != quick.channel_id)
+        await store.notices.settle("one", [SettledNotice(ended.notice_id, NoticeState.DELIVERED)])
+        assert ["default"] == [each.namespace for each in await self.taken(other, "two", 16)]
+
+    async def test_namespaces_take_turns(self, store: Store, make: Factory) -> None:
+        """The one with the fewest under way comes first, though its notice is due for the shortest time."""
+        for namespace, due in (("team-a", 900.0), ("team-b", 600.0), ("team-c", 1.0)):
+            await self.channels(store, make, 4, namespace, due=due)
+        found = [sorted(each.namespace for each in await self.taken(store, "one", 3)) for _ in range(4)]
+        assert found == [["team-a", "team-b", "team-c"]] * 4
+
+    async def test_a_channel_that_failed_comes_after_others(self, store: Store, make: Factory) -> None:
+        """And few of them are under way at once; one that delivers is as others again."""
+        ill = await self.channels(store, make, 12)
+        await self.fail(store, make, ill)
+        well = [await store.channels.add(channel(make, f"well{number}"), {}) for number in range(3)]
+        for to in well:
+            await store.notices.add(notice(make, to))
+        first = await self.taken(store, "one", 2)
+        assert {each.channel_id for each in first} <= {each.channel_id for each in well}
+        second = await self.taken(store, "one", 16)
+        assert {each.channel_id for each in [*first, *second]} == {each.channel_id for each in [*well, ill[0]]}
+        for each in [*first, *second]:
+            await store.notices.settle("one", [SettledNotice(each.notice_id, NoticeState.DELIVERED)])
+        assert len(await self.taken(store, "one", 16)) == FAILING_OF_NAMESPACE
+        await store.notices.add(notice(make, ill[0]))
+        assert [ill[0].channel_id] == [each.channel_id for each in await self.taken(store, "one", 16)]
+
+    async def test_channels_that_failed_share_a_part_of_a_senders_turns(self, store: Store, make: Factory) -> None:
+        """Those of all namespaces together."""
+        for namespace in ("team-a", "team-b", "team-c"):
+            await self.fail(store, make, await self.channels(store, make, 4, namespace))
+        assert len(await self.taken(store, "one", 16)) == FAILING_SENDS
+        assert await self.taken(store, "one", 16) == []
+        assert len(await self.taken(store, "two", 16)) == 2
+
+    async def test_one_test_of_a_channel_waits(self, store: Store, other: Store, make: Factory) -> None:
+        """A second one is the first: made anew if it failed before, as it is while it is under way."""
+        [to, beside] = await self.channels(store, make, 2, due=-900.0)
+        first = await store.notices.add(notice(make, to, is_test=True))
+        assert (await other.notices.add(notice(make, to, is_test=True))).notice_id == first.notice_id
+        assert (await store.notices.add(notice(make, beside, is_test=True))).notice_id != first.notice_id
+        held = await self.taken(store, "one", 9)
+        assert len(held) == 2
+        under_way = await other.notices.add(notice(make, to, is_test=True))
+        assert (under_way.notice_id, under_way.tries) == (first.notice_id, 1)
+        waits = SettledNotice(first.notice_id, NoticeState.WAITING, "away", 600.0)
+        await store.notices.settle("one", [waits])
+        assert await self.taken(store, "one", 9) == []
+        anew = await other.notices.add(notice(make, to, is_test=True))
+        assert (anew.notice_id, anew.tries, anew.error, anew.tried_at) == (first.notice_id, 0, None, None)
+        assert [first.notice_id] == [each.notice_id for each in await self.taken(store, "one", 9)]
+        await store.notices.settle("one", [SettledNotice(first.notice_id, NoticeState.DELIVERED)])
+        assert (await store.notices.add(notice(make, to, is_test=True))).notice_id != first.notice_id
 
 
 class SettledNoticesContract(StoreContract):
@@ -145,6 +245,25 @@ class SettledNoticesContract(StoreContract):
         [row] = await self.found(store)
         assert (row.state, row.error) == (NoticeState.DELIVERED, None)
         assert row.ended_at is not None
+
+    async def test_a_notice_that_had_no_turn_was_not_tried(self, store: Store, make: Factory) -> None:
+        """Its tries and its error are as before, and nothing is noted at its channel."""
+        taken = await self.taken(store, make)
+        untried = SettledNotice(taken.notice_id, NoticeState.WAITING, again_seconds=30.0, was_tried=False)
+        await store.notices.settle("one", [untried])
+        [row] = await self.found(store)
+        assert row == replace(taken, tries=0, tried_at=None, due=row.due)
+        assert 20.0 < row.due - make.now < 90.0
+        [to] = await store.channels.find("default")
+        assert (to.failed_at, to.delivered_at, to.error) == (None, None, None)
+        await self.shift(store, 31.0)
+        [first], _ = await store.notices.due("one", 1)
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 1.0)])
+        await self.shift(store, 2.0)
+        await store.notices.due("one", 1)
+        await store.notices.settle("one", [untried])
+        [row] = await self.found(store)
+        assert (row.tries, row.tried_at, row.error) == (1, first.tried_at, "away")
 
     async def test_the_holder_alone_settles(self, store: Store, other: Store, make: Factory) -> None:
         """One whose lease ended finds that another sender has it, and changes nothing; neither does a stranger."""
