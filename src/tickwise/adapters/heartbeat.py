@@ -52,7 +52,7 @@ class HttpPinger:
                 session.request(method, url, data=text, headers=HEADERS, allow_redirects=False) as answer,
             ):
                 status = answer.status
-                # What is left of the answer is not waited for, whatever its length.
+                # What is left of the answer is not waited for, at any length.
                 answer.close()
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # Its own text may hold the address.

@@ -2,7 +2,7 @@
 
     events, the oldest first ──► weight of each: its rules, by the channels of each ──► as many as `most` allows
 
-Invariant: a slice has an event if there is one, whatever it weighs.
+Invariant: a slice has an event if there is one, of any weight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Analytics: ended runs grouped in the database, read in a bounded time whatever is stored (docs/decisions/0066).
+"""Analytics: ended runs grouped in the database, in a time that does not grow with the store (docs/decisions/0066).
 
     the newest ROWS_MOST + 1 that match, within EXACT_SECONDS ──► not more? exact
           │ more, or no answer in that time       (tables of few pages are read whole: exact)

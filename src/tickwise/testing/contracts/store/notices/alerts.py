@@ -391,7 +391,7 @@ class DecidedAlertsContract(NoticesContract):
         assert [each.target for each in found] == [str(alert_id)]
 
     async def test_one_alert_of_a_kind_stands(self, store: Store, make: Factory) -> None:
-        """So a closed one cannot be opened beside it."""
+        """A closed alert cannot be opened beside an open one."""
         rule, alert_id = await self.opened(store, make)
         await store.alerts.decide("default", alert_id, NewAlertDecision(AlertState.CLOSED, "ada"))
         assert await store.alerts.fold(self.fold(self.alert(rule, make)))
@@ -490,7 +490,7 @@ class DelaysContract(NoticesContract):
     """`DelayStore`."""
 
     async def test_a_run_that_has_not_begun_is_slow(self, store: Store, make: Factory) -> None:
-        """So is one that an executor holds; one that a stop or a hold keeps back is not."""
+        """A run that an executor holds is late, too; one that a stop or a hold keeps back is not."""
         job = make.job(make.now - 100.0, labels={"team": "payments"})
         held, blocked = make.job(make.now - 90.0), make.job(make.now - 80.0)
         await self.add(store, job, held)
