@@ -66,6 +66,17 @@ async def test_those_who_missed_the_store_together_do_not_come_back_together() -
     assert 20 == len({recorder.at[-1] for recorder in recorders})
 
 
+async def test_a_first_step_can_come_after_the_start() -> None:
+    """Not before its time; from then on at its own pace."""
+    clock = VirtualClock()
+    recorder = Recorder(clock, None)
+    begun = clock.monotonic()
+    await passed(clock, Loop("test", recorder.step, clock, after=5.0), 4.9)
+    assert [] == recorder.at
+    await passed(clock, Loop("test", recorder.step, clock, after=5.0), 9.0)
+    assert begun + 4.9 + 5.0 == pytest.approx(recorder.at[0])
+
+
 async def test_what_works_again_keeps_its_own_pace() -> None:
     """As if nothing had been."""
     clock = VirtualClock()

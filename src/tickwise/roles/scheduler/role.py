@@ -62,6 +62,8 @@ from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Loop, Service, Telemetry
 
 DAY_SECONDS: Final = 86_400.0
+AFTER_START_SECONDS: Final = 5.0
+"""The pause before the first look for metrics and objectives: runs are due right after a start, and it reads much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +200,13 @@ class Scheduler(Service):
             Loop("group errors", self._error_folding.step, clock),
             Loop("alerting", self._alerting.step, clock),
             Loop("delays", self._delay_looks.step, clock),
-            Loop("objectives", self._objective_watch.step, clock),
+            Loop("objectives", self._objective_watch.step, clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
             Loop("forget", self._upkeep.expire_outputs, clock),
             Loop("move scripts", self._scripts.step, clock),
-            Loop("count", self._queue_counts.step, clock),
+            Loop("count", self._queue_counts.step, clock, after=AFTER_START_SECONDS),
         )
         if self._heartbeat is not None:
             self.spawn(Loop("ping", self._heartbeat.step, clock))

@@ -152,18 +152,28 @@ class Loop:
     """One repeated step of a role."""
 
     def __init__(
-        self, name: str, step: Callable[[], Awaitable[float]], clock: Clock, wake: asyncio.Event | None = None
+        self,
+        name: str,
+        step: Callable[[], Awaitable[float]],
+        clock: Clock,
+        wake: asyncio.Event | None = None,
+        *,
+        after: float = 0.0,
     ) -> None:
-        """`step` returns how many seconds may pass until the next; `wake` brings it forward."""
+        """`step` returns how many seconds may pass until the next; `wake` brings it forward. The first one is `after`
+        seconds from the start, for what is not due then and would hold up what is."""
         self._name = name
         self._step = step
         self._clock = clock
         self._wake = wake
+        self._after = after
         self._failures = 0
 
     async def run(self) -> None:
         """Until cancelled; also if what came out of the step then was another error, of a driver that was cleaning up
         after it."""
+        if self._after:
+            await self._clock.sleep(self._after)
         while not is_cancelled():
             if self._wake is not None:
                 # Cleared before the step looks: a signal that comes while it looks is not lost.
