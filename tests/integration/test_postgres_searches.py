@@ -16,6 +16,7 @@ import pytest_asyncio
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.connection.link import PAGE_SETTINGS
 from tickwise.adapters.store.postgres.jobs import jobs
 from tickwise.adapters.store.postgres.records import letters, records, searches
 from tickwise.adapters.store.postgres.records.paging import bounded
@@ -105,6 +106,12 @@ async def store(session: asyncpg.Connection, database_url: str) -> AsyncIterator
     await made.open()
     yield made
     await made.close()
+
+
+async def as_for_pages(session: asyncpg.Connection) -> None:
+    """Let the rest of this transaction be planned as pages are whose plan is kept."""
+    for name, value in {**PAGE_SETTINGS, "statement_timeout": "60s"}.items():
+        await session.execute(f"SET LOCAL {name} = '{value}'")
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -259,7 +266,7 @@ async def test_a_look_at_many_jobs_reads_about_as_much_as_it_shows(
     connection = await asyncpg.connect(database_url)
     for what, (name, arguments, most) in asked.items():
         async with connection.transaction(readonly=True):
-            await connection.fetchrow(statement("search_terms_kept"), "60000")
+            await as_for_pages(connection)
             told = ", ".join("NULL" if each is None else repr(each) for each in arguments)
             await connection.execute(f"PREPARE look AS {statement(name)}")
             text = await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE look({told})")
@@ -293,7 +300,7 @@ async def test_a_look_at_a_job_passes_over_the_runs_of_all_others(session: async
     few = await session.fetchval(
         "SELECT job_id FROM tickwise.runs WHERE job_id <> $1 AND namespace = 'default' LIMIT 1", busy
     )
-    await session.fetchrow(statement("search_terms_kept"), "60000")
+    await as_for_pages(session)
     for job, newest in ((few, 1), (busy, 50), (idle, 0)):
         asked: dict[str, list[Any]] = {
             "runs_newest_of_job": ["default", searches.LAST_ID, 50, job, True, True],
@@ -341,7 +348,7 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     for name, calls in pages.items():
         for arguments in calls:
             async with connection.transaction(readonly=True):
-                await connection.fetchrow(statement("search_terms_kept"), "60000")
+                await as_for_pages(connection)
                 told = ", ".join(f"'{value}'" if not isinstance(value, int) else str(value) for value in arguments)
                 text = statement(name) if name == "job_get" else bounded(name)
                 await connection.execute(f"PREPARE page AS {text}")

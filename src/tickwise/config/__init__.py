@@ -91,7 +91,7 @@ class Settings:
     )
     database_connections: int = _setting(
         5,
-        "The most connections to the database that a process keeps in its shared pool. Up to nine of the hot path and "
+        "The most connections to the database that a process keeps in its shared pool. Up to eleven of the hot path and "
         "two for signals come beside them (`docs/how-to/database-connections.md`).",
         least=2,
         most=100,

@@ -12,7 +12,14 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.searches import LAST_ID, labels_asked, like, search, searched_page
+from tickwise.adapters.store.postgres.records.searches import (
+    LAST_ID,
+    connected,
+    labels_asked,
+    like,
+    search,
+    searched_page,
+)
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus
@@ -64,7 +71,7 @@ class JobSearches(Part):
             arguments: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
         else:
             name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
-        async with self._links.pooled(writes=False) as connection:
+        async with connected(self._links, name) as connection:
             return page_of(await searched_page(connection, name, arguments, query.bytes_most, self._clock), job_row)
 
     async def _count_jobs(self, query: JobQuery) -> int:

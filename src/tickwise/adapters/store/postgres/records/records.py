@@ -14,6 +14,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
+    connected,
     labelled_jobs,
     labels_asked,
     like,
@@ -78,8 +79,9 @@ class RunSearches(Part):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
+        page = _page(query)
+        async with connected(self._links, LIST if page is None else page[0]) as connection:
+            name, asked = page or (LIST, await self._searched_for(connection, query))
             asked += texts_of(query)
             found = page_of(await searched_page(connection, name, asked, query.bytes_most, self._clock), run_row)
             return Page(await _with_requests(connection, found), cut=found.cut)
@@ -157,6 +159,9 @@ class Figures(Part):
             row = await connection.fetchrow(statement("stats"), MAX_COUNTED)
             fullest = await connection.fetch(statement("busiest_queues"), MAX_COUNTED, queues) if queues else ()
         return StoreStats(**dict(row), queues=tuple(BusyQueue(*each.values()) for each in fullest))
+
+
+LIST: Final = "runs_list"
 
 
 def texts_of(query: RunQuery | LetterQuery) -> list[bool]:
