@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
@@ -152,6 +152,9 @@ async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID)
     return None if row is None else job_row(row)
 
 
+_decode_labels: Final = msgspec.json.Decoder(dict[str, str]).decode
+
+
 def job_row(row: Mapping[str, Any]) -> JobRow:
     """A row of the view of jobs, as the port says it."""
     return JobRow(
@@ -163,7 +166,7 @@ def job_row(row: Mapping[str, Any]) -> JobRow:
         task_kind=row["task_kind"],
         lane=Lane(row["queue"], row["priority"], tuple(row["requires"])),
         definition=row["definition"],
-        labels=json.loads(row["labels"]),
+        labels=_decode_labels(row["labels"]),
         owner=row["owner"],
         created_by=row["created_by"],
         created_at=row["created_at"],
