@@ -34,7 +34,7 @@ def test_groups_are_rows_and_an_estimate_says_so(capsys: pytest.CaptureFixture[s
     """All that was said is asked for; hostile text does nothing to the terminal."""
     with serving(Reply(200, FOUND)) as server:
         assert 0 == run(
-            server.url, "--by", "label:team", "--since", "2026-11-21 08:00", "--utc", "--status", "failed",
+            server.url, "--group-by", "label:team", "--since", "2026-11-21 08:00", "--utc", "--status", "failed",
             "--top", "5", "--label", "a=b", "--sort", "failed",
         )  # fmt: skip
     [asked] = server.received
