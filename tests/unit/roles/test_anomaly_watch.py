@@ -170,7 +170,7 @@ async def test_two_schedulers_tell_one_anomaly_once() -> None:
             await both.wait()
         return await real(noted)  # type: ignore[arg-type]  # as it was called
 
-    night.store.alerts.note = note  # type: ignore[assignment]  # to meet there
+    night.store.alerts.note = note  # type: ignore[method-assign]  # to meet there
     other = AnomalyWatch(Alerting(night.rig.flaky, night.rig.clock), night.rig.flaky, night.rig.clock)
     await asyncio.gather(night.watch.step(), other.step())
     night.store.alerts.note = real  # type: ignore[method-assign]  # as it was

@@ -70,7 +70,8 @@ class Coverage(StrEnum):
 
 
 class Spread(NamedTuple):
-    """The spread of a quantity in seconds, or in bytes. A quantile lies between the two nearest values, by its distance."""
+    """The spread of a quantity in seconds, or in bytes. A quantile lies between the two nearest values, by its
+    distance."""
 
     runs: int
     """Those that have it."""

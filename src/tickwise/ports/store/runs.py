@@ -458,9 +458,7 @@ class AttemptStore(Protocol):
         """
         ...
 
-    async def finish(
-        self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE
-    ) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         """Record how attempts ended, those of one namespace in one transaction. Returns the refused, which changed
         nothing.
 

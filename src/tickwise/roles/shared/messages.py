@@ -96,9 +96,7 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     v: int = VERSION
 
     @classmethod
-    def of(
-        cls, executor: int, number: int, outcomes: Sequence[Outcome], since: int, usage: UsageByRun
-    ) -> Results:
+    def of(cls, executor: int, number: int, outcomes: Sequence[Outcome], since: int, usage: UsageByRun) -> Results:
         """A message with these outcomes, and the usage of those that have one."""
         if not usage:
             return cls(executor, number, tuple(outcomes), since)

@@ -42,9 +42,7 @@ class OutcomeWriter:
         self._telemetry = telemetry
         self._signals = signals
 
-    async def write(
-        self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE
-    ) -> Sequence[UUID]:
+    async def write(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         """Write outcomes to the store; the ids of the refused runs. An outcome that cannot be stored does not stop the
         others of its batch."""
         if not outcomes:

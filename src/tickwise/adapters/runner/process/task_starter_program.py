@@ -131,9 +131,9 @@ def own_peak() -> "int | None":
 
 
 def peak_bytes(peak: int, starters_peak: "int | None") -> "int | None":
-    """The peak of an ended process, from that of its resource usage; None: it is not known. Both in units of 1,024
-    bytes. The kernel counts the memory of the program that a process was forked from as its own, so a peak is known only
-    above that of its starter."""
+    """The peak of an ended process, from that of its resource usage; None: it is not known. Both arguments are in units
+    of 1,024 bytes. The kernel counts the memory of the program that a process was forked from as its own, so a peak is
+    known only above that of its starter."""
     return peak * 1024 if starters_peak is not None and peak > starters_peak else None
 
 

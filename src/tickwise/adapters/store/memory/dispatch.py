@@ -309,9 +309,7 @@ class Attempts(Duty):
         self._state.noted(run)
         return True
 
-    async def finish(
-        self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE
-    ) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         for outcome in outcomes:  # All are judged before any is recorded: a bug records nothing.
             event = event_of(outcome)
             check_instants(outcome.run_id, outcome.started, outcome.ended, outcome.retry_at)

@@ -55,7 +55,8 @@ class AnalyticsParameters(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
     ) = msgspec.field(name="from", default=UNSET)
     until: Annotated[Time, Meta(description="Due before then; now if it is not sent.")] | UnsetType = UNSET
     sort: Annotated[
-        GroupSort, Meta(description="The largest first: by runs, failed runs, the time that they took, or their processor time.")
+        GroupSort,
+        Meta(description="The largest first: by runs, failed runs, the time that they took, or their processor time."),
     ] = GroupSort.RUNS
     top: Annotated[
         int, Meta(ge=1, le=TOP_MOST, description="The groups with a row of their own; the rest is one row.")

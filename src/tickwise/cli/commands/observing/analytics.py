@@ -95,8 +95,21 @@ def _query(session: Session, said: dict[str, Any]) -> dict[str, Any]:
 
 def _show(session: Session, found: dict[str, Any]) -> None:
     rows = [_cells(session, row, found["group_by"]) for row in found["groups"]]
-    titles = ("GROUP", "RUNS", "FAILED", "SUCCESS", "P50", "P95", "P99", "MAX", "LATE P95", "TOOK", "RETRIES", "CPU",
-              "MEM P95")
+    titles = (
+        "GROUP",
+        "RUNS",
+        "FAILED",
+        "SUCCESS",
+        "P50",
+        "P95",
+        "P99",
+        "MAX",
+        "LATE P95",
+        "TOOK",
+        "RETRIES",
+        "CPU",
+        "MEM P95",
+    )
     if rows:
         rows.append(("total", *_figures(found["total"])))
     output.table(session, titles, rows, empty="No run has ended in this time.")

@@ -120,4 +120,6 @@ def _sample(run: EndedRun) -> RunSample | None:
         return None
     last = next((each for each in run.attempts if each.token == run.token), None)
     output = None if last is None else last.output_bytes
-    return RunSample(row.run_id, row.namespace, row.ended_at, MeasuredEnd(max(0.0, row.ended_at - row.started_at), output))
+    return RunSample(
+        row.run_id, row.namespace, row.ended_at, MeasuredEnd(max(0.0, row.ended_at - row.started_at), output)
+    )

@@ -218,9 +218,7 @@ class Attempts(Part):
         except StoreUnavailable as error:
             raise InDoubt("some starts were recorded, others were not: repeat them all") from error
 
-    async def finish(
-        self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE
-    ) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         """See the port."""
         if not outcomes:
             return []

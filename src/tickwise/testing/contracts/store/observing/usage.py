@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.changes import NoticeJob
 from tickwise.domain.observing.analytics import GroupBy, GroupSort
 from tickwise.domain.usage import MAX_BYTES, ResourceUsage
 from tickwise.ports.store import AnalyticsQuery, AttemptRow, NewJob, RunQuery, RunSample, Store
@@ -27,9 +28,7 @@ def usage_of(row: AttemptRow) -> ResourceUsage:
 class UsageContract(StoreContract):
     """`attempts.finish` with usage, `runs.attempts`, and the analytics of it."""
 
-    async def used(
-        self, store: Store, executor: int, job: NewJob, usage: ResourceUsage | None, **fields: Any
-    ) -> UUID:
+    async def used(self, store: Store, executor: int, job: NewJob, usage: ResourceUsage | None, **fields: Any) -> UUID:
         """A run of a new job that succeeded with this usage."""
         claimed = await self.held(store, executor, job)
         given = {} if usage is None else {claimed.run_id: usage}
@@ -129,7 +128,7 @@ class SamplesContract(StoreContract):
         found = (await store.delays.samples([job.job_id, make.identifier()], 10))[job.job_id]
         assert [each.run_id for each in found] == newest
         assert all(isinstance(each, RunSample) and each.namespace == "default" for each in found)
-        lengths = {run_id: length for run_id, length in zip(runs, (1.0, 2.0, 3.0), strict=True)}
+        lengths = dict(zip(runs, (1.0, 2.0, 3.0), strict=True))
         for each in found:
             assert each.measured == pytest.approx((lengths[each.run_id], lengths[each.run_id] * 100), abs=1e-3)
             assert each.ended_at == pytest.approx(now + lengths[each.run_id], abs=1e-3)
@@ -149,7 +148,7 @@ class SamplesContract(StoreContract):
         other = make.recurring(due, namespace=TEAM)
         for job in (*jobs, other):
             await self.add(store, job)
-        found, after, pages = [], UUID(int=0), 0
+        found, after, pages = list[NoticeJob](), UUID(int=0), 0
         while True:
             page = await store.delays.watched_jobs(["default"], 2, after=after)
             found += page.jobs
