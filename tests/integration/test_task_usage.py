@@ -150,7 +150,7 @@ async def test_a_task_that_failed_or_was_stopped_has_its_usage(shop: Opener) -> 
 
 async def test_functions_have_the_size_of_their_output_alone(tmp_path: Path) -> None:
     """Their worker is not theirs alone, so its memory and time are not. One without output costs nothing more."""
-    here = await FunctionShop(tmp_path, modules=["tests.support.functions"]).open()
+    here = await FunctionShop(tmp_path, modules=("tests.support.functions",)).open()
     try:
         for name, usage in (("tests.nothing", None), ("tests.speak", ResourceUsage(output_bytes=26))):
             given = assignment({"kind": "function", "name": name}, {"text": "hello"})

@@ -40,8 +40,8 @@ LATENESS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.
 DURATION_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400)
 STORE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 HTTP_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
-MEMORY_BYTES: Final = tuple(1 << shift for shift in range(22, 38, 2))
-"""4 MiB to 64 GiB."""
+MEMORY_BYTES: Final = (4_194_304, 16_777_216, 67_108_864, 268_435_456, 1_073_741_824, 4_294_967_296, 17_179_869_184)
+"""4 MiB to 16 GiB."""
 MAX_KINDS: Final = 30
 """Kinds of tasks that are counted apart; those of further plugins are counted as `other`."""
 MAX_REASONS: Final = 100

@@ -29,7 +29,7 @@ NOISE = b"\xff\x00 no message of ours"
 async def register(**settings: Any) -> Rig:
     """An executor that publishes how its attempts end."""
     settings.setdefault("exchange", Exchange(partitions=2))
-    rig = Rig(results="broker", poll_seconds=0.1, **settings)
+    rig = Rig(**{"results": "broker", "poll_seconds": 0.1, **settings})
     await drive(rig.clock, rig.executor.prepare())
     return rig
 
@@ -403,9 +403,7 @@ async def test_one_outcome_that_cannot_be_stored_ends_plainly_and_harms_no_other
     rig = await register()
     first, second, third = await ended(rig, 3)
 
-    async def finish(
-        executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE
-    ) -> Sequence[UUID]:
+    async def finish(executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         if any(each.run_id == second.run_id and each.state == CODES[RunState.SUCCESS] for each in outcomes):
             raise Bug("a result that cannot be kept")
         return await rig.store.attempts.finish(executor, outcomes, usage)
