@@ -220,7 +220,7 @@ EXECUTORS: Final = Dashboard(
                     "{{kind}}",
                 )
             ],
-            meaning="Of attempts that ended. A peak that is not above that of the program that started the task is not known.",
+            meaning="Of attempts that ended, as far as the peak is known.",
         ),
         Panel(
             "Memory of the processes themselves",

@@ -1,4 +1,4 @@
-"""The usage of a task is what the kernel counted for it, with real processes; where that is not known, nothing is said."""
+"""The usage of a task is what the kernel counted for it, with real processes; else nothing is said."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tickwise.adapters.runner.process.cgroups import Resource, find_places
 from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.process.task_starter_program import peak_bytes
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment
 

@@ -24,7 +24,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwise.domain.lifecycle import FINAL, STATES
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost

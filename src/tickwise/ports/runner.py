@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 
 
 class TaskLimits(NamedTuple):

@@ -13,7 +13,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow, StoreStats

@@ -11,7 +11,7 @@ from tests.unit.roles.rig import drive
 from tests.unit.roles.test_alerting import Night
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import NoticeEvent
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.store import ClaimRequest, NewJob
 from tickwise.roles.scheduler import anomaly_watch
 from tickwise.roles.scheduler.alerting import IDLE_SECONDS, Alerting

@@ -17,8 +17,8 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.domain.usage import NO_USAGE, UsageByRun
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, NewJob, RunCancel

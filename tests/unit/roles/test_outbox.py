@@ -13,7 +13,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import Bug, InDoubt
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
-from tickwise.domain.usage import NO_USAGE, ResourceUsage, UsageByRun
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.ports.store import Began
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, read_body
 from tickwise.roles.executor.lease import Lease

@@ -14,7 +14,7 @@ from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.domain.errors import BrokerUnavailable, Bug, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
-from tickwise.domain.usage import NO_USAGE, UsageByRun
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import MarkedChannel, NewJob

@@ -14,7 +14,7 @@ from tests.unit.roles.rig import Rig
 from tests.unit.roles.test_results import dead, recorder, register, started
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
-from tickwise.domain.usage import NO_USAGE, NOT_MEASURED, ResourceUsage, UsageByRun
+from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, ResourceUsage, UsageByRun
 from tickwise.observability.metrics import MAX_KINDS, Metrics
 from tickwise.ports.broker import RESULTS, Message
 from tickwise.ports.runner import Verdict

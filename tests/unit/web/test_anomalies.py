@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.support.app import API
 from tests.support.pages import Markup, Rig, pages
 from tests.unit.web.test_pages import SHELL
-from tickwise.domain.usage import NOT_MEASURED, ResourceUsage
+from tickwise.domain.observing.usage import NOT_MEASURED, ResourceUsage
 from tickwise.ports.store import ClaimRequest
 from tickwise.testing.contracts.base import began
 from tickwise.testing.factories import executor, outcome

@@ -16,8 +16,8 @@ from uuid import UUID
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import TickwiseError
+from tickwise.domain.observing.usage import NOT_MEASURED
 from tickwise.domain.retry import OUTPUT_LOST
-from tickwise.domain.usage import NOT_MEASURED
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 
 _logger = logging.getLogger(__name__)

@@ -103,7 +103,7 @@ class RunGroup:
     cpu_seconds: float = 0.0
     """The processor time that the last attempts took together, of those that were measured."""
     cpu: Spread | None = None
-    """The same, of each."""
+    """The processor time of the last attempt, of those that were measured."""
     memory: Spread | None = None
     """The peak of the memory of the last attempt, in bytes, of those that were measured."""
 

@@ -29,7 +29,7 @@ class AttemptRow:
     reason: str | None
     error: str | None
     cpu_seconds: float | None = None
-    """Its usage (`domain.usage`); None: it was not measured, or has not ended."""
+    """Its usage (`domain.observing.usage`); None: it was not measured, or has not ended."""
     memory_bytes: int | None = None
     output_bytes: int | None = None
 

@@ -12,8 +12,8 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import OnUnknown
-from tickwise.domain.usage import NO_USAGE, UsageByRun
 from tickwise.ports.store.definitions import NewRun, NewSkip, Receipt, Replay
 from tickwise.ports.store.records import AttemptRow, RunRow
 

@@ -19,8 +19,8 @@ from uuid import UUID
 import msgspec
 
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
-from tickwise.domain.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import in_whole_characters

@@ -21,7 +21,7 @@ import structlog
 
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import Outcome
-from tickwise.domain.usage import NO_USAGE, UsageByRun
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.ports.broker import RESULTS, Broker, Message
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.domain.model import Outcome
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.store import Began

@@ -20,7 +20,7 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.model import Outcome
-from tickwise.domain.usage import NO_USAGE, ResourceUsage
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock

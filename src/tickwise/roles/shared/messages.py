@@ -17,7 +17,7 @@ import msgspec
 from tickwise.domain.audit import CallerKind, Source
 from tickwise.domain.callers import Asker
 from tickwise.domain.model import Lane, Outcome
-from tickwise.domain.usage import ResourceUsage, UsageByRun
+from tickwise.domain.observing.usage import ResourceUsage, UsageByRun
 from tickwise.ports.store import NewJob, Ready
 
 VERSION: Final = 1
@@ -71,9 +71,11 @@ class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: int
     """The place of its outcome in `outcomes`, from 0."""
     cpu_seconds: float | None = None
+    """Processor time, user and system."""
     memory_bytes: int | None = None
     """The peak."""
     output_bytes: int | None = None
+    """The output that was kept."""
 
     @property
     def usage(self) -> ResourceUsage:

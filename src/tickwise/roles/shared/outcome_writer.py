@@ -19,8 +19,8 @@ import structlog
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
-from tickwise.domain.usage import NO_USAGE, UsageByRun
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.shared.service import Telemetry

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
-from tickwise.domain.usage import ResourceUsage
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats

@@ -67,8 +67,8 @@ from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Misconfigured, NotFound
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
-from tickwise.domain.usage import ResourceUsage
 from tickwise.ports.blobs import read_script
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 

@@ -20,12 +20,12 @@ from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome, Trigger
+from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.repeats import is_repeat
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import claimable_at
 from tickwise.domain.rules.sentences import REVOKED, cancelled_sentence
-from tickwise.domain.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.ports.store import (
     Began,
     ClaimRequest,

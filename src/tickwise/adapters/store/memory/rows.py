@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CancelKind, RunState
+from tickwise.domain.observing.usage import NOT_MEASURED, ResourceUsage
 from tickwise.domain.rules.requests import StopRequest
-from tickwise.domain.usage import NOT_MEASURED, ResourceUsage
 from tickwise.ports.store import AttemptRow, CancelRow, RunRow
 
 

@@ -20,9 +20,9 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.sentences import REVOKED
-from tickwise.domain.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.ports.store import Began, ClaimRequest
 
 _SUCCESS: Final = CODES[RunState.SUCCESS]

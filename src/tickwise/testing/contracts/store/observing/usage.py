@@ -10,7 +10,7 @@ import pytest
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.changes import NoticeJob
 from tickwise.domain.observing.analytics import GroupBy, GroupSort
-from tickwise.domain.usage import MAX_BYTES, ResourceUsage
+from tickwise.domain.observing.usage import MAX_BYTES, ResourceUsage
 from tickwise.ports.store import AnalyticsQuery, AttemptRow, NewJob, RunQuery, RunSample, Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.contracts.store.people.removals import TEAM, open_namespace
