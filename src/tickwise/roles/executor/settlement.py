@@ -135,17 +135,17 @@ class RunReports:
                 self.ended(run_id, ending)
                 continue
             del live[run_id]
-            claimed, capacity = held.claimed, held.capacity
+            claimed, capacity, body = held.claimed, held.capacity, held.body
             capacity.launched -= 1
             if claimed.attempt == 1:
                 late.append(started - claimed.due)
-            outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
+            outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, body.is_followed)
             done.append((made := _new(Outcome, outcome), capacity))
             if len(logged) < lines:
                 logged.append((held, ended - started))
             if held.trace is not None and self._traces is not None:
                 self._traces.ended(held, made)
-            urgent = urgent or held.body.is_waited_for or claimed.guarded
+            urgent = urgent or body.is_waited_for or claimed.guarded
         if self._run_log is not None:
             self._run_log.succeeded(logged, len(done))
         self._outbox.add_many(done, late, urgent=urgent)
