@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -98,7 +98,15 @@ async def test_many_ends_in_one_report_have_their_usage(rig: Rig) -> None:
 
 @pytest.mark.parametrize(
     "usage",
-    [ResourceUsage(float("nan")), ResourceUsage(-1.0), ResourceUsage(1.0, 1 << 63), ResourceUsage(output_bytes=-1)],
+    [
+        ResourceUsage(float("nan")),
+        ResourceUsage(float("inf")),
+        ResourceUsage(-1.0),
+        ResourceUsage(1.0, 1 << 63),
+        ResourceUsage(output_bytes=-1),
+        ResourceUsage(cast(Any, "1")),
+        ResourceUsage(memory_bytes=cast(Any, 1.5)),
+    ],
 )
 async def test_a_usage_that_cannot_be_is_none(rig: Rig, usage: ResourceUsage) -> None:
     """Of a plugin with a fault: its run ends as it would have."""

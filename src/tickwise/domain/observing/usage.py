@@ -5,7 +5,6 @@ Invariant: a quantity is measured or absent (None); no part of Tickwise estimate
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -28,10 +27,14 @@ class ResourceUsage(NamedTuple):
     @property
     def is_plausible(self) -> bool:
         """Check whether a store can keep it: it may come from a plugin or through a broker."""
-        cpu, sizes = self.cpu_seconds, (self.memory_bytes, self.output_bytes)
-        if cpu is not None and not (math.isfinite(cpu) and 0.0 <= cpu <= MAX_CPU_SECONDS):
-            return False
-        return all(size is None or 0 <= size <= MAX_BYTES for size in sizes)
+        return _is_number(self.cpu_seconds, (int, float), MAX_CPU_SECONDS) and all(
+            _is_number(size, (int,), MAX_BYTES) for size in (self.memory_bytes, self.output_bytes)
+        )
+
+
+def _is_number(value: object, kinds: tuple[type, ...], most: float) -> bool:
+    """Check whether a quantity is absent, or a number of one of these types from 0 to `most`; NaN is none."""
+    return value is None or (isinstance(value, kinds) and 0 <= value <= most)  # type: ignore[operator]  # a number
 
 
 NOT_MEASURED: Final = ResourceUsage()
