@@ -34,6 +34,7 @@ from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
+from tickwise.domain.observing.anomalies import Anomaly, AnomalyKind, AnomalyQuantity
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 
@@ -236,6 +237,12 @@ class AttemptView(msgspec.Struct, kw_only=True):
     reason: str | None
     error_message: str | None
     log_url: Relative
+    cpu_seconds: float | None
+    """Processor time of its processes; null: it was not measured, as of functions in a worker, or has not ended."""
+    memory_bytes: int | None
+    """The peak of its control group, or of its largest process; null: not measured, or below what can be told."""
+    output_bytes: int | None
+    """The output that was kept; null: not measured, or the attempt has not ended."""
 
 
 class CancelView(msgspec.Struct, kw_only=True):
@@ -297,6 +304,20 @@ class RunView(msgspec.Struct, kw_only=True):
     """One of `retry_of`, `backfill_id` and `started_by`: the one that is set."""
 
 
+class AnomalyView(msgspec.Struct, kw_only=True):
+    """A quantity of a run that is unlike that of the newest 50 earlier runs of its job that succeeded."""
+
+    quantity: AnomalyQuantity
+    """`duration` in seconds, `output` in bytes."""
+    kind: AnomalyKind
+    value: float
+    low: float
+    """Of ten earlier runs one had less, …"""
+    high: float
+    """… and one had more."""
+    runs_compared: int
+
+
 class RunDetailView(RunView, kw_only=True):
     """A run with all that is known of it."""
 
@@ -309,6 +330,8 @@ class RunDetailView(RunView, kw_only=True):
     attempts: list[AttemptView]
     warnings: Sequence[str]
     """Of a waiting run: its needs that no executor meets."""
+    anomalies: list[AnomalyView]
+    """Of one that goes on or succeeded: the quantities that are unlike those of earlier runs of its job."""
 
 
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
@@ -356,7 +379,7 @@ def run_view(row: RunRow) -> RunView:
     return RunView(**_run_fields(row))
 
 
-def run_detail_view(details: RunDetails) -> RunDetailView:
+def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDetailView:
     """A run as it is answered alone."""
     row = details.row
     payload, size, source = received_payload(details)
@@ -368,6 +391,17 @@ def run_detail_view(details: RunDetails) -> RunDetailView:
         payload_from=source,
         attempts=[attempt_view(row.run_id, attempt) for attempt in details.attempts],
         warnings=details.warnings,
+        anomalies=[
+            AnomalyView(
+                quantity=each.quantity,
+                kind=each.kind,
+                value=each.value,
+                low=each.low,
+                high=each.high,
+                runs_compared=each.runs,
+            )
+            for each in anomalies
+        ],
     )
 
 
@@ -395,6 +429,9 @@ def attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
         reason=row.reason,
         error_message=row.error,
         log_url=f"{API}/runs/{run}/logs?attempt={row.attempt}",
+        cpu_seconds=row.cpu_seconds,
+        memory_bytes=row.memory_bytes,
+        output_bytes=row.output_bytes,
     )
 
 
