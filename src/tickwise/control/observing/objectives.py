@@ -11,7 +11,7 @@ from tickwise.control.context import ControlContext
 from tickwise.domain.model import Principal
 from tickwise.domain.observing.objectives import ObjectiveStanding, StartObjective
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import JobRow, ObjectiveJobsQuery
+from tickwise.ports.store import JobRow, ObjectiveJob, ObjectiveJobsQuery
 from tickwise.roles.shared.objective_standings import objective_of, standings
 
 OF_LIST: Final = 500
@@ -23,7 +23,7 @@ OF_ONE: Final = 50_000
 class JobObjective(NamedTuple):
     """A job's objective, and how it stands."""
 
-    job: JobRow
+    job: JobRow | ObjectiveJob
     objective: StartObjective
     standing: ObjectiveStanding
     since: float | None
@@ -35,7 +35,7 @@ class ObjectivesPage(NamedTuple):
 
     objectives: Sequence[JobObjective]
     next: UUID | None
-    """The job after which the next page begins; None: there is none."""
+    """The job after which the next page begins, which may be empty; None: there is none."""
 
 
 class ObjectiveService:
@@ -47,10 +47,9 @@ class ObjectiveService:
     @requires(Permission.RUNS_READ, by_labels=True)
     async def page(self, who: Principal, *, after: UUID | None, limit: int) -> ObjectivesPage:
         """The objectives of the namespace, by the id of their job."""
-        query = ObjectiveJobsQuery(namespace=who.namespace, after=after, within=who.within, limit=limit + 1)
-        rows = await self._context.searches.jobs(query)
-        shown = rows[:limit]
-        return ObjectivesPage(await self._standing(shown, OF_LIST), shown[-1].job_id if len(rows) > limit else None)
+        query = ObjectiveJobsQuery(namespace=who.namespace, after=after, within=who.within, limit=limit)
+        found = await self._context.searches.objective_jobs(query)
+        return ObjectivesPage(await self._standing(found.jobs, OF_LIST), found.beyond)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def of_job(self, who: Principal, job_id: UUID) -> JobObjective | None:
@@ -59,7 +58,7 @@ class ObjectiveService:
         found = await self._standing([job], OF_ONE)
         return found[0] if found else None
 
-    async def _standing(self, jobs: Sequence[JobRow], each: int) -> list[JobObjective]:
+    async def _standing(self, jobs: Sequence[JobRow | ObjectiveJob], each: int) -> list[JobObjective]:
         found = await standings(self._context.searches, jobs, each=each)
         return [
             JobObjective(job, objective, found[job.job_id].standing, found[job.job_id].since)

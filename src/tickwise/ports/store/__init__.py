@@ -56,8 +56,11 @@ from tickwise.ports.identity import (
 from tickwise.ports.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.analytics import (
     LATE_REASONS,
+    MAX_OBJECTIVES_LOOKED,
     AnalyticsQuery,
     JobStarts,
+    ObjectiveJob,
+    ObjectiveJobs,
     ObjectiveJobsQuery,
     StartsQuery,
 )
@@ -135,6 +138,7 @@ from tickwise.ports.store.letters import (
 from tickwise.ports.store.notices import (
     ALERTS_KEPT_SECONDS,
     FROM_THE_FIRST,
+    FROM_THE_FIRST_RUN,
     MAX_BURST,
     NOTED_SECONDS,
     SEND_LEASE_SECONDS,
@@ -157,6 +161,7 @@ from tickwise.ports.store.notices import (
     PendingEvents,
     SettledNotice,
     SlowRun,
+    SlowRuns,
     TimerPlace,
 )
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
@@ -234,6 +239,7 @@ __all__ = [
     "EVERY_TEXT",
     "FEED_SECONDS",
     "FROM_THE_FIRST",
+    "FROM_THE_FIRST_RUN",
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
@@ -242,6 +248,7 @@ __all__ = [
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
+    "MAX_OBJECTIVES_LOOKED",
     "MAX_RULES",
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
@@ -337,6 +344,8 @@ __all__ = [
     "NoticesVersion",
     "NotificationRuleQuery",
     "NotificationRuleStore",
+    "ObjectiveJob",
+    "ObjectiveJobs",
     "ObjectiveJobsQuery",
     "OccurrenceMove",
     "OperationRow",
@@ -381,6 +390,7 @@ __all__ = [
     "SettledNotice",
     "Settlement",
     "SlowRun",
+    "SlowRuns",
     "StartsQuery",
     "StopQuery",
     "StopStore",

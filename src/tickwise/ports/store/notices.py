@@ -314,6 +314,7 @@ class AlertStore(Protocol):
 class SlowRun(NamedTuple):
     """A run that has not begun although it is due, or goes on."""
 
+    namespace: str
     run_id: UUID
     job_id: UUID
     job_name: str
@@ -321,6 +322,17 @@ class SlowRun(NamedTuple):
     due_at: float
     started_at: float | None
     """None: no attempt of it has begun."""
+
+
+FROM_THE_FIRST_RUN: Final = UUID(int=0)
+
+
+class SlowRuns(NamedTuple):
+    """The slow runs of some namespaces on a page of all."""
+
+    runs: Sequence[SlowRun]
+    beyond: UUID | None
+    """The run behind which the next page begins; None: this was the last one."""
 
 
 class OverdueTimer(NamedTuple):
@@ -358,9 +370,13 @@ class LostExecutor(NamedTuple):
 class DelayStore(Protocol):
     """The delays that no event tells: schedulers look for them, a bounded number at a time."""
 
-    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
-        """Runs of a namespace that were due more than `seconds` ago and have not ended; of those in its lanes that wait
-        longest, at most `limit` are looked at. Runs that a hold or a stop keeps from beginning are left out."""
+    async def slow_runs(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: UUID = FROM_THE_FIRST_RUN
+    ) -> SlowRuns:
+        """Look at the `limit` runs behind a run, by their ids, that have not ended and whose ids are older than
+        `seconds`, of all namespaces; those of these namespaces that were due more than `seconds` ago. Others fill
+        pages, and hide none. Runs that a hold or a stop keeps from beginning are left out, as are those that wait to be
+        tried again."""
         ...
 
     async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:

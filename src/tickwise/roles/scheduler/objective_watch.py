@@ -108,15 +108,15 @@ class ObjectiveWatch:
 
     async def step(self) -> float:
         """Look at one page. Returns the seconds until the next one: 0 while there are more in this round."""
-        rows = await self._searches.jobs(ObjectiveJobsQuery(namespace=None, after=self._after, limit=PAGE))
-        found = await standings(self._searches, rows, each=OF_EACH)
+        page = await self._searches.objective_jobs(ObjectiveJobsQuery(namespace=None, after=self._after, limit=PAGE))
+        found = await standings(self._searches, page.jobs, each=OF_EACH)
         burning, calm = list[WatchedObjective](), list[WatchedObjective]()
-        for job in rows:
+        for job in page.jobs:
             if (objective := objective_of(job)) is not None:
                 standing = found[job.job_id].standing
                 watched = WatchedObjective(job.namespace, job.job_id, job.name, objective, standing)
                 (burning if standing.state is ObjectiveState.BURNING else calm).append(watched)
         if burning or calm:
             await self._tell(burning, calm)
-        self._after = rows[-1].job_id if len(rows) >= PAGE else None
+        self._after = page.beyond
         return PAUSE_SECONDS if self._after is None else 0.0

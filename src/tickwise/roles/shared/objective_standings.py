@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.observing.objectives import WINDOWS, ObjectiveStanding, StartObjective, standing_of
-from tickwise.ports.store import JobRow, Searches, StartsQuery
+from tickwise.ports.store import JobRow, ObjectiveJob, Searches, StartsQuery
 
 
 class CountedObjective(NamedTuple):
@@ -19,7 +19,7 @@ class CountedObjective(NamedTuple):
     """See `JobStarts`."""
 
 
-def objective_of(job: JobRow) -> StartObjective | None:
+def objective_of(job: JobRow | ObjectiveJob) -> StartObjective | None:
     """The objective of a job; None: it has none."""
     said = decode_definition(job.definition)
     if said.objective_start_seconds is None:
@@ -27,7 +27,9 @@ def objective_of(job: JobRow) -> StartObjective | None:
     return StartObjective(within_seconds=said.objective_start_seconds, ratio=said.objective_ratio)
 
 
-async def standings(searches: Searches, jobs: Sequence[JobRow], *, each: int) -> Mapping[UUID, CountedObjective]:
+async def standings(
+    searches: Searches, jobs: Sequence[JobRow | ObjectiveJob], *, each: int
+) -> Mapping[UUID, CountedObjective]:
     """The standings of the objectives of these jobs, of those that have one. Of each job `each` ended runs are read at
     most."""
     objectives = {job.job_id: found for job in jobs if (found := objective_of(job)) is not None}

@@ -29,6 +29,7 @@ from tickwise.ports.store import (
     LatestRunsQuery,
     LetterQuery,
     LetterRow,
+    ObjectiveJobs,
     ObjectiveJobsQuery,
     OperationRow,
     Page,
@@ -65,15 +66,17 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(
-        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
-    ) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 
     async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.runs(query))
+
+    async def objective_jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.objective_jobs(query))
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""
