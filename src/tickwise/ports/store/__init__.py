@@ -10,6 +10,7 @@
     channels · notification_rules · alerts · delays · notices
                                             ways to tell people, rules that people are told by, what they made of
                                             events, and what people are told (`ports.store.notices`)
+    objectives                              wishes for the starts of many jobs, and counts of them
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
@@ -164,6 +165,13 @@ from tickwise.ports.store.notices import (
     SlowRuns,
     TimerPlace,
 )
+from tickwise.ports.store.objectives import (
+    MAX_OBJECTIVES,
+    MAX_WAITING_COUNTED,
+    ObjectiveStore,
+    check_objective_room,
+    objective_name_taken,
+)
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
     EVERY_TEXT,
@@ -248,11 +256,13 @@ __all__ = [
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
+    "MAX_OBJECTIVES",
     "MAX_OBJECTIVES_LOOKED",
     "MAX_RULES",
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
     "MAX_VIEWS",
+    "MAX_WAITING_COUNTED",
     "NOTED_SECONDS",
     "NO_TEXT",
     "PAGE_BYTES",
@@ -347,6 +357,7 @@ __all__ = [
     "ObjectiveJob",
     "ObjectiveJobs",
     "ObjectiveJobsQuery",
+    "ObjectiveStore",
     "OccurrenceMove",
     "OperationRow",
     "OperationStatus",
@@ -406,6 +417,7 @@ __all__ = [
     "UpkeepStore",
     "Violation",
     "check_newest",
+    "check_objective_room",
     "check_one_namespace",
     "check_room",
     "check_seen",
@@ -419,6 +431,7 @@ __all__ = [
     "no_lane",
     "not_postponable",
     "number_taken",
+    "objective_name_taken",
     "page_within",
 ]
 
@@ -483,6 +496,8 @@ class Store(Protocol):
     def alerts(self) -> AlertStore: ...
     @property
     def delays(self) -> DelayStore: ...
+    @property
+    def objectives(self) -> ObjectiveStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

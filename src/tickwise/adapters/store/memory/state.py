@@ -49,6 +49,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent
 from tickwise.domain.notices.judging import UNCHOSEN
 from tickwise.domain.notices.rules import PASSES, AlertState, NoticeChannel, NotificationRule
+from tickwise.domain.observing.objectives import GroupObjective
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -172,6 +173,9 @@ class State:
         self.minute = 0
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
+        self.objectives: dict[UUID, GroupObjective] = {}
+        self.ended_before: dict[UUID, frozenset[UUID]] = {}
+        """By objective: the runs that had ended when it was made, and do not count."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_notices()
