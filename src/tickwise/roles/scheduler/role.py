@@ -151,7 +151,9 @@ class Scheduler(Service):
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
-        self._objective_watch = ObjectiveWatch(store.searches, ObjectiveNotes(store.alerts, clock).tell)
+        self._objective_watch = ObjectiveWatch(
+            store.searches, store.objectives, ObjectiveNotes(store.alerts, clock).tell
+        )
         self._alerting = Alerting(store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)

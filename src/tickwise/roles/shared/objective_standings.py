@@ -1,4 +1,4 @@
-"""The standings of the objectives of jobs, by their definitions and the counts of the store."""
+"""The standings of objectives, by the definitions of jobs or as they are kept, and the counts of the store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.documents.definition import decode_definition
-from tickwise.domain.observing.objectives import WINDOWS, ObjectiveStanding, StartObjective, standing_of
-from tickwise.ports.store import JobRow, ObjectiveJob, Searches, StartsQuery
+from tickwise.domain.observing.objectives import WINDOWS, GroupObjective, ObjectiveStanding, StartObjective, standing_of
+from tickwise.ports.store import JobRow, ObjectiveJob, ObjectiveStore, Searches, StartsQuery
 
 
 class CountedObjective(NamedTuple):
@@ -40,4 +40,18 @@ async def standings(
     return {
         job_id: CountedObjective(standing_of(objectives[job_id], starts.counts), starts.since)
         for job_id, starts in counted.items()
+    }
+
+
+async def group_standings(
+    objectives: ObjectiveStore, groups: Sequence[GroupObjective]
+) -> Mapping[UUID, ObjectiveStanding]:
+    """The standings of objectives by priority or labels; those that were removed meanwhile are left out."""
+    if not groups:
+        return {}
+    counted = await objectives.counts([each.objective_id for each in groups], WINDOWS)
+    return {
+        each.objective_id: standing_of(each, counted[each.objective_id])
+        for each in groups
+        if each.objective_id in counted
     }
