@@ -303,6 +303,9 @@ class RunDetailView(RunView, kw_only=True):
     attempts: list[AttemptView]
     warnings: Sequence[str]
     """Of a waiting run: its needs that no executor meets."""
+    trace_id: str | None
+    """The trace that it belongs to, as collectors show it; null: it belongs to none, or to one of its own that is not
+    recorded."""
 
 
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
@@ -362,6 +365,7 @@ def run_detail_view(details: RunDetails) -> RunDetailView:
         payload_from=source,
         attempts=[attempt_view(row.run_id, attempt) for attempt in details.attempts],
         warnings=details.warnings,
+        trace_id=details.trace_id,
     )
 
 
