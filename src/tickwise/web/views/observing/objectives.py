@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import RedirectResponse, Response
@@ -75,7 +75,7 @@ def _body(said: Mapping[str, str]) -> ObjectiveBody:
         "labels": _labels(forms.text(said, "labels", TEXT_MAX) or ""),
     }
     try:
-        return cast("ObjectiveBody", msgspec.convert(fields, ObjectiveBody))
+        return msgspec.convert(fields, ObjectiveBody)
     except msgspec.ValidationError as wrong:
         words, _, path = str(wrong).partition(" - at `$.")
         raise Invalid(words, pointer=f"/{path.rstrip('`') or 'name'}") from None

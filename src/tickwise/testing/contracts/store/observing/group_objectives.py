@@ -45,7 +45,8 @@ class GroupObjectivesContract(StoreContract):
             pass
         after = await store.objectives.counts([objective.objective_id], WINDOWS)
         assert before == after
-        return [tuple(after[objective.objective_id][window]) for window in WINDOWS]
+        found = after[objective.objective_id]
+        return [(found[window].good, found[window].late) for window in WINDOWS]
 
     async def ended(self, store: Store, executor: int, job: NewJob, *, late: float = 0.0, **fields: Any) -> None:
         """A run of the job that began so many seconds after it was due, and ended."""
@@ -106,7 +107,12 @@ class GroupObjectivesContract(StoreContract):
     async def test_a_run_counts_where_its_priority_and_labels_are_asked_for(self, store: Store, make: Factory) -> None:
         """Those of the job as it is at the end."""
         executor = await self.register(store, lease_seconds=10_000.0)
-        asked = [{"priority": 9}, {"labels": TEAM}, {"priority": 9, "labels": TEAM}, {"namespace": "elsewhere"}]
+        asked: list[dict[str, Any]] = [
+            {"priority": 9},
+            {"labels": TEAM},
+            {"priority": 9, "labels": TEAM},
+            {"namespace": "elsewhere"},
+        ]
         objectives = [
             await store.objectives.add(self.objective(make, number, **said)) for number, said in enumerate(asked)
         ]
