@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from uuid import UUID
 
 import httpx2
 import pytest
@@ -18,16 +17,7 @@ from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.observing.analytics import GroupBy, GroupSort, analysed
 from tickwise.domain.observing.objectives import StartCount
-from tickwise.ports.store import (
-    JobQuery,
-    JobRow,
-    JobStarts,
-    ObjectiveJob,
-    ObjectiveJobs,
-    Page,
-    Searches,
-    StartsQuery,
-)
+from tickwise.ports.store import JobQuery, JobRow, JobStarts, Page, Searches, StartsQuery
 from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 from tickwise.web.views import PAGES
 
@@ -39,7 +29,6 @@ JOB = {"name": "a", "every": "1h", "objective_start_seconds": 30, "task": {"kind
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 
 
-OBJECTIVE = '{"schedule_type":"CRON","objective_start_seconds":30,"task":{"kind":"shell","command":"true"}}'
 NO_RUNS = analysed((), group_by=GroupBy.JOB, sort=GroupSort.RUNS, top=1)
 
 
@@ -55,8 +44,6 @@ class Recording:
             if name == "starts":
                 query: StartsQuery = _arguments[0]
                 return dict.fromkeys(query.jobs, JobStarts(dict.fromkeys(query.windows, StartCount(0, 0)), None))
-            if name == "objective_jobs":
-                return ObjectiveJobs([ObjectiveJob("default", UUID(SOME_ID), "a", OBJECTIVE)], None)
             return NO_RUNS if name == "analyse" else Page()
 
         return look

@@ -17,10 +17,9 @@ from tickwise.control.access import requires
 from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import Labels
 from tickwise.control.context import ControlContext
-from tickwise.control.notices.places import clean_line
 from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.job_fields import OBJECTIVE_RATIO
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.observing.objectives import WINDOW_SECONDS, GroupObjective, ObjectiveStanding, StartObjective
@@ -88,7 +87,7 @@ class ObjectiveService:
         """The objectives of the namespace, by their id or that of their job. A caller with labels is shown those of
         jobs alone: the others count runs that the caller may not see."""
         query = ObjectiveJobsQuery(namespace=who.namespace, after=after, within=who.within, limit=limit)
-        found = await self._context.searches.objective_jobs(query)
+        found = await self._context.store.objectives.jobs(query)
         groups: Sequence[GroupObjective] = ()
         if who.within is None:
             groups = await self._context.store.objectives.find(who.namespace, after=after, limit=limit + 1)
@@ -126,7 +125,7 @@ class ObjectiveService:
         objective = GroupObjective(
             objective_id=time_id(int(now * 1000), self._context.clock.random_bytes(10)),
             namespace=who.namespace,
-            name=clean_line(body.name, "/name"),
+            name=_name(body.name),
             within_seconds=body.start_within_seconds,
             ratio=body.ratio,
             priority=body.priority,
@@ -185,6 +184,14 @@ class ObjectiveService:
             for each in groups
             if each.objective_id in found
         }
+
+
+def _name(text: str) -> str:
+    """A name of one line. Raises `Invalid`."""
+    name = " ".join(clean_text(text, "/name").split())
+    if not name or not name.isprintable():
+        raise Invalid("a name has characters that can be seen", pointer="/name")
+    return name
 
 
 def _fields(objective: GroupObjective) -> Mapping[str, Any]:

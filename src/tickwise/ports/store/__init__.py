@@ -141,6 +141,8 @@ from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
     FROM_THE_FIRST_RUN,
     MAX_BURST,
+    MAX_OBJECTIVES,
+    MAX_WAITING_COUNTED,
     NOTED_SECONDS,
     SEND_LEASE_SECONDS,
     AlertQuery,
@@ -157,6 +159,7 @@ from tickwise.ports.store.notices import (
     NoticesVersion,
     NotificationRuleQuery,
     NotificationRuleStore,
+    ObjectiveStore,
     OverdueTimer,
     OverdueTimers,
     PendingEvents,
@@ -164,11 +167,6 @@ from tickwise.ports.store.notices import (
     SlowRun,
     SlowRuns,
     TimerPlace,
-)
-from tickwise.ports.store.objectives import (
-    MAX_OBJECTIVES,
-    MAX_WAITING_COUNTED,
-    ObjectiveStore,
     check_objective_room,
     objective_name_taken,
 )

@@ -14,7 +14,7 @@ from uuid import UUID
 from tickwise.domain.observing.analytics import Analysis
 from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
-from tickwise.ports.store.analytics import AnalyticsQuery, JobStarts, ObjectiveJobs, ObjectiveJobsQuery, StartsQuery
+from tickwise.ports.store.analytics import AnalyticsQuery, JobStarts, StartsQuery
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
 from tickwise.ports.store.planned import PlannedQuery
@@ -89,11 +89,6 @@ class Searches(Protocol):
         """Count and measure ended runs by groups, in bounded time however many match: where they are too many to read,
         the answer is of a sample or of the newest, and says so (`Coverage`). Raises `Invalid` if neither was found in
         time."""
-        ...
-
-    async def objective_jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
-        """A page of recurring jobs that have an objective for their starts. Jobs without one are not read; of those of
-        other labels `MAX_OBJECTIVES_LOOKED` at most."""
         ...
 
     async def starts(self, query: StartsQuery) -> Mapping[UUID, JobStarts]:

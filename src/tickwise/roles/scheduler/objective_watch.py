@@ -111,8 +111,8 @@ class ObjectiveWatch:
         self._searches = searches
         self._objectives = objectives
         self._tell = tell
-        self._jobs = _Place()
-        self._groups = _Place()
+        self._jobs = _RoundPlace()
+        self._groups = _RoundPlace()
 
     async def step(self) -> float:
         """Look at one page of each kind. Returns the seconds until the next one: 0 while there are more in this
@@ -127,13 +127,13 @@ class ObjectiveWatch:
             await self._tell(burning, calm)
         if not (self._jobs.is_over and self._groups.is_over):
             return 0.0
-        self._jobs, self._groups = _Place(), _Place()
+        self._jobs, self._groups = _RoundPlace(), _RoundPlace()
         return PAUSE_SECONDS
 
-    async def _of_jobs(self, place: _Place) -> list[WatchedObjective]:
+    async def _of_jobs(self, place: _RoundPlace) -> list[WatchedObjective]:
         if place.is_over:
             return []
-        page = await self._searches.objective_jobs(ObjectiveJobsQuery(namespace=None, after=place.after, limit=PAGE))
+        page = await self._objectives.jobs(ObjectiveJobsQuery(namespace=None, after=place.after, limit=PAGE))
         place.move(page.beyond)
         found = await standings(self._searches, page.jobs, each=OF_EACH)
         return [
@@ -142,7 +142,7 @@ class ObjectiveWatch:
             if (objective := objective_of(job)) is not None
         ]
 
-    async def _of_groups(self, place: _Place) -> list[WatchedObjective]:
+    async def _of_groups(self, place: _RoundPlace) -> list[WatchedObjective]:
         if place.is_over:
             return []
         page = await self._objectives.find(None, after=place.after, limit=PAGE)
@@ -155,7 +155,7 @@ class ObjectiveWatch:
         ]
 
 
-class _Place:
+class _RoundPlace:
     """The place in a round through the objectives of one kind."""
 
     def __init__(self) -> None:

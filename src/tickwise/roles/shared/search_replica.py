@@ -29,8 +29,6 @@ from tickwise.ports.store import (
     LatestRunsQuery,
     LetterQuery,
     LetterRow,
-    ObjectiveJobs,
-    ObjectiveJobsQuery,
     OperationRow,
     Page,
     PlannedQuery,
@@ -73,10 +71,6 @@ class Replica:
     async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.runs(query))
-
-    async def objective_jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
-        """See `Searches`."""
-        return await self._ask(lambda searches: searches.objective_jobs(query))
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See `Searches`."""

@@ -173,9 +173,6 @@ class State:
         self.minute = 0
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
-        self.objectives: dict[UUID, GroupObjective] = {}
-        self.ended_before: dict[UUID, frozenset[UUID]] = {}
-        """By objective: the runs that had ended when it was made, and do not count."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_notices()
@@ -192,6 +189,9 @@ class State:
         """The groups of runs that FAILED."""
 
     def _begin_notices(self) -> None:
+        self.objectives: dict[UUID, GroupObjective] = {}
+        self.ended_before: dict[UUID, frozenset[UUID]] = {}
+        """By objective: the runs that had ended when it was made, and do not count."""
         self.channels: dict[UUID, NoticeChannel] = {}
         self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
         self.notification_rules: dict[UUID, NotificationRule] = {}

@@ -1,20 +1,53 @@
-"""Objectives for the starts of many jobs, counted from what is there: nothing is kept for them."""
+"""Objectives for starts: jobs that have one, and those of many jobs, counted from what is there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.analytics.starts import begun_or_waiting, ended_start
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain import selectors
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.observing.objectives import GroupObjective, StartCount
-from tickwise.ports.store import MAX_OBJECTIVES, check_objective_room, objective_name_taken
+from tickwise.ports.store import (
+    MAX_OBJECTIVES,
+    MAX_OBJECTIVES_LOOKED,
+    ObjectiveJob,
+    ObjectiveJobs,
+    ObjectiveJobsQuery,
+    check_objective_room,
+    objective_name_taken,
+)
+
+OBJECTIVE: Final = '"objective_start_seconds":'
+"""In the definition of a job that has an objective. A payload may look alike; a reader looks again."""
 
 
 class Objectives(Duty):
     """`ObjectiveStore` of the port."""
+
+    async def jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
+        rows = [
+            job
+            for job in sorted(self._state.jobs.values(), key=lambda job: job.job_id)
+            if job.recurring
+            and OBJECTIVE in job.definition
+            and query.namespace in (None, job.namespace)
+            and (query.after is None or job.job_id > query.after)
+        ]
+        most = query.limit + 1
+        read = most if query.within is None else max(MAX_OBJECTIVES_LOOKED, most)
+        found = [
+            ObjectiveJob(job.namespace, job.job_id, job.name, job.definition)
+            for job in rows[:read]
+            if selectors.matches(job.labels, query.within)
+        ]
+        page = found[: query.limit]
+        last_read = rows[read - 1].job_id if len(rows) >= read else None
+        return ObjectiveJobs(page, page[-1].job_id if len(found) > len(page) else last_read)
 
     async def add(self, objective: GroupObjective, *, audit: AuditEntry | None = None) -> GroupObjective:
         state = self._state

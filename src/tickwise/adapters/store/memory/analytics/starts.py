@@ -1,52 +1,19 @@
-"""Jobs with an objective, and their runs, counted by whether they began in time."""
+"""The runs of jobs with an objective, counted by whether they began in time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import EndedRun, JobRecord
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.observing.objectives import StartCount
-from tickwise.ports.store import (
-    LATE_REASONS,
-    MAX_OBJECTIVES_LOOKED,
-    JobStarts,
-    ObjectiveJob,
-    ObjectiveJobs,
-    ObjectiveJobsQuery,
-    StartsQuery,
-)
-
-OBJECTIVE: Final = '"objective_start_seconds":'
-"""In the definition of a job that has an objective. A payload may look alike; a reader looks again."""
+from tickwise.ports.store import LATE_REASONS, JobStarts, StartsQuery
 
 
 class StartSearches(Duty):
-    """`Searches.starts` and `.objective_jobs` of the port."""
-
-    async def objective_jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
-        rows = [
-            job
-            for job in sorted(self._state.jobs.values(), key=lambda job: job.job_id)
-            if job.recurring
-            and OBJECTIVE in job.definition
-            and query.namespace in (None, job.namespace)
-            and (query.after is None or job.job_id > query.after)
-        ]
-        most = query.limit + 1
-        read = most if query.within is None else max(MAX_OBJECTIVES_LOOKED, most)
-        found = [
-            ObjectiveJob(job.namespace, job.job_id, job.name, job.definition)
-            for job in rows[:read]
-            if selectors.matches(job.labels, query.within)
-        ]
-        page = found[: query.limit]
-        last_read = rows[read - 1].job_id if len(rows) >= read else None
-        return ObjectiveJobs(page, page[-1].job_id if len(found) > len(page) else last_read)
+    """`Searches.starts` of the port."""
 
     async def starts(self, query: StartsQuery) -> Mapping[UUID, JobStarts]:
         now, found = self._state.now(), {}

@@ -1,4 +1,9 @@
-"""Objectives for the starts of many jobs, and their counts, which ends leave by a trigger (0034)."""
+"""Objectives for starts: jobs that have one, and those of many jobs with their counts, which ends leave by a trigger
+(0034).
+
+Looks that schedulers repeat: each reads a bounded number of rows along an index that has them alone, and no view of
+jobs or runs, which takes longer to plan than all of these take to read.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,20 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
-from tickwise.adapters.store.postgres.records.searches import searched
+from tickwise.adapters.store.postgres.records.searches import labels_asked, searched
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.observing.objectives import HOUR, WINDOW_SECONDS, GroupObjective, StartCount
-from tickwise.ports.store import MAX_OBJECTIVES, MAX_WAITING_COUNTED, check_objective_room, objective_name_taken
+from tickwise.ports.store import (
+    MAX_OBJECTIVES,
+    MAX_OBJECTIVES_LOOKED,
+    MAX_WAITING_COUNTED,
+    ObjectiveJob,
+    ObjectiveJobs,
+    ObjectiveJobsQuery,
+    check_objective_room,
+    objective_name_taken,
+)
 
 FOLDED_MOST: Final = 10_000
 """Counts of one fold: about a minute of them at full rate."""
@@ -28,6 +42,26 @@ NIL: Final = UUID(int=0)
 
 class Objectives(Part):
     """`ObjectiveStore` of the port."""
+
+    async def jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
+        """See the port."""
+        after, most, last_read = query.after or NIL, query.limit + 1, None
+        async with self._links.pooled(writes=False) as connection:
+            if query.namespace is None:
+                rows = await connection.fetch(statement("objective_jobs"), after, most)
+            else:
+                labels = labels_asked({}, query.within)
+                read = most if labels is None else max(MAX_OBJECTIVES_LOOKED, most)
+                asked = [query.namespace, after, labels, most, read]
+                rows = await connection.fetch(statement("objective_jobs_of"), *asked)
+                last_read = rows[0]["last_read"]
+        jobs = [
+            ObjectiveJob(row["namespace"], row["job_id"], row["name"], row["definition"])
+            for row in rows
+            if row["job_id"] is not None
+        ]
+        page = jobs[: query.limit]
+        return ObjectiveJobs(page, page[-1].job_id if len(jobs) > len(page) else last_read)
 
     async def add(self, objective: GroupObjective, *, audit: AuditEntry | None = None) -> GroupObjective:
         """See the port."""

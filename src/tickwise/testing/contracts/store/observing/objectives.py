@@ -120,12 +120,12 @@ class StartsContract(StoreContract):
 
 
 class ObjectiveJobsContract(StoreContract):
-    """`searches.objective_jobs`."""
+    """`objectives.jobs`."""
 
     async def found(self, store: Store, **said: object) -> list[UUID]:
         """The ids of the jobs."""
         query = ObjectiveJobsQuery(**{"namespace": "default", **said})  # type: ignore[arg-type]  # named by the tests
-        return [row.job_id for row in (await store.searches.objective_jobs(query)).jobs]
+        return [row.job_id for row in (await store.objectives.jobs(query)).jobs]
 
     async def test_recurring_jobs_with_an_objective_are_found_by_id(self, store: Store, make: Factory) -> None:
         """In pages that join; of one namespace or of all; within labels. Jobs without one, and those that run once, are
@@ -151,13 +151,13 @@ class ObjectiveJobsContract(StoreContract):
         jobs = [make.recurring(make.now + HOUR, definition=OBJECTIVE) for _ in range(3)]
         await self.add(store, *jobs)
         ids = sorted(job.job_id for job in jobs)
-        page = await store.searches.objective_jobs(ObjectiveJobsQuery(namespace="default", limit=2))
+        page = await store.objectives.jobs(ObjectiveJobsQuery(namespace="default", limit=2))
         assert page.beyond == ids[1]
         assert {(each.namespace, each.definition) for each in page.jobs} == {("default", OBJECTIVE)}
         for namespace in ("default", None):
-            whole = await store.searches.objective_jobs(ObjectiveJobsQuery(namespace=namespace, limit=3))
+            whole = await store.objectives.jobs(ObjectiveJobsQuery(namespace=namespace, limit=3))
             assert ([each.job_id for each in whole.jobs], whole.beyond) == (ids, None)
-        nothing = await store.searches.objective_jobs(ObjectiveJobsQuery(namespace="elsewhere"))
+        nothing = await store.objectives.jobs(ObjectiveJobsQuery(namespace="elsewhere"))
         assert ([*nothing.jobs], nothing.beyond) == ([], None)
 
     async def test_jobs_of_other_labels_fill_a_look_and_hide_none(self, store: Store, make: Factory) -> None:
@@ -167,7 +167,7 @@ class ObjectiveJobsContract(StoreContract):
         await self.add(store, *others, mine)
         found, places = list[UUID](), list[UUID]()
         query = ObjectiveJobsQuery(namespace="default", within=DATA)
-        while (page := await store.searches.objective_jobs(query)).beyond is not None:
+        while (page := await store.objectives.jobs(query)).beyond is not None:
             found += [each.job_id for each in page.jobs]
             places.append(page.beyond)
             query = replace(query, after=page.beyond)
