@@ -136,18 +136,24 @@ class Stream:
 
 @contextlib.asynccontextmanager
 async def flowing(
-    rig: Rig, *, rate: float | None = None, warm_seconds: float = 2.0, through: Through | None = None
+    rig: Rig,
+    *,
+    rate: float | None = None,
+    warm_seconds: float = 2.0,
+    through: Through | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Stream]:
     """An empty store, one scheduler, one executor, and a stream that has flowed for a while: measure from here on.
 
     `through` a broker: executors are told by it what to claim, and with its `recorder` how it ended goes back by it.
+    `settings` of the roles, beside their defaults.
     """
     await rig.reset()
-    settings = {} if through is None else through.settings
+    given = {**({} if through is None else through.settings), **(settings or {})}
     async with contextlib.AsyncExitStack() as stack:
         opened = await stack.enter_async_context(store(rig))
         roles = ["scheduler", "executor", *(["recorder"] if through is not None and through.recorder else [])]
-        running = {role: await stack.enter_async_context(rig.role(role, **settings)) for role in roles}
+        running = {role: await stack.enter_async_context(rig.role(role, **given)) for role in roles}
         await rig.until_executors(1)
         connection = await rig.connect()
         stack.push_async_callback(connection.close)

@@ -95,6 +95,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 )
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
+from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -584,6 +585,10 @@ class TestAnalytics(Backend, AnalyticsContract):
 
 
 class TestStarts(Backend, StartsContract):
+    pass
+
+
+class TestGroupObjectives(Backend, GroupObjectivesContract):
     pass
 
 

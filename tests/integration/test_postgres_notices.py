@@ -70,7 +70,7 @@ PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "notices_waiting": ([[NONE], [NONE]], {"notices_one"}),
     "notification_rule_silence": ([NONE], {"alerts_of_rule"}),
     "delays_timers": ([["default"], 60.0, 100, 0.0, NONE], {"timers_decided", "timers_once"}),
-    "delays_runs": (["default", 60.0, 100], {"runs_ready"}),
+    "delays_runs": ([["default"], 60.0, 100, NONE, UUID(int=(1 << 128) - 1)], {"runs_pkey"}),
     "delays_executors": ([600.0, 10], set()),
     "alerts_trim": ([1.0, 100], {"alerts_closed"}),
     "notices_trim": ([1.0, 100], {"notices_ended"}),

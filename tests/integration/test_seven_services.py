@@ -213,6 +213,10 @@ class Drive:
         await self.ask("GET", "/runs/counts")
         await self.ask("GET", "/analytics?group_by=job")
         assert [] == await self.ask("GET", "/objectives")
+        wanted = {"name": "of all", "start_within_seconds": 30}
+        objective = f"/objectives/{(await self.ask('POST', '/objectives', 201, wanted))['objective_id']}"
+        assert 1.0 == (await self.ask("GET", objective))["budget_left"]
+        await self.ask("DELETE", objective)
 
     async def letters_of(self, job_id: str, *, least: int, status: str = "open") -> list[str]:
         """The runs of that job that failed for good, once there are so many."""

@@ -57,12 +57,12 @@ class Place:
         ) as client:
             return (await client.get(f"/api/v1/runs/{run}/logs")).text
 
-    async def result(self, run: str) -> Any:
-        """The result of a run."""
+    async def run(self, run: str) -> Any:
+        """A run."""
         async with httpx2.AsyncClient(
             base_url=self.up.url, headers={"Authorization": f"Bearer {self.up.key}"}
         ) as client:
-            return (await client.get(f"/api/v1/runs/{run}")).json()["result"]
+            return (await client.get(f"/api/v1/runs/{run}")).json()
 
     async def spans(self, trace: str, *names: str) -> dict[str, list[Received]]:
         """The spans of a trace, when spans with all of these names have arrived."""
@@ -116,7 +116,7 @@ async def test_each_kind_of_task_is_handed_the_span_of_its_own_attempt(place: Pl
         run, status = await place.submit({"kind": kind, **task}, sent(number))
         assert "SUCCESS" == status
         if kind == "function":
-            told[kind] = handed(json.dumps(await place.result(run)))
+            told[kind] = handed(json.dumps((await place.run(run))["result"]))
         elif kind == "http":
             told[kind] = next(
                 (headers["traceparent"], headers["tracestate"])
@@ -138,8 +138,9 @@ async def test_each_kind_of_task_is_handed_the_span_of_its_own_attempt(place: Pl
 
 async def test_a_trace_leads_from_the_request_to_the_task(place: Place) -> None:
     """Request, submit, the write, the wait, the attempt and the task, each a part of the one before."""
-    await place.submit({"kind": "shell", "command": "true"}, sent(100))
+    run, _ = await place.submit({"kind": "shell", "command": "true"}, sent(100))
     trace = sent(100)[3:35]
+    assert trace == (await place.run(run))["trace_id"]
     spans = await place.spans(
         trace, "POST /api/v1/jobs", "submit", "group commit", "jobs.add", "wait", "attempt", "task shell"
     )

@@ -53,6 +53,7 @@ ABOUT: Final[dict[str, str]] = {
             "listWindows", "putWindow", "getWindow", "deleteWindow", "getWindowCovers", "countRuns", "listExecutors",
             "listErrors", "getError", "resolveError", "ignoreError", "reopenError", "listOperations", "listQueues",
             "getQueue", "holdQueue", "drainQueue", "resumeQueue", "listRoles",
+            "createObjective", "getObjective", "removeObjective",
             "listStops", "createStop", "previewStop", "getStop", "liftStop",
             "createChannel", "listChannels", "getChannel", "changeChannel", "removeChannel", "rotateChannelSecret",
             "testChannel", "listNotices", "getNotice", "sendNoticeAgain", "createNotificationRule",

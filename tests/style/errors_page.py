@@ -47,6 +47,7 @@ MEANINGS = {
     "channel_name_taken": "Another channel of the namespace has this name.",
     "channel_scheme_refused": "An address of Apprise that would act on the scheduler's own machine; `detail` says why.",
     "channels_exhausted": "The namespace has 500 channels; delete some that no rule uses.",
+    "objectives_exhausted": "The namespace has 20 objectives by priority or labels; remove one first.",
     "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
     "calendar_too_much": "It takes too long to find out when the calendar or window ends: many recurring lines follow "
     "on each other. Write weekly hours, or merge lines that meet.",

@@ -55,8 +55,8 @@ MEANINGS = {
     "expected, a bug; the next look is a second later.",
     "live_events_gap": "The feed did not reach back to where this process had read, because it or the store stood "
     "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
-    "objective_burning": "The starts of a job use up the error budget of its objective too fast; told once a minute "
-    "by each scheduler while it is so.",
+    "objective_burning": "Late starts use up the error budget of an objective too fast; `objective_id` is its id, or "
+    "that of the job that has it. Told once a minute by each scheduler while it is so.",
     "rules_left_out": "More notification rules of the namespace concern one event than are asked (`asked`); the others "
     "are left out, the newest first. Told once a minute for each "
     "namespace: put several rules into one, or give labels.",

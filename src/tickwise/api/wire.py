@@ -332,6 +332,9 @@ class RunDetailView(RunView, kw_only=True):
     """Of a waiting run: its needs that no executor meets."""
     anomalies: list[AnomalyView]
     """Of one that goes on or succeeded: the quantities that are unlike those of earlier runs of its job."""
+    trace_id: str | None
+    """The trace that it belongs to, as collectors show it; null: it belongs to none, or to one of its own that is not
+    recorded."""
 
 
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
@@ -402,6 +405,7 @@ def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDet
             )
             for each in anomalies
         ],
+        trace_id=details.trace_id,
     )
 
 

@@ -79,7 +79,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "objectives": CommandEntry(
             "observing.objectives",
             "objectives",
-            "List the objectives for starts of jobs, and their error budgets.",
+            "Keep objectives for starts, and see their error budgets.",
         ),
         "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
         "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),

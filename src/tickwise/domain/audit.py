@@ -65,6 +65,8 @@ class AuditAction(StrEnum):
     QUEUE_RESUMED = "queue.resumed"
     STOP_MADE = "stop.made"
     STOP_LIFTED = "stop.lifted"
+    OBJECTIVE_ADDED = "objective.added"
+    OBJECTIVE_REMOVED = "objective.removed"
     CHANNEL_ADDED = "channel.added"
     CHANNEL_CHANGED = "channel.changed"
     CHANNEL_SECRET_ROTATED = "channel.secret_rotated"

@@ -53,6 +53,7 @@ LISTINGS: Final = {
         },
         has_pages=False,
     ),
+    "/objectives": CopiedList("objectives list", {}),
     "/executors": CopiedList("executors list", {}),
     "/queues": CopiedList("queues list", {}),
     "/audit": CopiedList("audit list", {"actor": "--actor", "action": "--action", "target": "--target"}),

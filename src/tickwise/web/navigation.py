@@ -15,6 +15,7 @@ from tickwise.control.notices.alerts import AlertService
 from tickwise.control.notices.channels import ChannelService
 from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.analytics import AnalyticsService
+from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.people.users import UserService
 from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
@@ -43,6 +44,7 @@ DOORS: Final = (
     Door("Runs", "/runs", "g r", RunService.search),
     Door("Timeline", "/timeline", "g t", RunService.search),
     Door("Analytics", "/analytics", "g m", AnalyticsService.answer),
+    Door("Objectives", "/objectives", "g v", ObjectiveService.page),
     Door("Operations", "/bulk", "g b", OperationService.page),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Errors", "/errors", "g f", ErrorGroupService.search),

@@ -107,6 +107,10 @@ async def _stop(here: Scene) -> dict[str, str]:
     return {"stop_id": (await here.ask("POST", "/stops", 201, STOP))["stop"]["stop_id"]}
 
 
+async def _objective(here: Scene) -> dict[str, str]:
+    return {"objective_id": (await here.ask("POST", "/objectives", 201, OBJECTIVE))["objective_id"]}
+
+
 async def _channel(here: Scene) -> dict[str, str]:
     return {"channel_id": (await here.ask("POST", "/channels", 201, HOOK))["channel_id"]}
 
@@ -184,6 +188,7 @@ ALL: Final = {"filter": {"all": True}}
 JOB: Final = {"name": "a", "task": {"kind": "shell", "command": "date"}, "cron": "0 * * * *"}
 CALENDAR: Final = {"dates": ["2027-12-25"]}
 WINDOW: Final = {"when": {"dates": ["2027-12-25"]}}
+OBJECTIVE: dict[str, Any] = {"name": "urgent", "start_within_seconds": 5, "priority": 9}
 HOOK: Final = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}
 RULE: Final = {"name": "broken", "on": ["failure"], "channels": ["on-call"]}
 STOP: Final = {"all": True, "reason": "the database moves"}
@@ -233,6 +238,8 @@ CHANGES: Final[dict[str, Change]] = {
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),
     "createStop": Change(AuditAction.STOP_MADE, STOP),
     "liftStop": Change(AuditAction.STOP_LIFTED, None, _stop),
+    "createObjective": Change(AuditAction.OBJECTIVE_ADDED, OBJECTIVE),
+    "removeObjective": Change(AuditAction.OBJECTIVE_REMOVED, None, _objective),
     "createChannel": Change(AuditAction.CHANNEL_ADDED, HOOK),
     "changeChannel": Change(AuditAction.CHANNEL_CHANGED, {"url": "https://hooks.example.com/y"}, _channel),
     "rotateChannelSecret": Change(AuditAction.CHANNEL_SECRET_ROTATED, None, _channel),

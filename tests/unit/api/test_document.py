@@ -109,7 +109,7 @@ def test_every_time_and_every_id_says_its_format() -> None:
         for place, part in ALL_PARTS
         if part.get("type") in texts
         for name in [place.rpartition("/")[2]]
-        if name.endswith(("_at", "_time", "_id")) and name not in ("executor_id", "task_id", "request_id")
+        if name.endswith(("_at", "_time", "_id")) and name not in ("executor_id", "task_id", "request_id", "trace_id")
     ]
     assert len(wanted) > 60
     assert [] == [place for place, found, right in wanted if found != right]
@@ -225,7 +225,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "LettersDiscardBody": ("POST", "/dead-letters:discard"), "QueueHoldBody": ("POST", "/queues/default/hold"),
         "QueueDrainBody": ("POST", "/queues/default/drain"), "NamespaceBody": ("POST", "/namespaces"),
         "NamespaceChangeBody": ("PATCH", "/namespaces/team-a"), "UserBody": ("POST", "/users"),
-        "StopBody": ("POST", "/stops"), "ChannelBody": ("POST", "/channels"),
+        "StopBody": ("POST", "/stops"), "ObjectiveBody": ("POST", "/objectives"), "ChannelBody": ("POST", "/channels"),
         "NotificationRuleBody": ("POST", "/notification-rules"), "RevokeBody": ("POST", "/auth/revoke"),
         "QuotasBody": ("PUT", "/namespaces/team-a/quotas"),
     }  # fmt: skip

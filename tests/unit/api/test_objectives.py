@@ -67,7 +67,9 @@ async def test_schedulers_note_budgets_that_burn_and_their_end(here: Scene, monk
     that goes on burning is noted once an hour, also by two schedulers. A page of more is followed at once."""
     monkeypatch.setattr(objective_watch, "PAGE", 1)
     alerts, searches = here.store.alerts, here.store.searches
-    watches = [ObjectiveWatch(searches, ObjectiveNotes(alerts, here.clock).tell) for _ in range(2)]
+    watches = [
+        ObjectiveWatch(searches, here.store.objectives, ObjectiveNotes(alerts, here.clock).tell) for _ in range(2)
+    ]
     await alerts.watch("default")
     jobs = {await with_objective(here, name=name) for name in ("a", "b")}
 
@@ -77,7 +79,7 @@ async def test_schedulers_note_budgets_that_burn_and_their_end(here: Scene, monk
                 pass
         return [(each.event, each.subject) for each in (await alerts.events(100)).events]
 
-    assert [0.0, 0.0, 60.0] == [await watches[0].step() for _ in range(3)]
+    assert [0.0, 60.0] == [await watches[0].step() for _ in range(2)]
     assert [] == await noted()
     await here.schedule(300)
     burning = sorted((NoticeEvent.OBJECTIVE, f"objective/{job}") for job in jobs)
@@ -94,7 +96,7 @@ async def test_a_rule_about_objectives_opens_an_alert(here: Scene) -> None:
     job = await with_objective(here)
     alerting = Alerting(here.store, here.clock)
     notes = ObjectiveNotes(here.store.alerts, here.clock)
-    watch = ObjectiveWatch(here.store.searches, notes.tell)
+    watch = ObjectiveWatch(here.store.searches, here.store.objectives, notes.tell)
     await here.schedule(300)
     await watch.step()
     await alerting.step()
@@ -103,7 +105,7 @@ async def test_a_rule_about_objectives_opens_an_alert(here: Scene) -> None:
         alert[name] for name in ("event", "state", "subject", "subject_name")
     )
     assert "runs began more than 30 s after they were due; 0% of the error budget is left" in alert["sentence"]
-    [row] = await here.store.searches.jobs(ObjectiveJobsQuery(namespace=None, after=None, limit=9))
+    [row] = (await here.store.objectives.jobs(ObjectiveJobsQuery(namespace=None, limit=9))).jobs
     [found] = (await standings(here.store.searches, [row], each=100)).values()
     objective = objective_of(row)
     assert objective is not None
@@ -143,3 +145,104 @@ async def test_an_objective_that_makes_no_sense_is_refused(here: Scene, name: st
     job = {"name": "a", "every": "1m", "task": {"kind": "shell", "command": "date"}}
     problem = await here.ask("POST", "/jobs", 422, {**job, name: value})
     assert f"/{name}" == problem["pointer"]
+
+
+# ------------------------------------------------------------------------------------------- by priority and labels
+
+URGENT = {"name": "urgent", "start_within_seconds": 30, "priority": 9}
+
+
+async def test_an_objective_by_priority_counts_the_runs_of_its_jobs(here: Scene) -> None:
+    """Of jobs with that priority alone, from its making on; it burns while they wait too long."""
+    made = await here.ask("POST", "/objectives", 201, URGENT)
+    assert (None, "urgent", 9, {}, "unknown", 0.99) == tuple(
+        made[name] for name in ("job_id", "name", "priority", "labels", "state", "ratio")
+    )
+    await here.create(every="1m", name="urgent", priority=9, overlap="allow")
+    await here.create(every="1m", name="other", overlap="allow")
+    holder = await here.join()
+    for _ in range(3):
+        await here.schedule(60)
+        await here.work(holder)
+    path = f"/objectives/{made['objective_id']}"
+    found = await here.ask("GET", path)
+    assert ("met", 0) == (found["state"], found["late"])
+    assert 3 <= found["good"] <= 4
+    await here.schedule(300)
+    found = await here.ask("GET", path)
+    assert "burning" == found["state"]
+    assert 4 <= found["late"] <= 6
+    assert [found] == await here.ask("GET", "/objectives")
+
+
+async def test_objectives_of_jobs_and_by_labels_are_one_list(here: Scene) -> None:
+    """By id, in pages that join, each on one of them."""
+    ids = {await with_objective(here, name=name) for name in ("a", "b", "c")}
+    for name in ("x", "y"):
+        said = {"name": name, "start_within_seconds": 5, "labels": {"team": name}}
+        ids.add((await here.ask("POST", "/objectives", 201, said))["objective_id"])
+    for limit in (1, 2, 5, 50):
+        path, seen = f"/objectives?limit={limit}", list[str]()
+        for _ in range(6):
+            answer = await here.world.client.request("GET", f"/api/v1{path}")
+            seen += [each["job_id"] or each["objective_id"] for each in answer.json()]
+            if "next" not in answer.links:
+                break
+            path = answer.links["next"]["url"].removeprefix("/api/v1")
+        assert sorted(ids) == seen, limit
+
+
+async def test_an_objective_is_removed_with_its_counts(here: Scene) -> None:
+    """And answered as it was; its name is free again."""
+    made = await here.ask("POST", "/objectives", 201, URGENT)
+    path = f"/objectives/{made['objective_id']}"
+    assert "name_taken" == (await here.ask("POST", "/objectives", 409, URGENT))["code"]
+    assert made["objective_id"] == (await here.ask("DELETE", path))["objective_id"]
+    await here.ask("DELETE", path, 404)
+    await here.ask("GET", path, 404)
+    await here.ask("POST", "/objectives", 201, URGENT)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("start_within_seconds", 0), ("ratio", 1), ("priority", 10), ("labels", {"": "x"}), ("name", " ")],
+)
+async def test_an_objective_for_many_that_makes_no_sense_is_refused(here: Scene, name: str, value: object) -> None:
+    """At its field."""
+    problem = await here.ask("POST", "/objectives", 422, {**URGENT, name: value})
+    assert problem["pointer"].startswith(f"/{name}")
+
+
+async def test_a_caller_with_labels_sees_no_objective_of_all(here: Scene) -> None:
+    """It counts runs that the caller may not see; to make one takes more."""
+    await here.ask("POST", "/objectives", 201, URGENT)
+    principal = Principal("labelled", "default", frozenset({"runs:read", "jobs:write"}))
+    digest, labels = secret_digest(LABELLED.encode()), labels_from({"team": "web"})
+    await here.store.keys.add(NewKey(key_id=uuid4(), digest=digest, principal=principal, labels=labels))
+    assert [] == await here.ask("GET", "/objectives", key=LABELLED)
+    await here.ask("POST", "/objectives", 403, {**URGENT, "name": "mine"}, key=LABELLED)
+
+
+async def test_a_budget_of_a_priority_that_burns_opens_an_alert(here: Scene) -> None:
+    """Of the objective, by a rule for the whole namespace; when it burns no more it is closed."""
+    channel = {"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/tickwise"}
+    await here.ask("POST", "/channels", 201, channel)
+    rule = {"name": "starts", "on": ["objective", "recovery"], "channels": ["ops"]}
+    await here.ask("POST", "/notification-rules", 201, rule)
+    made = await here.ask("POST", "/objectives", 201, URGENT)
+    await here.create(every="1m", name="urgent", priority=9, overlap="allow")
+    notes = ObjectiveNotes(here.store.alerts, here.clock)
+    watch = ObjectiveWatch(here.store.searches, here.store.objectives, notes.tell)
+    alerting = Alerting(here.store, here.clock)
+    await here.schedule(300)
+    assert 60.0 == await watch.step()
+    await alerting.step()
+    [alert] = await here.ask("GET", "/alerts")
+    assert ("objective", "open", f"objective/{made['objective_id']}", "urgent") == tuple(
+        alert[name] for name in ("event", "state", "subject", "subject_name")
+    )
+    await here.work(await here.join())
+    await here.clock.advance(7 * 3_600.0)
+    await watch.step()
+    await alerting.step()
+    assert ["closed"] == [each["state"] for each in await here.ask("GET", "/alerts?state=closed")]

@@ -571,6 +571,34 @@ async def test_overdue_timers_of_others_do_not_hide_one(monkeypatch: pytest.Monk
     assert 1 == len(night.store.state.notice_events)
 
 
+async def test_late_runs_of_the_same_namespace_do_not_hide_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many were told before it and wait still: a look goes on where the last one ended, soon; at the end it
+    begins anew."""
+    monkeypatch.setattr(alerting, "MAX_LOOKED", 2)
+    night = Night()
+    await night.rule(on=frozenset({NoticeEvent.LATE}), after=30.0)
+    [job] = await night.jobs()
+    looks = DelayLooks(night.alerting, night.rig.flaky)
+
+    async def late(*, runs: int) -> set[UUID]:
+        made = [night.make.run(job.job_id, night.rig.clock.now()) for _ in range(runs)]
+        await night.store.runs.add("default", job.job_id, made)
+        await night.rig.clock.advance(40.0)
+        return {run.run_id for run in made}
+
+    async def told(*, looked: int) -> set[UUID]:
+        before = set(night.store.state.notice_events)
+        assert [alerting.REST_SECONDS] * (looked - 1) + [alerting.DELAYS_SECONDS] == [
+            await looks.step() for _ in range(looked)
+        ]
+        events = [night.store.state.notice_events[each] for each in night.store.state.notice_events.keys() - before]
+        return {each.run_id for each in events if each.run_id is not None}
+
+    assert await late(runs=5) == await told(looked=3)
+    assert await late(runs=1) == await told(looked=4)
+    assert set() == await told(looked=4)
+
+
 async def test_a_lost_executor_is_told_and_its_return() -> None:
     """By rules of the installation."""
     night = Night()

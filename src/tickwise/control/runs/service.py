@@ -23,6 +23,7 @@ from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.rules.limits import QUOTA_KEY
+from tickwise.domain.trace_context import trace_id_of_run
 from tickwise.ports.store import (
     PAGE_BYTES,
     AttemptRow,
@@ -62,6 +63,8 @@ class RunDetails(NamedTuple):
     """Of a FAILED one: the run that was made in its place."""
     job: JobRow | None = None
     """The job whose payload it has; None: it has its own, or the job is gone."""
+    trace_id: str | None = None
+    """The trace that it belongs to, 32 hex digits; None: it belongs to none that is known here."""
 
 
 class RunService:
@@ -81,7 +84,16 @@ class RunService:
             warnings = await self._waiting_for(row)
         letter = await self._settlements.find(who, run) if row.state is RunState.FAILED else None
         job = None if row.definition is not None else await self._context.store.jobs.get(who.namespace, row.job_id)
-        return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
+        redriven_as = None if letter is None else letter.redriven_as
+        return RunDetails(row, attempts, warnings, redriven_as, job, self._trace_of(row, job))
+
+    def _trace_of(self, row: RunRow, job: JobRow | None) -> str | None:
+        """The trace of the request or run that made it; else its own, if it is recorded."""
+        text = row.definition if row.definition is not None else None if job is None else job.definition
+        if text is not None and (trace := decode_definition(text).trace) is not None:
+            return trace.trace_text
+        tracer = self._context.tracer
+        return f"{trace_id_of_run(row.run_id):032x}" if tracer is not None and tracer.records(row.run_id) else None
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def search(

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+from uuid import UUID
 
 MINUTE: Final = 60.0
 HOUR: Final = 3_600.0
@@ -72,6 +73,25 @@ class StartObjective:
     within_seconds: float
     ratio: float
     """Above 0 and below 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupObjective(StartObjective):
+    """An objective for the starts of all runs of a namespace, of one priority, of jobs with certain labels, or both."""
+
+    objective_id: UUID
+    namespace: str
+    name: str
+    priority: int | None
+    """None: any."""
+    labels: Mapping[str, str]
+    """The jobs have all of them; empty: any job."""
+    created_at: float
+    created_by: str
+
+    def concerns(self, priority: int, labels: Mapping[str, str]) -> bool:
+        """Check whether the runs of a job with this priority and these labels count."""
+        return self.priority in (None, priority) and self.labels.items() <= labels.items()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@
     channels · notification_rules · alerts · delays · notices
                                             ways to tell people, rules that people are told by, what they made of
                                             events, and what people are told (`ports.store.notices`)
+    objectives                              wishes for the starts of many jobs, and counts of them
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
@@ -56,8 +57,11 @@ from tickwise.ports.identity import (
 from tickwise.ports.paging import PAGE_BYTES, Page, page_within
 from tickwise.ports.store.analytics import (
     LATE_REASONS,
+    MAX_OBJECTIVES_LOOKED,
     AnalyticsQuery,
     JobStarts,
+    ObjectiveJob,
+    ObjectiveJobs,
     ObjectiveJobsQuery,
     StartsQuery,
 )
@@ -135,7 +139,10 @@ from tickwise.ports.store.letters import (
 from tickwise.ports.store.notices import (
     ALERTS_KEPT_SECONDS,
     FROM_THE_FIRST,
+    FROM_THE_FIRST_RUN,
     MAX_BURST,
+    MAX_OBJECTIVES,
+    MAX_WAITING_COUNTED,
     NOTED_SECONDS,
     SEND_LEASE_SECONDS,
     AlertQuery,
@@ -153,13 +160,17 @@ from tickwise.ports.store.notices import (
     NoticesVersion,
     NotificationRuleQuery,
     NotificationRuleStore,
+    ObjectiveStore,
     OverdueTimer,
     OverdueTimers,
     PendingEvents,
     RunSample,
     SettledNotice,
     SlowRun,
+    SlowRuns,
     TimerPlace,
+    check_objective_room,
+    objective_name_taken,
 )
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
 from tickwise.ports.store.records import (
@@ -236,6 +247,7 @@ __all__ = [
     "EVERY_TEXT",
     "FEED_SECONDS",
     "FROM_THE_FIRST",
+    "FROM_THE_FIRST_RUN",
     "KNOWN_SECONDS",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
@@ -244,10 +256,13 @@ __all__ = [
     "MAX_LANES",
     "MAX_LANES_OF_NAMESPACE",
     "MAX_NAMESPACE",
+    "MAX_OBJECTIVES",
+    "MAX_OBJECTIVES_LOOKED",
     "MAX_RULES",
     "MAX_TALLIES",
     "MAX_TIMERS_LOOKED",
     "MAX_VIEWS",
+    "MAX_WAITING_COUNTED",
     "NOTED_SECONDS",
     "NO_TEXT",
     "PAGE_BYTES",
@@ -340,7 +355,10 @@ __all__ = [
     "NoticesVersion",
     "NotificationRuleQuery",
     "NotificationRuleStore",
+    "ObjectiveJob",
+    "ObjectiveJobs",
     "ObjectiveJobsQuery",
+    "ObjectiveStore",
     "OccurrenceMove",
     "OperationRow",
     "OperationStatus",
@@ -385,6 +403,7 @@ __all__ = [
     "SettledNotice",
     "Settlement",
     "SlowRun",
+    "SlowRuns",
     "StartsQuery",
     "StopQuery",
     "StopStore",
@@ -400,6 +419,7 @@ __all__ = [
     "UpkeepStore",
     "Violation",
     "check_newest",
+    "check_objective_room",
     "check_one_namespace",
     "check_room",
     "check_seen",
@@ -413,6 +433,7 @@ __all__ = [
     "no_lane",
     "not_postponable",
     "number_taken",
+    "objective_name_taken",
     "page_within",
 ]
 
@@ -477,6 +498,8 @@ class Store(Protocol):
     def alerts(self) -> AlertStore: ...
     @property
     def delays(self) -> DelayStore: ...
+    @property
+    def objectives(self) -> ObjectiveStore: ...
     @property
     def checks(self) -> CheckStore: ...
     @property

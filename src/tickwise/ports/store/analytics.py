@@ -53,9 +53,13 @@ class JobStarts(NamedTuple):
     """Earlier runs were not read, for there are more than `each`: nothing is said of them. None: all were."""
 
 
+MAX_OBJECTIVES_LOOKED: Final = 1_000
+"""Jobs that a look for those of certain labels reads."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveJobsQuery:
-    """Recurring jobs that have an objective for their starts, by id."""
+    """A page of recurring jobs that have an objective for their starts, by id."""
 
     namespace: str | None
     """None: all."""
@@ -63,6 +67,24 @@ class ObjectiveJobsQuery:
     """Those with a greater id."""
     within: Selector | None = None
     limit: int = 50
+
+
+class ObjectiveJob(NamedTuple):
+    """A recurring job whose definition may name an objective: a payload may look alike."""
+
+    namespace: str
+    job_id: UUID
+    name: str
+    definition: str
+
+
+class ObjectiveJobs(NamedTuple):
+    """A page of such jobs."""
+
+    jobs: Sequence[ObjectiveJob]
+    """Fewer than asked for, also before the last page, where labels were asked for."""
+    beyond: UUID | None
+    """The next page begins behind this job; None: there is none."""
 
 
 LATE_REASONS: Final = (SkipReason.EXPIRED, SkipReason.MISFIRE)

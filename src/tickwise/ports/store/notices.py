@@ -31,6 +31,8 @@ from tickwise.domain.notices.rules import (
     NotificationRule,
 )
 from tickwise.domain.observing.anomalies import MeasuredEnd
+from tickwise.domain.observing.objectives import GroupObjective, StartCount
+from tickwise.ports.store.analytics import ObjectiveJobs, ObjectiveJobsQuery
 
 MAX_BURST = 10
 MAX_ERROR = 1_000
@@ -315,6 +317,7 @@ class AlertStore(Protocol):
 class SlowRun(NamedTuple):
     """A run that has not begun although it is due, or goes on."""
 
+    namespace: str
     run_id: UUID
     job_id: UUID
     job_name: str
@@ -322,6 +325,17 @@ class SlowRun(NamedTuple):
     due_at: float
     started_at: float | None
     """None: no attempt of it has begun."""
+
+
+FROM_THE_FIRST_RUN: Final = UUID(int=0)
+
+
+class SlowRuns(NamedTuple):
+    """The slow runs of some namespaces on a page of all."""
+
+    runs: Sequence[SlowRun]
+    beyond: UUID | None
+    """The run behind which the next page begins; None: this was the last one."""
 
 
 class OverdueTimer(NamedTuple):
@@ -377,9 +391,13 @@ class NoticeJobPage(NamedTuple):
 class DelayStore(Protocol):
     """The delays and other oddities that no event tells: schedulers look for them, a bounded number at a time."""
 
-    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
-        """Runs of a namespace that were due more than `seconds` ago and have not ended; of those in its lanes that wait
-        longest, at most `limit` are looked at. Runs that a hold or a stop keeps from beginning are left out."""
+    async def slow_runs(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: UUID = FROM_THE_FIRST_RUN
+    ) -> SlowRuns:
+        """Look at the `limit` runs behind a run, by their ids, that have not ended and whose ids are older than
+        `seconds`, of all namespaces; those of these namespaces that were due more than `seconds` ago. Others fill
+        pages, and hide none. Runs that a hold or a stop keeps from beginning are left out, as are those that wait to be
+        tried again."""
         ...
 
     async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:
@@ -478,4 +496,72 @@ class NoticeStore(Protocol):
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
         """Make a dead notice due now, with what waits for the same channel and rule. None: there is none that is dead,
         or its channel is gone."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------ objectives for starts
+#
+#    a run ends ──(its transaction, only where an objective may concern it)──► good or late, by minute
+#    fold       ──► counts by minute for the short windows, by hour for 30 days
+#    counts     ──► those, and the runs that wait beyond their time
+#
+# Runs count from the making of an objective on, so it cannot be changed: another one takes its place.
+
+MAX_OBJECTIVES: Final = 20
+"""Objectives of one namespace: the end of a run is compared with each of them."""
+MAX_WAITING_COUNTED: Final = 1_000
+"""Runs of each queue and priority that are looked at for those that wait beyond their time, the oldest first."""
+
+
+def check_objective_room(count: int) -> None:
+    """Raise `Conflict`, code `objectives_exhausted`, if a namespace with so many objectives takes no more."""
+    if count >= MAX_OBJECTIVES:
+        raise Conflict(
+            f"a namespace has at most {MAX_OBJECTIVES} objectives beside those of jobs: remove one first",
+            code="objectives_exhausted",
+        )
+
+
+def objective_name_taken(name: str) -> Conflict:
+    """The refusal of an objective whose name another one has."""
+    return Conflict(f"there is an objective {name!r} already", pointer="/name", code="name_taken")
+
+
+class ObjectiveStore(Protocol):
+    """Objectives for starts: jobs that have one, and those by priority or labels, whose names are unique in a
+    namespace."""
+
+    async def jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
+        """A page of recurring jobs that have an objective. Jobs without one are not read; of those of other labels
+        `MAX_OBJECTIVES_LOOKED` at most."""
+        ...
+
+    async def add(self, objective: GroupObjective, *, audit: AuditEntry | None = None) -> GroupObjective:
+        """Store an objective; one of this id that is there already is returned as it is. Raises `Conflict`, code
+        `name_taken`, `objectives_exhausted` or `namespace_closing`."""
+        ...
+
+    async def remove(self, namespace: str, objective_id: UUID, *, audit: AuditEntry | None = None) -> bool:
+        """Remove an objective with its counts. False: there is none."""
+        ...
+
+    async def find(
+        self, namespace: str | None, *, after: UUID | None = None, limit: int = MAX_OBJECTIVES
+    ) -> Sequence[GroupObjective]:
+        """Up to `limit` objectives of a namespace, or of all (None), with greater ids, by id."""
+        ...
+
+    async def counts(
+        self, objectives: Sequence[UUID], windows: Sequence[float]
+    ) -> Mapping[UUID, Mapping[float, StartCount]]:
+        """The runs that were due within each window, in seconds before now, by whether they began in time, as in
+        `Searches.starts`: those that ended since the objective was made, and those that wait or run and are late, of
+        which `MAX_WAITING_COUNTED` are looked at. A window begins with a whole minute, one of more than six hours
+        with a whole hour. Runs that wait for an earlier run or for a slot count at their end. Unknown ids are left
+        out."""
+        ...
+
+    async def fold(self) -> int:
+        """Add the counts that ends left to those by minute and hour, and drop those that no window has any more. The
+        number of counts that were folded; 0: nothing was left, or another client is folding."""
         ...

@@ -14,7 +14,7 @@ from uuid import UUID
 from tickwise.domain.observing.analytics import Analysis
 from tickwise.domain.selectors import Selector
 from tickwise.ports.paging import Page
-from tickwise.ports.store.analytics import AnalyticsQuery, JobStarts, ObjectiveJobsQuery, StartsQuery
+from tickwise.ports.store.analytics import AnalyticsQuery, JobStarts, StartsQuery
 from tickwise.ports.store.definitions import JobQuery, JobRow
 from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
 from tickwise.ports.store.planned import PlannedQuery
@@ -67,12 +67,10 @@ class ComingQuery:
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
-    async def jobs(
-        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
-    ) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """Up to `limit` jobs. Of a `JobsOfQuery` those that are there, in any order; of a `ComingQuery` the earliest
-        first; of a `PlannedQuery` a `PlannedPage`; of an `ObjectiveJobsQuery` by id. Raises `Invalid` for a search that
-        would take too long, and says what narrows it."""
+        first; of a `PlannedQuery` a `PlannedPage`. Raises `Invalid` for a search that would take too long, and says
+        what narrows it."""
         ...
 
     async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:

@@ -27,7 +27,15 @@ from tickwise.domain.notices.judging import BURST_SECONDS, Situation, ends_neede
 from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
 from tickwise.domain.notices.slicing import sliced
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import FROM_THE_FIRST, NotedEvent, NotificationRuleQuery, PendingEvents, SlowRun, Store
+from tickwise.ports.store import (
+    FROM_THE_FIRST,
+    FROM_THE_FIRST_RUN,
+    NotedEvent,
+    NotificationRuleQuery,
+    PendingEvents,
+    SlowRun,
+    Store,
+)
 
 PAGE: Final = 1_000
 """Events of one step."""
@@ -47,7 +55,7 @@ IDLE_SECONDS: Final = 10.0
 DELAYS_SECONDS: Final = 3.0
 """Between two looks for delays,"""
 REST_SECONDS: Final = 0.2
-"""and to the next one while there are more overdue timers than one looks at."""
+"""and to the next one while there are more runs or overdue timers than one looks at."""
 LATE_USUAL_SECONDS: Final = 60.0
 """`after` of LATE if the rule names none."""
 LONG_LEAST_SECONDS: Final = 60.0
@@ -191,33 +199,42 @@ class DelayLooks:
         self._delays = store.delays
         self._store = store
         self._timers_after = FROM_THE_FIRST
+        self._runs_after = FROM_THE_FIRST_RUN
 
     async def step(self) -> float:
         """Note the delays that rules ask about; how long until the next look."""
         if not await self._alerting.refresh():
             return IDLE_SECONDS
         index = self._alerting.index
-        noted: list[NotedEvent] = []
-        for namespace in sorted({*index.namespaces(NoticeEvent.LATE), *index.namespaces(NoticeEvent.LONG)}):
-            noted += await self._slow(namespace, index)
-        noted += await self._timers(index)
+        noted = [*await self._slow(index), *await self._timers(index)]
         if INSTALLATION in index.namespaces(NoticeEvent.EXECUTOR_LOST):
             noted += await self._executors()
         await self._alerts.note(noted)
-        return DELAYS_SECONDS if self._timers_after == FROM_THE_FIRST else REST_SECONDS
+        is_round_over = self._timers_after == FROM_THE_FIRST and self._runs_after == FROM_THE_FIRST_RUN
+        return DELAYS_SECONDS if is_round_over else REST_SECONDS
 
-    async def _slow(self, namespace: str, index: RuleIndex) -> list[NotedEvent]:
-        """Runs that a rule of the namespace takes for late or for long."""
-        rules = [*index.about(namespace, NoticeEvent.LATE), *index.about(namespace, NoticeEvent.LONG)]
+    async def _slow(self, index: RuleIndex) -> list[NotedEvent]:
+        """Runs on a page that a rule takes for late or for long."""
+        namespaces = {*index.namespaces(NoticeEvent.LATE), *index.namespaces(NoticeEvent.LONG)}
+        rules = [
+            rule
+            for namespace in namespaces
+            for event in (NoticeEvent.LATE, NoticeEvent.LONG)
+            for rule in index.about(namespace, event)
+        ]
+        if not rules:
+            self._runs_after = FROM_THE_FIRST_RUN
+            return []
         least = min(LATE_USUAL_SECONDS if rule.after is None else rule.after for rule in rules)
-        runs = await self._delays.slow_runs(namespace, least, MAX_LOOKED)
+        runs, beyond = await self._delays.slow_runs(namespaces, least, MAX_LOOKED, after=self._runs_after)
+        self._runs_after = FROM_THE_FIRST_RUN if beyond is None else beyond
         if not runs:
             return []
         now = await self._store.now()
         noted, unusual = [], list[tuple[NotificationRule, SlowRun]]()
         for run in runs:
             name = NoticeEvent.LATE if run.started_at is None else NoticeEvent.LONG
-            for rule in index.concerning(namespace, name, run.job_id, run.labels):
+            for rule in index.concerning(run.namespace, name, run.job_id, run.labels):
                 seconds = now - (run.due_at if run.started_at is None else run.started_at)
                 if rule.after is None and name is NoticeEvent.LONG:
                     if seconds > LONG_LEAST_SECONDS:

@@ -1,6 +1,7 @@
-"""Watches the objectives of jobs: notes each whose budget burns too fast, and when it does no more.
+"""Watches the objectives: notes each whose budget burns too fast, and when it does no more.
 
-    jobs with an objective, by id, a page at a time ──► counts of their starts ──► BURNING ──► event for the rules
+    jobs with an objective, and objectives by priority or labels, a page at a time
+      └──► counts of their starts ──► BURNING ──► event for the rules
 
 Each scheduler does it. Invariant: an event has a name, so several schedulers note it once; an alert is one while it is
 not closed, so several events of one burn are one alert. A crash loses a page, which the next round has again.
@@ -15,13 +16,15 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain.notices.rules import NoticeEvent
-from tickwise.domain.observing.objectives import ObjectiveStanding, ObjectiveState, StartObjective
+from tickwise.domain.observing.objectives import GroupObjective, ObjectiveStanding, ObjectiveState, StartObjective
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import AlertStore, NotedEvent, ObjectiveJobsQuery, Searches
-from tickwise.roles.shared.objective_standings import objective_of, standings
+from tickwise.ports.store import AlertStore, NotedEvent, ObjectiveJobsQuery, ObjectiveStore, Searches
+from tickwise.roles.shared.objective_standings import group_standings, objective_of, standings
 
 PAGE: Final = 50
 PAUSE_SECONDS: Final = 60.0
+FOLDS_MOST: Final = 20
+"""Folds of one step, of 10,000 counts each."""
 BURN_MINUTES: Final = 60
 """A budget that goes on burning is an event again after so long."""
 OF_EACH: Final = 2_000
@@ -31,17 +34,18 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 
 class WatchedObjective(NamedTuple):
-    """The objective of a job, and how it stands."""
+    """An objective, and how it stands."""
 
     namespace: str
-    job_id: UUID
-    job_name: str
+    job_id: UUID | None
+    """None: it is a `GroupObjective`."""
+    name: str
     objective: StartObjective
     standing: ObjectiveStanding
 
 
 TellObjectives = Callable[[Sequence[WatchedObjective], Sequence[WatchedObjective]], Awaitable[None]]
-"""Told of each page: those that burn, and the others; of all namespaces."""
+"""Told of each step: those that burn, and the others; of all namespaces."""
 
 
 class ObjectiveNotes:
@@ -63,7 +67,7 @@ class ObjectiveNotes:
             logger.warning(
                 "objective_burning",
                 namespace=each.namespace,
-                job_id=str(each.job_id),
+                objective_id=str(_id_of(each)),
                 budget_left=round(each.standing.budget_left, 4),
                 late=each.standing.count.late,
             )
@@ -80,14 +84,16 @@ class ObjectiveNotes:
 
 def _subject(each: WatchedObjective) -> str:
     """The objective and not the job, for a recovery of the one is none of the other."""
-    return f"objective/{each.job_id}"
+    return f"objective/{_id_of(each)}"
+
+
+def _id_of(each: WatchedObjective) -> UUID | None:
+    return each.objective.objective_id if isinstance(each.objective, GroupObjective) else each.job_id
 
 
 def _event(each: WatchedObjective, event: NoticeEvent, moment: int, sentence: str) -> NotedEvent:
     subject = _subject(each)
-    return NotedEvent(
-        each.namespace, event, f"{subject}/{event}/{moment}", subject, each.job_name, sentence, each.job_id
-    )
+    return NotedEvent(each.namespace, event, f"{subject}/{event}/{moment}", subject, each.name, sentence, each.job_id)
 
 
 def _burning(each: WatchedObjective) -> str:
@@ -101,22 +107,61 @@ def _burning(each: WatchedObjective) -> str:
 class ObjectiveWatch:
     """The watch of one scheduler."""
 
-    def __init__(self, searches: Searches, tell: TellObjectives) -> None:
+    def __init__(self, searches: Searches, objectives: ObjectiveStore, tell: TellObjectives) -> None:
         self._searches = searches
+        self._objectives = objectives
         self._tell = tell
-        self._after: UUID | None = None
+        self._jobs = _RoundPlace()
+        self._groups = _RoundPlace()
 
     async def step(self) -> float:
-        """Look at one page. Returns the seconds until the next one: 0 while there are more in this round."""
-        rows = await self._searches.jobs(ObjectiveJobsQuery(namespace=None, after=self._after, limit=PAGE))
-        found = await standings(self._searches, rows, each=OF_EACH)
+        """Look at one page of each kind. Returns the seconds until the next one: 0 while there are more in this
+        round."""
+        for _ in range(FOLDS_MOST):
+            if not await self._objectives.fold():
+                break
         burning, calm = list[WatchedObjective](), list[WatchedObjective]()
-        for job in rows:
-            if (objective := objective_of(job)) is not None:
-                standing = found[job.job_id].standing
-                watched = WatchedObjective(job.namespace, job.job_id, job.name, objective, standing)
-                (burning if standing.state is ObjectiveState.BURNING else calm).append(watched)
+        for watched in (*await self._of_jobs(self._jobs), *await self._of_groups(self._groups)):
+            (burning if watched.standing.state is ObjectiveState.BURNING else calm).append(watched)
         if burning or calm:
             await self._tell(burning, calm)
-        self._after = rows[-1].job_id if len(rows) >= PAGE else None
-        return PAUSE_SECONDS if self._after is None else 0.0
+        if not (self._jobs.is_over and self._groups.is_over):
+            return 0.0
+        self._jobs, self._groups = _RoundPlace(), _RoundPlace()
+        return PAUSE_SECONDS
+
+    async def _of_jobs(self, place: _RoundPlace) -> list[WatchedObjective]:
+        if place.is_over:
+            return []
+        page = await self._objectives.jobs(ObjectiveJobsQuery(namespace=None, after=place.after, limit=PAGE))
+        place.move(page.beyond)
+        found = await standings(self._searches, page.jobs, each=OF_EACH)
+        return [
+            WatchedObjective(job.namespace, job.job_id, job.name, objective, found[job.job_id].standing)
+            for job in page.jobs
+            if (objective := objective_of(job)) is not None
+        ]
+
+    async def _of_groups(self, place: _RoundPlace) -> list[WatchedObjective]:
+        if place.is_over:
+            return []
+        page = await self._objectives.find(None, after=place.after, limit=PAGE)
+        place.move(page[-1].objective_id if len(page) >= PAGE else None)
+        found = await group_standings(self._objectives, page)
+        return [
+            WatchedObjective(each.namespace, None, each.name, each, found[each.objective_id])
+            for each in page
+            if each.objective_id in found
+        ]
+
+
+class _RoundPlace:
+    """The place in a round through the objectives of one kind."""
+
+    def __init__(self) -> None:
+        self.after: UUID | None = None
+        self.is_over = False
+
+    def move(self, beyond: UUID | None) -> None:
+        """Go on behind this id; None: that was all."""
+        self.after, self.is_over = beyond, beyond is None

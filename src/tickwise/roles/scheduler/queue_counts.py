@@ -13,7 +13,7 @@ from tickwise.ports.store import UpkeepStore
 from tickwise.roles.shared.service import Telemetry
 
 COUNT_SECONDS: Final = 15.0
-"""A look takes about as long as one at the figures of the store, 10 ms with very many runs: under 0.1 % of the time."""
+"""One look at the figures of the store, some ms however many runs there are: under 0.1 % of the time."""
 QUEUES_MOST: Final = 50
 """Queues that are shown by name, the fullest first."""
 

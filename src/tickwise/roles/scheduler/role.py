@@ -29,7 +29,7 @@ or recorded holds up no other job.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -65,7 +65,8 @@ from tickwise.roles.shared.service import Loop, Service, Telemetry
 
 DAY_SECONDS: Final = 86_400.0
 AFTER_START_SECONDS: Final = 5.0
-"""The pause before the first look for metrics and objectives: runs are due right after a start, and it reads much."""
+"""The pause before the first look for metrics and objectives: runs are due right after a start, and nobody waits for
+them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,9 @@ class Scheduler(Service):
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
-        self._objective_watch = ObjectiveWatch(store.searches, ObjectiveNotes(store.alerts, clock).tell)
+        self._objective_watch = ObjectiveWatch(
+            store.searches, store.objectives, ObjectiveNotes(store.alerts, clock).tell
+        )
         self._alerting = Alerting(store, clock)
         self._anomaly_watch = AnomalyWatch(self._alerting, store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
@@ -164,6 +167,8 @@ class Scheduler(Service):
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._notice_delivery = notice_delivery
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
+        self._turns = asyncio.Lock()
+        """Held by the looks that nothing waits for: they go one after the other."""
         self._queue_counts = QueueCounts(store.upkeep, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
 
@@ -192,6 +197,13 @@ class Scheduler(Service):
             settings=HeartbeatSettings(settings.name, settings.heartbeat_seconds),
         )
 
+    def _in_turn(self, step: Callable[[], Awaitable[float]]) -> Callable[[], Awaitable[float]]:
+        async def step_in_turn() -> float:
+            async with self._turns:
+                return await step()
+
+        return step_in_turn
+
     async def start(self) -> None:
         """Begin to fire, heal and maintain."""
         clock = self._clock
@@ -203,14 +215,14 @@ class Scheduler(Service):
             Loop("group errors", self._error_folding.step, clock),
             Loop("alerting", self._alerting.step, clock),
             Loop("delays", self._delay_looks.step, clock),
-            Loop("objectives", self._objective_watch.step, clock, after=AFTER_START_SECONDS),
             Loop("anomalies", self._anomaly_watch.step, clock, after=AFTER_START_SECONDS),
+            Loop("objectives", self._in_turn(self._objective_watch.step), clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
             Loop("forget", self._upkeep.expire_outputs, clock),
             Loop("move scripts", self._scripts.step, clock),
-            Loop("count", self._queue_counts.step, clock, after=AFTER_START_SECONDS),
+            Loop("count", self._in_turn(self._queue_counts.step), clock, after=AFTER_START_SECONDS),
         )
         if self._heartbeat is not None:
             self.spawn(Loop("ping", self._heartbeat.step, clock))

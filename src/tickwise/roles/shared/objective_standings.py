@@ -1,4 +1,4 @@
-"""The standings of the objectives of jobs, by their definitions and the counts of the store."""
+"""The standings of objectives, by the definitions of jobs or as they are kept, and the counts of the store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.documents.definition import decode_definition
-from tickwise.domain.observing.objectives import WINDOWS, ObjectiveStanding, StartObjective, standing_of
-from tickwise.ports.store import JobRow, Searches, StartsQuery
+from tickwise.domain.observing.objectives import WINDOWS, GroupObjective, ObjectiveStanding, StartObjective, standing_of
+from tickwise.ports.store import JobRow, ObjectiveJob, ObjectiveStore, Searches, StartsQuery
 
 
 class CountedObjective(NamedTuple):
@@ -19,7 +19,7 @@ class CountedObjective(NamedTuple):
     """See `JobStarts`."""
 
 
-def objective_of(job: JobRow) -> StartObjective | None:
+def objective_of(job: JobRow | ObjectiveJob) -> StartObjective | None:
     """The objective of a job; None: it has none."""
     said = decode_definition(job.definition)
     if said.objective_start_seconds is None:
@@ -27,7 +27,9 @@ def objective_of(job: JobRow) -> StartObjective | None:
     return StartObjective(within_seconds=said.objective_start_seconds, ratio=said.objective_ratio)
 
 
-async def standings(searches: Searches, jobs: Sequence[JobRow], *, each: int) -> Mapping[UUID, CountedObjective]:
+async def standings(
+    searches: Searches, jobs: Sequence[JobRow | ObjectiveJob], *, each: int
+) -> Mapping[UUID, CountedObjective]:
     """The standings of the objectives of these jobs, of those that have one. Of each job `each` ended runs are read at
     most."""
     objectives = {job.job_id: found for job in jobs if (found := objective_of(job)) is not None}
@@ -38,4 +40,18 @@ async def standings(searches: Searches, jobs: Sequence[JobRow], *, each: int) ->
     return {
         job_id: CountedObjective(standing_of(objectives[job_id], starts.counts), starts.since)
         for job_id, starts in counted.items()
+    }
+
+
+async def group_standings(
+    objectives: ObjectiveStore, groups: Sequence[GroupObjective]
+) -> Mapping[UUID, ObjectiveStanding]:
+    """The standings of objectives by priority or labels; those that were removed meanwhile are left out."""
+    if not groups:
+        return {}
+    counted = await objectives.counts([each.objective_id for each in groups], WINDOWS)
+    return {
+        each.objective_id: standing_of(each, counted[each.objective_id])
+        for each in groups
+        if each.objective_id in counted
     }

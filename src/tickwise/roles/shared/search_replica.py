@@ -29,7 +29,6 @@ from tickwise.ports.store import (
     LatestRunsQuery,
     LetterQuery,
     LetterRow,
-    ObjectiveJobsQuery,
     OperationRow,
     Page,
     PlannedQuery,
@@ -65,9 +64,7 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(
-        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
-    ) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 

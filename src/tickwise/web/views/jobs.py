@@ -14,7 +14,7 @@ from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.presence import Doing
 from tickwise.control.jobs.service import JobService
 from tickwise.control.notices.rules import NotificationRuleService
-from tickwise.control.observing.objectives import JobObjective, ObjectiveService
+from tickwise.control.observing.objectives import ObjectiveService, StandingObjective
 from tickwise.control.runs.payloads import PAYLOAD_BYTES_SHOWN, run_payload
 from tickwise.control.schedules.previews import Look
 from tickwise.domain.errors import Invalid, NotFound, Refused
@@ -176,7 +176,7 @@ async def show_job(
     return visit.page("job.html", values, status)
 
 
-async def _objective(visit: Visit, row: JobRow) -> JobObjective | None:
+async def _objective(visit: Visit, row: JobRow) -> StandingObjective | None:
     """The objective of the job, as far as the visitor may look at its runs."""
     if not visit.may(ObjectiveService.of_job):
         return None

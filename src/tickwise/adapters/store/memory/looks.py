@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import JobSearches, in_window
@@ -19,7 +18,6 @@ from tickwise.ports.store import (
     JobRow,
     JobsOfQuery,
     LatestRunsQuery,
-    ObjectiveJobsQuery,
     Page,
     PlannedPage,
     PlannedQuery,
@@ -28,23 +26,16 @@ from tickwise.ports.store import (
     page_within,
 )
 
-OBJECTIVE: Final = '"objective_start_seconds":'
-"""In the definition of a job that has an objective. A payload may look alike; a reader looks again."""
-
 
 class Looks(JobSearches, RunSearches):
     """The searches for jobs and runs, and the looks among them."""
 
-    async def jobs(
-        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
-    ) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See the port."""
         if isinstance(query, JobQuery):
             return await super().jobs(query)
         if isinstance(query, PlannedQuery):
             return await self._planned(query)
-        if isinstance(query, ObjectiveJobsQuery):
-            return Page(self._state.job_row(job) for job in self._with_objectives(query))
         if isinstance(query, JobsOfQuery):
             return Page(self._state.job_row(job) for job in self._of(query.namespace, query.jobs, query.within))
         found = []
@@ -56,18 +47,6 @@ class Looks(JobSearches, RunSearches):
                 found.append((min(times), job.job_id, job))
         found.sort(key=lambda each: each[:2])
         return Page(self._state.job_row(job) for _, _, job in found[: query.limit])
-
-    def _with_objectives(self, query: ObjectiveJobsQuery) -> list[JobRecord]:
-        found = [
-            job
-            for job in self._state.jobs.values()
-            if job.recurring
-            and OBJECTIVE in job.definition
-            and query.namespace in (None, job.namespace)
-            and (query.after is None or job.job_id > query.after)
-            and selectors.matches(job.labels, query.within)
-        ]
-        return sorted(found, key=lambda job: job.job_id)[: query.limit]
 
     async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
         """See the port."""

@@ -49,6 +49,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent
 from tickwise.domain.notices.judging import UNCHOSEN
 from tickwise.domain.notices.rules import PASSES, AlertState, NoticeChannel, NotificationRule
+from tickwise.domain.observing.objectives import GroupObjective
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -188,6 +189,9 @@ class State:
         """The groups of runs that FAILED."""
 
     def _begin_notices(self) -> None:
+        self.objectives: dict[UUID, GroupObjective] = {}
+        self.ended_before: dict[UUID, frozenset[UUID]] = {}
+        """By objective: the runs that had ended when it was made, and do not count."""
         self.channels: dict[UUID, NoticeChannel] = {}
         self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
         self.notification_rules: dict[UUID, NotificationRule] = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.analytics import AnalyticsSearches
+from tickwise.adapters.store.memory.analytics.objectives import Objectives
 from tickwise.adapters.store.memory.analytics.starts import StartSearches
 from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
@@ -85,6 +86,7 @@ class MemoryStore:
         self.letters = Letters(state)
         self.operations = Operations(state)
         self.error_groups = ErrorGroups(state)
+        self.objectives = Objectives(state)
         self.channels = NoticeChannels(state)
         self.notices = Notices(state)
         self.notification_rules = NotificationRules(state)

@@ -68,6 +68,7 @@ MIGRATIONS: Final = (
     Migration("0024", ("0024_notices_events.sql",)),
     Migration("0028", ("0028_saved_views.sql",)),
     Migration("0031", ("0031_usage.sql",)),
+    Migration("0034", ("0034_objectives.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
@@ -77,7 +78,7 @@ INDEXES: Final = (
     "0003_lines_runs_line.sql", "0003_lines_runs_waits.sql", "0004_runs_of_job.sql", "0004_runs_job_dropped.sql",
     "0010_audit_seals_until.sql",
     "0012_audit_seals_of_namespace.sql",
-    "0026_jobs_objectives.sql",
+    "0026_jobs_objectives.sql", "0034_jobs_objectives_of.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 

@@ -41,6 +41,7 @@ from tickwise.adapters.store.postgres.records.audit import Audit
 from tickwise.adapters.store.postgres.records.error_groups import ErrorGroups
 from tickwise.adapters.store.postgres.records.feed import Feed
 from tickwise.adapters.store.postgres.records.letters import Letters, LetterSearches, Operations
+from tickwise.adapters.store.postgres.records.objectives import Objectives
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords
 from tickwise.adapters.store.postgres.records.starts import StartSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
@@ -130,6 +131,7 @@ class PostgresStore:
         self.letters = Letters(shared)
         self.operations = Operations(shared)
         self.error_groups = ErrorGroups(shared)
+        self.objectives = Objectives(shared)
         self.channels = NoticeChannels(shared)
         self.notices = Notices(shared)
         self.notification_rules = NotificationRules(shared)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from tickwise.adapters.store.memory.records import JobRecord
+from tickwise.adapters.store.memory.records import EndedRun, JobRecord
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.observing.objectives import StartCount
@@ -24,7 +24,7 @@ class StartSearches(Duty):
                 if job is None
                 else [
                     *_ended_starts(self._state, job, within, query.each),
-                    *_begun_or_waiting(self._state, job, within, now),
+                    *begun_or_waiting(self._state, job, within, now),
                 ]
             )
             counts = {}
@@ -40,20 +40,27 @@ class StartSearches(Duty):
 def _ended_starts(state: State, job: JobRecord, within: float, most: int) -> Iterator[tuple[float, bool]]:
     """The due time of each ended run that counts, and whether it began late."""
     for run_id in sorted(job.ended, reverse=True)[:most]:
-        ended = state.ended[run_id]
-        starts = [each.started_at for each in ended.attempts if each.started_at]
-        if ended.row.state is RunState.SKIPPED:
-            if ended.row.reason in LATE_REASONS:
-                yield ended.row.due_at, True
-        elif starts:
-            yield ended.row.due_at, min(starts) > ended.row.due_at + within
+        yield from ended_start(state.ended[run_id], within)
 
 
-def _begun_or_waiting(state: State, job: JobRecord, within: float, now: float) -> Iterator[tuple[float, bool]]:
-    """The due time of each run that goes on for the first time or waits beyond its time, and whether it is late."""
+def ended_start(ended: EndedRun, within: float) -> Iterator[tuple[float, bool]]:
+    """The due time of an ended run, if it counts, and whether it began late."""
+    starts = [each.started_at for each in ended.attempts if each.started_at]
+    if ended.row.state is RunState.SKIPPED:
+        if ended.row.reason in LATE_REASONS:
+            yield ended.row.due_at, True
+    elif starts:
+        yield ended.row.due_at, min(starts) > ended.row.due_at + within
+
+
+def begun_or_waiting(
+    state: State, job: JobRecord, within: float, now: float, *, blocked: bool = True
+) -> Iterator[tuple[float, bool]]:
+    """The due time of each run that goes on for the first time or waits beyond its time, and whether it is late;
+    without those that are blocked, unless they are asked for."""
     for run_id in job.runs:
         run = state.run_row(state.runs[run_id])
-        if run.attempt > 1 or run.failures or run.crashes:
+        if run.attempt > 1 or run.failures or run.crashes or (run.blocked and not blocked):
             continue
         if run.state is RunState.RUNNING and run.started_at is not None:
             yield run.due_at, run.started_at > run.due_at + within

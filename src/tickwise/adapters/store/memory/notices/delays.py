@@ -12,12 +12,14 @@ from tickwise.domain.notices.changes import NoticeJob
 from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
+    FROM_THE_FIRST_RUN,
     LostExecutor,
     NoticeJobPage,
     OverdueTimer,
     OverdueTimers,
     RunSample,
     SlowRun,
+    SlowRuns,
     TimerPlace,
 )
 
@@ -25,17 +27,20 @@ from tickwise.ports.store.notices import (
 class Delays(Duty):
     """`DelayStore` of the port."""
 
-    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
+    async def slow_runs(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: UUID = FROM_THE_FIRST_RUN
+    ) -> SlowRuns:
         since = self._state.now() - seconds
+        page = [self._state.runs[run_id] for run_id in sorted(self._state.runs) if run_id > after][:limit]
         found = [
             SlowRun(
-                run.run_id, run.job.job_id, run.job.name, dict(run.job.labels), run.due,
+                run.job.namespace, run.run_id, run.job.job_id, run.job.name, dict(run.job.labels), run.due,
                 run.started if run.state is RunState.RUNNING else None,
             )
-            for run in self._state.runs.values()
-            if run.job.namespace == namespace and run.due < since and self._is_slow(run)
+            for run in page
+            if run.job.namespace in namespaces and run.due < since and self._is_slow(run)
         ]  # fmt: skip
-        return sorted(found, key=lambda each: (each.due_at, each.run_id))[:limit]
+        return SlowRuns(found, page[-1].run_id if len(page) >= limit else None)
 
     def _is_slow(self, run: RunRecord) -> bool:
         if run.state in (RunState.RUNNING, RunState.RETRYING):

@@ -104,11 +104,15 @@ class Removals(Duty):
             state.rules_version += 1
             for kind in {kind for _, kind in state.rules_of_kind}:
                 state.rules_of_kind.pop((name, kind), None)
+        objectives = [key for key, each in state.objectives.items() if each.namespace == name]
+        for objective_id in objectives[:limit]:
+            del state.ended_before[objective_id]
         return (
             len(jobs)
             + rules
             + drop(state.tasks, [each for each in state.tasks if each[0] == name], limit)
             + drop(state.stops, [key for key, each in state.stops.items() if each.namespace == name], limit)
+            + drop(state.objectives, objectives, limit)
             + drop(state.saved_views, [each for each in state.saved_views if each[0] == name], limit)
             + drop(state.queue_holds, [each for each in state.queue_holds if each[0] == name], limit)
             + drop(state.tallies, [each for each in state.tallies if each[0] == name], limit)
@@ -130,7 +134,7 @@ class Removals(Duty):
             return False
         held = len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies)
         held += len(state.notification_rules) + len(state.channels) + len(state.alerts) + len(state.notices)
-        held += len(state.notice_events) + len(state.noted_once)
+        held += len(state.objectives) + len(state.notice_events) + len(state.noted_once)
         await self.drop(name, held + len(state.error_groups))
         state.slots.forget(name)
         state.fires_in_minute.pop(name, None)

@@ -21,7 +21,6 @@ from tickwise.ports.store import (
     JobRow,
     JobsOfQuery,
     LatestRunsQuery,
-    ObjectiveJobsQuery,
     Page,
     PlannedQuery,
     RunQuery,
@@ -32,9 +31,7 @@ from tickwise.ports.store import (
 class Looks(JobSearches, PlannedSearches, RunSearches):
     """The searches for jobs and runs, and the looks among them."""
 
-    async def jobs(
-        self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | ObjectiveJobsQuery
-    ) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
         """See the port."""
         if isinstance(query, JobQuery):
             return await super().jobs(query)
@@ -42,9 +39,7 @@ class Looks(JobSearches, PlannedSearches, RunSearches):
             return await self._planned(query)
         labels = labels_asked({}, query.within)
         asked: list[Any]
-        if isinstance(query, ObjectiveJobsQuery):
-            name, asked = "jobs_objectives", [query.namespace, query.after, labels, query.limit]
-        elif isinstance(query, JobsOfQuery):
+        if isinstance(query, JobsOfQuery):
             name, asked = "jobs_of", [query.namespace, query.jobs, labels]
         else:
             name, asked = await self._coming(query, labels)

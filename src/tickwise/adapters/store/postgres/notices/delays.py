@@ -9,20 +9,27 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.records import first_id
 from tickwise.adapters.store.postgres.records.searches import LAST_ID
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.notices.changes import NoticeJob
 from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
+    FROM_THE_FIRST_RUN,
     LostExecutor,
     NoticeJobPage,
     OverdueTimer,
     OverdueTimers,
     RunSample,
     SlowRun,
+    SlowRuns,
     TimerPlace,
 )
+
+CLOCKS_SECONDS: Final = 60.0
+"""No run is due before the time in its id, but by clocks: the ids of immediate runs are made by nodes. A run whose node
+is further ahead is found so much later."""
 
 _labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -30,17 +37,22 @@ _labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 class Delays(Part):
     """`DelayStore` of the port."""
 
-    async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
+    async def slow_runs(
+        self, namespaces: Collection[str], seconds: float, limit: int, *, after: UUID = FROM_THE_FIRST_RUN
+    ) -> SlowRuns:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("delays_runs"), namespace, seconds, limit)
-        return [
+            before = first_id(await connection.fetchval(statement("now")) - seconds + CLOCKS_SECONDS)
+            rows = await connection.fetch(statement("delays_runs"), list(namespaces), seconds, limit, after, before)
+        runs = [
             SlowRun(
-                row["run_id"], row["job_id"], row["name"], {} if row["labels"] is None else _labels(row["labels"]),
-                row["due_at"], row["started_at"],
+                row["namespace"], row["run_id"], row["job_id"], row["name"],
+                {} if row["labels"] is None else _labels(row["labels"]), row["due_at"], row["started_at"],
             )
             for row in rows
+            if row["is_slow"]
         ]  # fmt: skip
+        return SlowRuns(runs, next((row["run_id"] for row in rows if row["ends_page"]), None))
 
     async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:
         """See the port."""

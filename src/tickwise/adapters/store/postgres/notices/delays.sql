@@ -1,22 +1,23 @@
 -- name: delays_runs
--- Runs of the namespace $1 that were due more than $2 seconds ago and have not begun or go on. In each lane the $3 are looked at that wait
--- longest, and as many that wait for others.
-WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at, tickwise.now() - $2::float8 * interval '1 second' AS since),
-w AS MATERIALIZED (
-  SELECT r.*, l.lane IN (SELECT h.lane FROM tickwise.lanes_held h) AS is_held
-  FROM tickwise.lanes l CROSS JOIN LATERAL (
-    (SELECT run_id, job_id, due, started, state, attempt FROM tickwise.runs r
-     WHERE r.lane = l.lane AND r.ready < (SELECT at FROM clock) ORDER BY r.ready LIMIT $3)
-    UNION ALL
-    (SELECT run_id, job_id, due, started, state, attempt FROM tickwise.runs r WHERE r.lane = l.lane AND r.ready = 'infinity' LIMIT $3)) r
-  WHERE l.namespace = $1 AND r.due < (SELECT since FROM clock)
+-- Of the $3 runs behind the run $4, by their ids and before $5, those of the namespaces $1 that were due more than $2 seconds ago and have
+-- not begun or go on; and the last one of a full page, of any namespace.
+WITH w AS MATERIALIZED (
+  SELECT run_id, job_id, lane, namespace, due, started, state, attempt FROM tickwise.runs
+  WHERE run_id > $4::uuid AND run_id < $5::uuid ORDER BY run_id LIMIT $3
+),
+page AS (
+  SELECT w.*, w.run_id = (SELECT run_id FROM w ORDER BY run_id OFFSET $3 - 1 LIMIT 1) AS ends_page,
+         CASE WHEN w.namespace <> ALL($1::text[]) OR w.due >= tickwise.now() - $2::float8 * interval '1 second' THEN false
+              WHEN w.state = {RunState.RUNNING} THEN true
+              WHEN w.state = {RunState.RETRYING} OR w.attempt <> (w.state = {RunState.DISPATCHED})::int THEN false
+              WHEN w.lane IN (SELECT h.lane FROM tickwise.lanes_held h) THEN false
+              WHEN (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) THEN NOT tickwise.is_stopped(w.job_id) ELSE true END AS is_slow
+  FROM w
 )
-SELECT w.run_id, w.job_id, j.name, j.labels::text AS labels, date_part('epoch', w.due) AS due_at,
-       CASE WHEN w.state = {RunState.RUNNING} THEN date_part('epoch', w.started) END AS started_at
-FROM w CROSS JOIN LATERAL (SELECT name, labels FROM tickwise.jobs j WHERE j.job_id = w.job_id LIMIT 1) j
-WHERE w.state = {RunState.RUNNING}
-   OR w.state <> {RunState.RETRYING} AND w.attempt = (w.state = {RunState.DISPATCHED})::int AND NOT w.is_held AND NOT tickwise.is_stopped(w.job_id)
-ORDER BY w.due, w.run_id LIMIT $3
+SELECT p.namespace, p.run_id, p.job_id, j.name, j.labels::text AS labels, date_part('epoch', p.due) AS due_at,
+       CASE WHEN p.state = {RunState.RUNNING} THEN date_part('epoch', p.started) END AS started_at, ends_page, is_slow AND j.name IS NOT NULL AS is_slow
+FROM page p LEFT JOIN LATERAL (SELECT name, labels FROM tickwise.jobs j WHERE j.job_id = p.job_id AND p.is_slow LIMIT 1) j ON true
+WHERE p.is_slow OR p.ends_page ORDER BY p.run_id
 
 -- name: delays_durations
 -- The durations of the newest $2 runs of each of the jobs $1 that succeeded.

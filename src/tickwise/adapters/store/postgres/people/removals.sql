@@ -138,7 +138,7 @@ WITH d AS (
 SELECT count(*) FROM d
 
 -- name: removal_gates
--- Delete holds, stops, saved views, concurrency keys, rates and counts of fires of a namespace that is being removed; how many of the most. $1 name, $2 at most.
+-- Delete holds, stops, saved views, objectives, concurrency keys, rates and counts of fires of a namespace that is being removed; how many of the most. $1 name, $2 at most.
 WITH n AS MATERIALIZED (SELECT name FROM tickwise.namespaces WHERE name = $1 AND removing IS NOT NULL),
 h AS (
   DELETE FROM tickwise.holds WHERE ctid = ANY(ARRAY(SELECT h.ctid FROM n JOIN tickwise.holds h ON h.namespace = n.name LIMIT $2)) RETURNING 1
@@ -155,10 +155,13 @@ s AS (
 v AS (
   DELETE FROM tickwise.saved_views WHERE ctid = ANY(ARRAY(SELECT v.ctid FROM n JOIN tickwise.saved_views v ON v.namespace = n.name LIMIT $2)) RETURNING 1
 ),
+o AS (
+  DELETE FROM tickwise.objectives WHERE ctid = ANY(ARRAY(SELECT o.ctid FROM n JOIN tickwise.objectives o ON o.namespace = n.name LIMIT $2)) RETURNING 1
+),
 f AS (
   DELETE FROM tickwise.fires WHERE ctid = ANY(ARRAY(SELECT f.ctid FROM n JOIN tickwise.fires f ON f.namespace = n.name LIMIT $2)) RETURNING 1
 )
-SELECT greatest((SELECT count(*) FROM h), (SELECT count(*) FROM l), (SELECT count(*) FROM r), (SELECT count(*) FROM s), (SELECT count(*) FROM v), (SELECT count(*) FROM f))
+SELECT greatest((SELECT count(*) FROM h), (SELECT count(*) FROM l), (SELECT count(*) FROM r), (SELECT count(*) FROM s), (SELECT count(*) FROM v), (SELECT count(*) FROM o), (SELECT count(*) FROM f))
 
 -- name: removal_tallies_new
 -- Delete the newest counts of a namespace that is being removed; how many. $1 name, $2 at most.
@@ -245,7 +248,7 @@ WITH h AS (DELETE FROM tickwise.holds WHERE namespace = $1), o AS (DELETE FROM t
 t AS (DELETE FROM tickwise.tasks WHERE namespace = $1), a AS (DELETE FROM tickwise.receipts WHERE starts_with(principal, $1 || '/')),
 n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1),
 g AS (DELETE FROM tickwise.error_groups WHERE namespace = $1), z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), s AS (DELETE FROM tickwise.stops WHERE namespace = $1),
-v AS (DELETE FROM tickwise.saved_views WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
+v AS (DELETE FROM tickwise.saved_views WHERE namespace = $1), b AS (DELETE FROM tickwise.objectives WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
 DELETE FROM tickwise.fires WHERE namespace = $1
 
 -- name: removal_lanes

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
@@ -42,8 +43,9 @@ from tickwise.ports.store import (
     Tally,
 )
 
-MAX_COUNTED: Final = 100_000
-"""Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
+MAX_PAGES_COUNTED: Final = 500
+"""Pages of a table that a look at the figures reads: 4 MB with some 12,000 runs, and dead rows among them. A
+share among so many is right to 1 %."""
 
 MAX_INCIDENTS: Final = 100
 
@@ -158,9 +160,11 @@ class Figures(Part):
     async def stats(self, queues: int = 0) -> StoreStats:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("stats"), MAX_COUNTED)
-            fullest = await connection.fetch(statement("busiest_queues"), MAX_COUNTED, queues) if queues else ()
-        return StoreStats(**dict(row), queues=tuple(BusyQueue(*each.values()) for each in fullest))
+            row = dict(await connection.fetchrow(statement("stats"), MAX_PAGES_COUNTED, queues))
+        return StoreStats(**row | {"queues": _busy_queues(row["queues"])})
+
+
+_busy_queues: Final = msgspec.json.Decoder(tuple[BusyQueue, ...]).decode
 
 
 LIST: Final = "runs_list"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -26,10 +27,12 @@ from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import (
     ALERTS_KEPT_SECONDS,
     FROM_THE_FIRST,
+    FROM_THE_FIRST_RUN,
     NOTED_SECONDS,
     NewAlertDecision,
     NotedEvent,
     Retention,
+    SlowRun,
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS
@@ -489,6 +492,14 @@ class DecidedAlertsContract(NoticesContract):
 class DelaysContract(NoticesContract):
     """`DelayStore`."""
 
+    async def slow(
+        self, store: Store, seconds: float = 60.0, *, namespaces: Sequence[str] = ("default",)
+    ) -> Sequence[SlowRun]:
+        """The slow runs on the first page, which is the last one."""
+        page = await store.delays.slow_runs(namespaces, seconds, 10)
+        assert page.beyond is None
+        return page.runs
+
     async def test_a_run_that_has_not_begun_is_slow(self, store: Store, make: Factory) -> None:
         """A run that an executor holds is late, too; one that a stop or a hold keeps back is not."""
         job = make.job(make.now - 100.0, labels={"team": "payments"})
@@ -497,26 +508,48 @@ class DelaysContract(NoticesContract):
         executor = await self.register(store, lease_seconds=LONG_SECONDS)
         await self.add(store, blocked)
         await store.queues.hold(make.hold())
-        assert await store.delays.slow_runs("default", 60.0, 10) == []
+        assert await self.slow(store) == []
         await store.queues.resume("default", "default")
-        found = await store.delays.slow_runs("default", 60.0, 10)
+        found = await self.slow(store)
         assert [each.job_id for each in found] == [job.job_id, held.job_id, blocked.job_id]
         assert (found[0].labels, found[0].job_name, found[0].started_at) == ({"team": "payments"}, job.name, None)
+        assert {each.namespace for each in found} == {"default"}
         assert found[0].due_at == pytest.approx(make.now - 100.0, abs=1e-3)
         claims = {each.job_id: each for each in await self.claim(store, executor)}
         await self.begin(store, executor, claims[job.job_id])
-        found = await store.delays.slow_runs("default", 60.0, 10)
+        found = await self.slow(store)
         assert [each.started_at is None for each in found] == [False, True, True]
         ended = [outcome(claims[each], RunState.SUCCESS) for each in (job.job_id, held.job_id)]
         await self.finish(store, executor, *ended)
-        assert [each.job_id for each in await store.delays.slow_runs("default", 60.0, 10)] == [blocked.job_id]
-        assert await store.delays.slow_runs("default", 10_000.0, 10) == []
-        assert await store.delays.slow_runs(TEAM, 60.0, 10) == []
+        assert [each.job_id for each in await self.slow(store)] == [blocked.job_id]
+        assert await self.slow(store, 10_000.0) == []
+        assert await self.slow(store, namespaces=[TEAM]) == []
+        assert [each.job_id for each in await self.slow(store, namespaces=[TEAM, "default"])] == [blocked.job_id]
+
+    async def test_a_newer_late_run_is_found_behind_many_old_ones(self, store: Store, make: Factory) -> None:
+        """Page by page: those of the same namespace and those of others hide none, and each is found once in a
+        round."""
+        old = [make.job(make.now - 500.0 + number) for number in range(5)]
+        others = [make.job(make.now - 400.0 + number, namespace=TEAM) for number in range(5)]
+        newest = make.job(make.now - 70.0)
+        await self.add(store, *old)
+        await self.add(store, *others)
+        await self.add(store, newest, make.job(make.now - 10.0))
+        found, places = list[UUID](), [FROM_THE_FIRST_RUN]
+        for _ in range(10):
+            page = await store.delays.slow_runs(["default"], 60.0, 3, after=places[-1])
+            assert len(page.runs) <= 3
+            found += [each.job_id for each in page.runs]
+            if page.beyond is None:
+                break
+            places.append(page.beyond)
+        assert found == [*(job.job_id for job in old), newest.job_id]
+        assert places == sorted(set(places))
 
     async def test_a_run_that_is_tried_again_is_not_late(self, store: Store, make: Factory) -> None:
         """It has begun."""
         await self.ended(store, make, RunState.RETRYING, make.job(make.now - 100.0), retry_at=make.now + 5.0)
-        assert await store.delays.slow_runs("default", 60.0, 10) == []
+        assert await self.slow(store) == []
 
     async def test_the_durations_of_successes(self, store: Store, make: Factory) -> None:
         """The newest ones."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.observing.objectives import StartCount
 from tickwise.domain.selectors import Selector
-from tickwise.ports.store import JobStarts, NewJob, ObjectiveJobsQuery, StartsQuery, Store
+from tickwise.ports.store import (
+    MAX_OBJECTIVES_LOOKED,
+    JobStarts,
+    NewJob,
+    ObjectiveJobsQuery,
+    StartsQuery,
+    Store,
+)
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory, outcome
 
@@ -112,12 +120,12 @@ class StartsContract(StoreContract):
 
 
 class ObjectiveJobsContract(StoreContract):
-    """`ObjectiveJobsQuery`."""
+    """`objectives.jobs`."""
 
     async def found(self, store: Store, **said: object) -> list[UUID]:
         """The ids of the jobs."""
         query = ObjectiveJobsQuery(**{"namespace": "default", **said})  # type: ignore[arg-type]  # named by the tests
-        return [row.job_id for row in await store.searches.jobs(query)]
+        return [row.job_id for row in (await store.objectives.jobs(query)).jobs]
 
     async def test_recurring_jobs_with_an_objective_are_found_by_id(self, store: Store, make: Factory) -> None:
         """In pages that join; of one namespace or of all; within labels. Jobs without one, and those that run once, are
@@ -137,3 +145,31 @@ class ObjectiveJobsContract(StoreContract):
         assert await self.found(store, after=ids[1]) == ids[2:]
         assert await self.found(store, within=DATA) == [mine[1].job_id]
         assert await self.found(store, namespace=None) == sorted([*ids, other.job_id])
+
+    async def test_a_page_says_where_the_next_one_begins(self, store: Store, make: Factory) -> None:
+        """Behind its last job, if there are more; else nowhere. It has what the objective is read from."""
+        jobs = [make.recurring(make.now + HOUR, definition=OBJECTIVE) for _ in range(3)]
+        await self.add(store, *jobs)
+        ids = sorted(job.job_id for job in jobs)
+        page = await store.objectives.jobs(ObjectiveJobsQuery(namespace="default", limit=2))
+        assert page.beyond == ids[1]
+        assert {(each.namespace, each.definition) for each in page.jobs} == {("default", OBJECTIVE)}
+        for namespace in ("default", None):
+            whole = await store.objectives.jobs(ObjectiveJobsQuery(namespace=namespace, limit=3))
+            assert ([each.job_id for each in whole.jobs], whole.beyond) == (ids, None)
+        nothing = await store.objectives.jobs(ObjectiveJobsQuery(namespace="elsewhere"))
+        assert ([*nothing.jobs], nothing.beyond) == ([], None)
+
+    async def test_jobs_of_other_labels_fill_a_look_and_hide_none(self, store: Store, make: Factory) -> None:
+        """It goes on where it ended, and reads no more than its bound at once."""
+        others = [make.recurring(make.now + HOUR, definition=OBJECTIVE) for _ in range(MAX_OBJECTIVES_LOOKED)]
+        mine = make.recurring(make.now + HOUR, definition=OBJECTIVE, labels={"team": "data"})
+        await self.add(store, *others, mine)
+        found, places = list[UUID](), list[UUID]()
+        query = ObjectiveJobsQuery(namespace="default", within=DATA)
+        while (page := await store.objectives.jobs(query)).beyond is not None:
+            found += [each.job_id for each in page.jobs]
+            places.append(page.beyond)
+            query = replace(query, after=page.beyond)
+        assert [*found, *(each.job_id for each in page.jobs)] == [mine.job_id]
+        assert places == [sorted(job.job_id for job in (*others, mine))[MAX_OBJECTIVES_LOOKED - 1]]

@@ -1,0 +1,49 @@
+-- name: stats
+-- The figures for monitoring, and the $2 queues with the most unfinished runs. Of runs and of timers $1 pages are read at most: a table with
+-- more is sampled, and its numbers are the server's own, or while that has none, as much larger as the table is.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+size AS MATERIALIZED (
+  SELECT pg_relation_size('tickwise.runs') / current_setting('block_size')::float8 AS runs,
+         pg_relation_size('tickwise.timers') / current_setting('block_size')::float8 AS timers
+),
+s AS MATERIALIZED (
+  SELECT lane, state, holder
+  FROM tickwise.runs TABLESAMPLE SYSTEM (least(100, 100 * $1::int * current_setting('block_size')::float8 / greatest(1, pg_relation_size('tickwise.runs'))))
+  REPEATABLE (0)
+),
+r AS (
+  SELECT count(*) FILTER (WHERE state = {RunState.QUEUED}) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
+         count(*) FILTER (WHERE state = {RunState.RETRYING}) AS retrying, count(*) AS seen,
+         pg_stat_get_live_tuples('tickwise.runs'::regclass)::float8 AS live
+  FROM s
+),
+grown AS (
+  SELECT CASE WHEN size.runs <= $1 THEN 1.0 WHEN r.live > r.seen AND r.seen > 0 THEN r.live / r.seen ELSE size.runs / $1 END AS by FROM r, size
+),
+t AS (
+  SELECT count(*) AS seen, pg_stat_get_live_tuples('tickwise.timers'::regclass) AS live
+  FROM tickwise.timers TABLESAMPLE SYSTEM (least(100, 100 * $1 * current_setting('block_size')::float8 / greatest(1, pg_relation_size('tickwise.timers'))))
+  REPEATABLE (0)
+),
+g AS (SELECT lane, count(*) FILTER (WHERE holder = 0) AS waiting, count(*) FILTER (WHERE holder <> 0) AS held FROM s GROUP BY lane),
+q AS (
+  SELECT l.namespace, l.queue, (sum(g.waiting) * max(grown.by))::bigint AS waiting, (sum(g.held) * max(grown.by))::bigint AS held
+  FROM g JOIN tickwise.lanes l ON l.lane = g.lane CROSS JOIN grown
+  GROUP BY l.namespace, l.queue
+  ORDER BY sum(g.waiting + g.held) DESC, l.namespace COLLATE "C", l.queue COLLATE "C" LIMIT $2
+)
+SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS held, (r.retrying * grown.by)::bigint AS retrying,
+  greatest(0, date_part('epoch', (SELECT at FROM clock) - (
+    SELECT min(h.ready) FROM tickwise.lanes l CROSS JOIN LATERAL (
+      SELECT ready FROM tickwise.runs
+      WHERE lane = l.lane AND holder = 0 AND ready < 'infinity'
+        AND CASE WHEN (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) THEN NOT tickwise.is_stopped(job_id) ELSE true END
+      ORDER BY ready LIMIT 1) h
+    WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)))) AS oldest_ready_seconds,
+  CASE WHEN size.timers <= $1 THEN t.seen WHEN t.live > t.seen THEN t.live ELSE (t.seen * size.timers / $1)::bigint END AS timers,
+  greatest(0, date_part('epoch', (SELECT at FROM clock) - least(
+    (SELECT due FROM tickwise.timers WHERE run_id IS NOT NULL AND due < 'infinity' ORDER BY due LIMIT 1),
+    (SELECT due FROM tickwise.timers WHERE run_id IS NULL AND due < 'infinity' ORDER BY due LIMIT 1)))) AS timers_late_seconds,
+  (SELECT count(*) FROM tickwise.executors WHERE gone IS NULL) AS executors,
+  coalesce((SELECT json_agg(json_build_array(q.namespace, q.queue, q.waiting, q.held)) FROM q), '[]')::text AS queues
+FROM r, grown, t, size
