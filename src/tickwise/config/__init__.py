@@ -246,6 +246,45 @@ class Settings:
         "Unset: of an executor that is root, each namespace gets a user of its own that owns nothing else; of any "
         "other, its own user. `root`: tasks own the machine, and all that Tickwise keeps on it.",
     )
+    environments_dir: Path | None = _setting(
+        None,
+        "The folder of the environments that scripts declare (`docs/how-to/scripts-with-dependencies.md`); executors "
+        "of one machine share it. Unset: `environments` in `data_dir`. Where tasks run as users that cannot reach it, "
+        "a folder below `/var/lib/tickwise`.",
+    )
+    environments_limit_bytes: int = _setting(
+        5 << 30,
+        "The room for environments with what uv keeps of downloads. Over it, those that were used least recently are "
+        "removed; none that is in use.",
+        least=0,
+    )
+    environments_limit: int = _setting(
+        200, "Most environments that are kept; then as `environments_limit_bytes`.", least=1, most=100_000
+    )
+    environment_build_seconds: float = _setting(
+        300.0,
+        "The longest that the build of one environment may take; then it is ended, and the attempt fails with the "
+        "reason `environment_timeout`.",
+        least=1,
+        most=86_400,
+    )
+    environment_index_url: str | None = _setting(
+        None,
+        "The index that packages of environments come from. Unset: the public one of uv. Builds run as the user of the "
+        "tasks, who can read this address with its password.",
+        secret=True,
+    )
+    environment_find_links: str | None = _setting(
+        None, "A folder or a page with packages, which environments take beside those of the index."
+    )
+    environment_proxy: str | None = _setting(
+        None, "The proxy for all requests of builds, such as `http://proxy:3128`.", secret=True
+    )
+    environment_offline: bool = _setting(
+        False,
+        "Whether builds ask nothing of the network: packages come from `environment_find_links` and from earlier "
+        "builds.",
+    )
     claim_batch: int = _setting(
         500,
         "Runs claimed in one statement. Measured: 1 at a time 1.5k runs/s, 100 54k, 500 74k, 2000 72k.",

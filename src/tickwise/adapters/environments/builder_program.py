@@ -62,7 +62,8 @@ def _locked(uv: str, text: str) -> str:
             return _write("pylock.toml", text)
         _write("pyproject.toml", project_of(lock))
     except (ValueError, RecursionError, UnreadableLock) as error:
-        print(f"error: the lock cannot be read: {error}", flush=True)
+        sys.stdout.write(f"error: the lock cannot be read: {error}\n")
+        sys.stdout.flush()
         sys.exit(EXIT_UNREADABLE)
     _write("uv.lock", text)
     _run(uv, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header", "-o", "locked.txt")

@@ -1,8 +1,8 @@
 """The meaning of a failed build, from the exit status and the words of uv. Pure.
 
-    ended after its time ──────────────────────► environment_timeout, may be tried again
-    a signal, a full disk, an index that is away ► environment_unavailable, may be tried again
-    anything else ─────────────────────────────► environment_invalid, with the words of uv: no retry can help
+ended after its time ──────────────────────► environment_timeout, may be tried again
+a signal, a full disk, an index that is away ► environment_unavailable, may be tried again
+anything else ─────────────────────────────► environment_invalid, with the words of uv: no retry can help
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tickwise.ports.environments import (
     EnvironmentFailure,
 )
 
+OWN_WORDS: Final = "tickwise: "
+"""The beginning of the lines in a build's log that are not uv's."""
 MAX_WORDS: Final = 1_500
 """Characters of uv's words in an error; the whole log is kept with the run."""
 KILLED: Final = 137
@@ -34,7 +36,8 @@ _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 def failure_of(status: int | None, log: bytes, *, seconds: float) -> EnvironmentFailure:
     """The failure that a build ended with. `status`: its exit status, None after its time of `seconds` was over."""
-    words = _COLOR.sub("", log.decode(errors="replace")).strip()[-MAX_WORDS:]
+    lines = _COLOR.sub("", log.decode(errors="replace")).splitlines()
+    words = "\n".join(line for line in lines if not line.startswith(OWN_WORDS)).strip()[-MAX_WORDS:]
     if status is None:
         detail = f"the environment of the script was not built within {seconds:g} s, and its build was ended"
         return EnvironmentFailure(ENVIRONMENT_TIMEOUT, f"{detail}: {words}" if words else detail)

@@ -27,8 +27,8 @@ import structlog
 from packaging.specifiers import SpecifierSet
 
 from tickwise.adapters.environments import builder_program
-from tickwise.adapters.environments.diagnosis import disk_full, failure_of
-from tickwise.adapters.environments.folder import About, Claim, EnvironmentFolder, HeldEnvironment, Site
+from tickwise.adapters.environments.diagnosis import OWN_WORDS, disk_full, failure_of
+from tickwise.adapters.environments.folder import BuildSite, Claim, EnvironmentFacts, EnvironmentFolder, HeldEnvironment
 from tickwise.adapters.environments.sealing import ForeignFile
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.ports.clock import Clock
@@ -69,14 +69,14 @@ class EnvironmentSettings:
     find_links: str | None = None
     """A folder or a page with packages, beside the index."""
     proxy: str | None = None
-    offline: bool = False
+    is_offline: bool = False
     limit_bytes: int = 5 << 30
     limit: int = 200
     """Environments that are kept."""
     build_seconds: float = 300.0
 
 
-class _Build:
+class _RunningBuild:
     """The build of one key in this process, and those who read its log."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class UvEnvironments:
         self._telemetry = telemetry
         self._threads = ThreadPoolExecutor(BUILDS_AT_ONCE + 2, thread_name_prefix="environments")
         self._gate = asyncio.Semaphore(BUILDS_AT_ONCE)
-        self._builds: dict[str, _Build] = {}
+        self._builds: dict[str, _RunningBuild] = {}
         self._folder: EnvironmentFolder | None = None
         self._host: EnvironmentHost
         self._uv = self._program = Path()
@@ -143,6 +143,21 @@ class UvEnvironments:
 
     async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+
+    async def _taken(self, undo: Callable[[Any], None], work: Callable[..., Any], *given: Any) -> Any:
+        """The result of `work` in a thread. `undo` gives it back if this call was cancelled meanwhile: a lock that
+        nobody knows of would stay."""
+
+        def give_back(done: asyncio.Future[Any]) -> None:
+            if done.exception() is None and done.result() is not None:
+                undo(done.result())
+
+        taking = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(give_back)
+            raise
 
     # ------------------------------------------------------------------------------------------ acquire
 
@@ -178,10 +193,13 @@ class UvEnvironments:
     async def _hold(self, key: str) -> HeldEnvironment | None:
         assert self._folder is not None
         try:
-            return await self._in_thread(self._folder.hold, key, self._clock.now())  # type: ignore[no-any-return]
+            held: HeldEnvironment | None = await self._taken(
+                HeldEnvironment.release, self._folder.hold, key, self._clock.now()
+            )
         except OSError as error:
             logger.warning("environment_unreadable", key=key, detail=str(error))
             return None
+        return held
 
     async def _built(
         self, key: str, demand: EnvironmentDemand, output: Callable[[bytes], None]
@@ -189,7 +207,7 @@ class UvEnvironments:
         """Wait for the build of this key, begun if there is none."""
         build = self._builds.get(key)
         if build is None:
-            build = self._builds[key] = _Build()
+            build = self._builds[key] = _RunningBuild()
             build.task = asyncio.get_running_loop().create_task(self._carry(key, demand, build))
         build.listen(output)
         try:
@@ -199,7 +217,7 @@ class UvEnvironments:
 
     # ------------------------------------------------------------------------------------------ build
 
-    async def _carry(self, key: str, demand: EnvironmentDemand, build: _Build) -> EnvironmentFailure | None:
+    async def _carry(self, key: str, demand: EnvironmentDemand, build: _RunningBuild) -> EnvironmentFailure | None:
         """One build, whatever comes; None: the environment is ready."""
         began = self._clock.monotonic()
         try:
@@ -225,16 +243,18 @@ class UvEnvironments:
             logger.warning("environment_failed", key=key, namespace=demand.namespace, detail=failure.detail)
             return failure
         seconds = self._clock.monotonic() - began
-        build.write(f"tickwise: the environment is ready after {seconds:.1f} s\n".encode())
+        build.write(f"{OWN_WORDS}the environment is ready after {seconds:.1f} s\n".encode())
         return None
 
-    async def _claim_and_build(self, key: str, demand: EnvironmentDemand, build: _Build) -> EnvironmentFailure | None:
+    async def _claim_and_build(
+        self, key: str, demand: EnvironmentDemand, build: _RunningBuild
+    ) -> EnvironmentFailure | None:
         assert self._folder is not None
         limit = self._settings.build_seconds
         until = self._clock.monotonic() + limit
-        build.write(f"tickwise: building the environment of this script: {_declared(demand)}\n".encode())
+        build.write(f"{OWN_WORDS}building the environment of this script: {_declared(demand)}\n".encode())
         while True:
-            claim: Claim | None = await self._in_thread(self._folder.claim, key)
+            claim: Claim | None = await self._taken(Claim.release, self._folder.claim, key)
             if claim is not None:
                 break
             held = await self._hold(key)
@@ -254,19 +274,19 @@ class UvEnvironments:
             claim.release()
 
     async def _build_claimed(
-        self, claim: Claim, demand: EnvironmentDemand, build: _Build, until: float
+        self, claim: Claim, demand: EnvironmentDemand, build: _RunningBuild, until: float
     ) -> EnvironmentFailure | None:
         assert self._folder is not None
         settings, folder, processes = self._settings, self._folder, self._host.processes
         owner, began = processes.owner(demand.namespace), self._clock.monotonic()
-        site: Site = await self._in_thread(folder.begin, claim, demand.namespace, owner)
+        site: BuildSite = await self._taken(folder.abandon, folder.begin, claim, demand.namespace, owner)
         try:
             command = await self._in_thread(self._command, demand, site, until - began)
             status = await processes.run(command, build.write)
             if status != 0:
                 return failure_of(status, bytes(build.log), seconds=settings.build_seconds)
             seconds = self._clock.monotonic() - began
-            about = About(
+            about = EnvironmentFacts(
                 key=claim.key,
                 namespace=demand.namespace,
                 declared=_declared(demand),
@@ -275,12 +295,16 @@ class UvEnvironments:
                 seconds=round(seconds, 3),
                 size_bytes=0,
             )
-            about = await self._in_thread(folder.publish, claim, site, about, bytes(build.log), owner)
+            about = await self._in_thread(folder.publish, site, about, bytes(build.log), owner)
         finally:
             await asyncio.shield(self._in_thread(folder.abandon, site))
         self._telemetry.environment_built(seconds)
         logger.info(
-            "environment_built", key=claim.key, namespace=demand.namespace, seconds=about.seconds, bytes=about.size_bytes
+            "environment_built",
+            key=claim.key,
+            namespace=demand.namespace,
+            seconds=about.seconds,
+            bytes=about.size_bytes,
         )
         removed = await self._in_thread(self._shrink)
         if removed:
@@ -291,7 +315,7 @@ class UvEnvironments:
         assert self._folder is not None
         return self._folder.shrink(bytes_most=self._settings.limit_bytes, count_most=self._settings.limit)
 
-    def _command(self, demand: EnvironmentDemand, site: Site, timeout_seconds: float) -> BuildCommand:
+    def _command(self, demand: EnvironmentDemand, site: BuildSite, timeout_seconds: float) -> BuildCommand:
         """The command of a build, with its request written. In a thread."""
         host, owner = self._host, self._host.processes.owner(demand.namespace)
         uv, program = _uv(), Path(builder_program.__file__)
@@ -323,7 +347,7 @@ class UvEnvironments:
             return str(self._host.interpreter)
         return demand.python
 
-    def _variables(self, site: Site) -> Mapping[str, str]:
+    def _variables(self, site: BuildSite) -> Mapping[str, str]:
         settings = self._settings
         variables = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -340,10 +364,10 @@ class UvEnvironments:
             variables["UV_DEFAULT_INDEX"] = settings.index_url
         if settings.find_links is not None:
             variables["UV_FIND_LINKS"] = settings.find_links
-        if settings.offline:
+        if settings.is_offline:
             variables["UV_OFFLINE"] = "1"
         if settings.proxy is not None:
-            variables |= {name: settings.proxy for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+            variables |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), settings.proxy)
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
             if name in os.environ:
                 variables[name] = os.environ[name]

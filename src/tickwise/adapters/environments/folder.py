@@ -41,7 +41,7 @@ CACHE: Final = "cache-"
 MAX_LOG_BYTES: Final = 1 << 20
 
 
-class About(NamedTuple):
+class EnvironmentFacts(NamedTuple):
     """The facts of an environment, kept beside it."""
 
     key: str
@@ -54,10 +54,10 @@ class About(NamedTuple):
     size_bytes: int
 
 
-class Stored(NamedTuple):
+class StoredEnvironment(NamedTuple):
     """An environment that is ready."""
 
-    about: About
+    about: EnvironmentFacts
     used_at: float
     in_use: bool
 
@@ -85,7 +85,7 @@ class Claim(NamedTuple):
         os.close(self.lock)
 
 
-class Site(NamedTuple):
+class BuildSite(NamedTuple):
     """The folder of one build."""
 
     folder: Path
@@ -149,7 +149,7 @@ class EnvironmentFolder:
 
     # ------------------------------------------------------------------------------------------ build
 
-    def begin(self, claim: Claim, namespace: str, owner: FolderOwner | None) -> Site:
+    def begin(self, claim: Claim, namespace: str, owner: FolderOwner | None) -> BuildSite:
         """A fresh folder for a build, and the cache of the namespace. Raises `OSError`."""
         folder, lock = self._locked_folder(claim.key)
         folder.chmod(PASSABLE)
@@ -168,7 +168,7 @@ class EnvironmentFolder:
             os.chown(work, owner.uid, owner.gid)
             if cache.lstat().st_uid != owner.uid:
                 os.chown(cache, owner.uid, owner.gid, follow_symlinks=False)
-        return Site(folder, work, cache, (lock,) if used is None else (lock, used))
+        return BuildSite(folder, work, cache, (lock,) if used is None else (lock, used))
 
     def _locked_folder(self, key: str) -> tuple[Path, int]:
         while True:
@@ -182,7 +182,9 @@ class EnvironmentFolder:
                 return folder, lock
             os.close(lock)
 
-    def publish(self, claim: Claim, site: Site, about: About, log: bytes, owner: FolderOwner | None) -> About:
+    def publish(
+        self, site: BuildSite, about: EnvironmentFacts, log: bytes, owner: FolderOwner | None
+    ) -> EnvironmentFacts:
         """Seal what was built, and make it ready; with its size. Raises `ForeignFile`, `OSError`."""
         venv = site.folder / "venv"
         (site.work / "venv").rename(venv)
@@ -191,13 +193,13 @@ class EnvironmentFolder:
         (site.folder / "build.log").write_bytes(log[-MAX_LOG_BYTES:])
         (site.folder / "about.json").write_text(json.dumps(about._asdict()), encoding="utf-8")
         remove_tree(site.work)
-        ready = self.root / "ready" / claim.key
+        ready = self.root / "ready" / about.key
         if ready.exists():  # broken, or we would not have built
             self._remove(ready)
         site.folder.rename(ready)
         return about
 
-    def abandon(self, site: Site) -> None:
+    def abandon(self, site: BuildSite) -> None:
         """Remove what is left of a build, and let go of its locks."""
         if site.folder.exists():
             remove_tree(site.folder)
@@ -218,15 +220,15 @@ class EnvironmentFolder:
 
     # ------------------------------------------------------------------------------------------ list and remove
 
-    def stored(self) -> list[Stored]:
+    def stored(self) -> list[StoredEnvironment]:
         """What is ready, the least recently used first."""
         found = []
         for folder in (self.root / "ready").iterdir():
             with suppress(OSError, ValueError, TypeError):  # it is being removed
-                about = About(**json.loads((folder / "about.json").read_text(encoding="utf-8")))
+                about = EnvironmentFacts(**json.loads((folder / "about.json").read_text(encoding="utf-8")))
                 lock = self.root / "locks" / folder.name
                 used_at = lock.stat().st_mtime if lock.exists() else about.built_at
-                found.append(Stored(about, used_at, self._is_locked(folder.name)))
+                found.append(StoredEnvironment(about, used_at, self._is_locked(folder.name)))
         return sorted(found, key=lambda each: each.used_at)
 
     def log(self, key: str) -> bytes | None:

@@ -3,8 +3,9 @@
     root seals   each folder and file becomes root's, then nobody but root may write it
     others seal  their own tree loses the right to be written: a guard against accidents, not against its owner
 
-Each file is opened by its name in an open folder, without following links, and changed through its descriptor. So a name
-that is exchanged under way leads to no file elsewhere. A file of a stranger in the tree, such as a hard link, is refused.
+Each file is opened by its name in an open folder, without following links, and changed through its descriptor. So a
+name that is exchanged under way leads to no file elsewhere. A file of a stranger in the tree, such as a hard link, is
+refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,49 @@
+"""The environments of scripts on this machine: their settings, and the folder for the commands that list and remove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tickwise.adapters.environments.environments import EnvironmentSettings
+from tickwise.adapters.environments.folder import EnvironmentFolder
+from tickwise.adapters.runner.process.task_places import expected_work_root
+from tickwise.adapters.runner.process.task_users import task_users
+from tickwise.config import Settings
+from tickwise.domain.errors import Misconfigured
+
+
+def environment_settings(settings: Settings) -> EnvironmentSettings:
+    """The settings of environments."""
+    return EnvironmentSettings(
+        root=settings.environments_dir or settings.data_dir / "environments",
+        index_url=settings.environment_index_url,
+        find_links=settings.environment_find_links,
+        proxy=settings.environment_proxy,
+        is_offline=settings.environment_offline,
+        limit_bytes=settings.environments_limit_bytes,
+        limit=settings.environments_limit,
+        build_seconds=settings.environment_build_seconds,
+    )
+
+
+def open_environments(settings: Settings) -> EnvironmentFolder | None:
+    """The folder in which an executor with these settings keeps environments; None: it has made none yet. Blocking.
+
+    Raises `Misconfigured` if it cannot be opened, as by another user than the executor's.
+    """
+    root = _root(settings)
+    if not root.exists():
+        return None
+    try:
+        return EnvironmentFolder(root)
+    except OSError as error:
+        raise Misconfigured(
+            f"the folder of environments, {root}, cannot be opened: {error.strerror}; run this as the user of the "
+            "executor"
+        ) from error
+
+
+def _root(settings: Settings) -> Path:
+    root = environment_settings(settings).root
+    users = task_users(settings.run_tasks_as, settings.data_dir / "work")
+    return root if users is None else expected_work_root(users.any_of_them(), root)
