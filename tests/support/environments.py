@@ -1,6 +1,6 @@
 """Environments of scripts with real builds: `UvEnvironments` over the processes of a runner. As a program of its own, too:
 
-    python -m tests.support.environments ROOT LINKS REQUIREMENT     prints the interpreter, holds it until its stdin ends
+python -m tests.support.environments ROOT LINKS REQUIREMENT     prints the interpreter, holds it until its stdin ends
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
@@ -53,8 +55,9 @@ async def opened(root: Path, *, metrics: Metrics | None = None, **settings: Any)
 async def main() -> None:
     """One executor's part."""
     root, links, requirement = sys.argv[1:]
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     async with opened(Path(root), find_links=links) as environments:
-        found = await environments.acquire(EnvironmentDemand("default", requirement), lambda content: None)
+        found = await environments.acquire(EnvironmentDemand("default", requirement), lambda _content: None)
         if isinstance(found, EnvironmentFailure):
             sys.exit(found.detail)
         print(found.program, flush=True)  # noqa: T201  # read by the test

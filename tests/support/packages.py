@@ -1,4 +1,4 @@
-"""Packages for tests of environments, made on the spot: wheels, and source distributions with a backend of their own."""
+"""Packages for tests of environments, made on the spot: wheels, and source distributions with their own backend."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ class UvEnvironments:
             if status != 0:
                 return failure_of(status, bytes(build.log), seconds=settings.build_seconds)
             seconds = self._clock.monotonic() - began
-            about = EnvironmentFacts(
+            facts = EnvironmentFacts(
                 key=claim.key,
                 namespace=demand.namespace,
                 declared=_declared(demand),
@@ -295,7 +295,7 @@ class UvEnvironments:
                 seconds=round(seconds, 3),
                 size_bytes=0,
             )
-            about = await self._in_thread(folder.publish, site, about, bytes(build.log), owner)
+            facts = await self._in_thread(folder.publish, site, facts, bytes(build.log), owner)
         finally:
             await asyncio.shield(self._in_thread(folder.abandon, site))
         self._telemetry.environment_built(seconds)
@@ -303,8 +303,8 @@ class UvEnvironments:
             "environment_built",
             key=claim.key,
             namespace=demand.namespace,
-            seconds=about.seconds,
-            bytes=about.size_bytes,
+            seconds=facts.seconds,
+            bytes=facts.size_bytes,
         )
         removed = await self._in_thread(self._shrink)
         if removed:
@@ -359,6 +359,7 @@ class UvEnvironments:
             "UV_NO_CONFIG": "1",
             "UV_PYTHON_DOWNLOADS": "never",
             "UV_HTTP_TIMEOUT": "30",
+            "UV_HTTP_RETRIES": "2",  # 4 s of an index that is away; the retries of the job come on top
         }
         if settings.index_url is not None:
             variables["UV_DEFAULT_INDEX"] = settings.index_url

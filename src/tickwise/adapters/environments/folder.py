@@ -57,7 +57,7 @@ class EnvironmentFacts(NamedTuple):
 class StoredEnvironment(NamedTuple):
     """An environment that is ready."""
 
-    about: EnvironmentFacts
+    facts: EnvironmentFacts
     used_at: float
     in_use: bool
 
@@ -183,21 +183,21 @@ class EnvironmentFolder:
             os.close(lock)
 
     def publish(
-        self, site: BuildSite, about: EnvironmentFacts, log: bytes, owner: FolderOwner | None
+        self, site: BuildSite, facts: EnvironmentFacts, log: bytes, owner: FolderOwner | None
     ) -> EnvironmentFacts:
         """Seal what was built, and make it ready; with its size. Raises `ForeignFile`, `OSError`."""
         venv = site.folder / "venv"
         (site.work / "venv").rename(venv)
         size = seal(venv, os.geteuid() if owner is None else owner.uid)
-        about = about._replace(size_bytes=size)
+        facts = facts._replace(size_bytes=size)
         (site.folder / "build.log").write_bytes(log[-MAX_LOG_BYTES:])
-        (site.folder / "about.json").write_text(json.dumps(about._asdict()), encoding="utf-8")
+        (site.folder / "about.json").write_text(json.dumps(facts._asdict()), encoding="utf-8")
         remove_tree(site.work)
-        ready = self.root / "ready" / about.key
+        ready = self.root / "ready" / facts.key
         if ready.exists():  # broken, or we would not have built
             self._remove(ready)
         site.folder.rename(ready)
-        return about
+        return facts
 
     def abandon(self, site: BuildSite) -> None:
         """Remove what is left of a build, and let go of its locks."""
@@ -225,10 +225,10 @@ class EnvironmentFolder:
         found = []
         for folder in (self.root / "ready").iterdir():
             with suppress(OSError, ValueError, TypeError):  # it is being removed
-                about = EnvironmentFacts(**json.loads((folder / "about.json").read_text(encoding="utf-8")))
+                facts = EnvironmentFacts(**json.loads((folder / "about.json").read_text(encoding="utf-8")))
                 lock = self.root / "locks" / folder.name
-                used_at = lock.stat().st_mtime if lock.exists() else about.built_at
-                found.append(StoredEnvironment(about, used_at, self._is_locked(folder.name)))
+                used_at = lock.stat().st_mtime if lock.exists() else facts.built_at
+                found.append(StoredEnvironment(facts, used_at, self._is_locked(folder.name)))
         return sorted(found, key=lambda each: each.used_at)
 
     def log(self, key: str) -> bytes | None:
@@ -250,7 +250,7 @@ class EnvironmentFolder:
         environments. What is in use stays."""
         stored = self.stored()
         caches = {folder: size_of(folder) for folder in (self.root / "caches").iterdir()}
-        size = sum(each.about.size_bytes for each in stored) + sum(caches.values())
+        size = sum(each.facts.size_bytes for each in stored) + sum(caches.values())
         for folder in sorted(caches, key=self._cache_used_at):
             if size > bytes_most and self._drop(CACHE + folder.name, folder):
                 size -= caches[folder]
@@ -258,9 +258,9 @@ class EnvironmentFolder:
         for each in stored:
             if size <= bytes_most and count <= count_most:
                 break
-            if self.remove(each.about.key):
-                size, count = size - each.about.size_bytes, count - 1
-                removed.append(each.about.key)
+            if self.remove(each.facts.key):
+                size, count = size - each.facts.size_bytes, count - 1
+                removed.append(each.facts.key)
         return removed
 
     def _cache_used_at(self, folder: Path) -> float:

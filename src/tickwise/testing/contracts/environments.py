@@ -30,6 +30,10 @@ class EnvironmentStage:
     impossible: EnvironmentDemand
 
 
+def ignored(_content: bytes) -> None:
+    """The log of a build that nobody reads."""
+
+
 class EnvironmentsContract(Contract):
     """The promises of `Environments`. The adapter's class provides the fixture `stage`, both of whose environments are
     open, and closes them."""
@@ -69,7 +73,7 @@ class EnvironmentsContract(Contract):
     async def test_what_cannot_be_built_is_permanent(self, stage: EnvironmentStage) -> None:
         """With a reason for people; a later demand is answered in the same way."""
         for _ in range(2):
-            found = await stage.environments.acquire(stage.impossible, lambda content: None)
+            found = await stage.environments.acquire(stage.impossible, ignored)
             assert isinstance(found, EnvironmentFailure)
             assert (ENVIRONMENT_INVALID, True) == (found.reason, found.is_permanent)
             assert found.detail
@@ -77,7 +81,7 @@ class EnvironmentsContract(Contract):
     async def test_a_build_goes_on_without_its_caller(self, stage: EnvironmentStage) -> None:
         """A cancelled attempt leaves the environment to the next one."""
         begun = asyncio.Event()
-        first = asyncio.ensure_future(stage.environments.acquire(stage.demand, lambda content: begun.set()))
+        first = asyncio.ensure_future(stage.environments.acquire(stage.demand, lambda _content: begun.set()))
         await begun.wait()
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
@@ -87,7 +91,7 @@ class EnvironmentsContract(Contract):
     async def test_closing_may_be_repeated(self, stage: EnvironmentStage) -> None:
         """It ends the builds."""
         begun = asyncio.Event()
-        waiting = asyncio.ensure_future(stage.other.acquire(stage.demand, lambda content: begun.set()))
+        waiting = asyncio.ensure_future(stage.other.acquire(stage.demand, lambda _content: begun.set()))
         await begun.wait()
         await stage.other.close()
         await stage.other.close()
@@ -95,7 +99,7 @@ class EnvironmentsContract(Contract):
         (await self._held(stage.environments, stage.demand)).release()
 
     async def _held(self, environments: Environments, demand: EnvironmentDemand) -> Environment:
-        found = await environments.acquire(demand, lambda content: None)
+        found = await environments.acquire(demand, ignored)
         assert not isinstance(found, EnvironmentFailure), found
         return found
 
