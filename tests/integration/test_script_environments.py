@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +309,7 @@ def _executor(root: Path, links: Path, requirement: str) -> subprocess.Popen[str
 
 
 @pytest.fixture
-def counted(links: Path, tmp_path: Path) -> Iterator[Path]:
+def counted(links: Path, tmp_path: Path) -> Path:
     """The file to which each build of the package `counted` adds its process; it waits for the file `go` beside it."""
     file = tmp_path / "builds"
     add_source(

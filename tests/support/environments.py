@@ -1,6 +1,7 @@
-"""Environments of scripts with real builds: `UvEnvironments` over the processes of a runner. As a program of its own, too:
+"""Environments of scripts with real builds: `UvEnvironments` over the processes of a runner.
 
-python -m tests.support.environments ROOT LINKS REQUIREMENT     prints the interpreter, holds it until its stdin ends
+As a program, `python -m tests.support.environments ROOT LINKS REQUIREMENT` prints the interpreter of one and holds it
+until its standard input ends.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from tickwise.adapters.environments.environments import EnvironmentSettings
 from tickwise.adapters.environments.folder import EnvironmentFolder
@@ -26,11 +27,47 @@ def environment_settings(settings: Settings) -> EnvironmentSettings:
     )
 
 
-def open_environments(settings: Settings) -> EnvironmentFolder | None:
-    """The folder in which an executor with these settings keeps environments; None: it has made none yet. Blocking.
+class KeptEnvironment(NamedTuple):
+    """An environment of this machine."""
 
-    Raises `Misconfigured` if it cannot be opened, as by another user than the executor's.
-    """
+    key: str
+    namespace: str
+    declared: str
+    """The packages that its script declares, for people."""
+    python: str
+    built_at: float
+    """Seconds since the epoch."""
+    seconds: float
+    """The duration of its build."""
+    size_bytes: int
+    used_at: float
+    in_use: bool
+
+
+def kept_environments(settings: Settings) -> list[KeptEnvironment]:
+    """The environments of an executor with these settings, those used last first. Blocking. Raises `Misconfigured`."""
+    folder = _open(settings)
+    stored = [] if folder is None else folder.stored()
+    return [KeptEnvironment(*each.facts, each.used_at, each.in_use) for each in reversed(stored)]
+
+
+def build_log(settings: Settings, key: str) -> str:
+    """The log of the build of one environment; empty if it was removed. Blocking. Raises `Misconfigured`."""
+    folder = _open(settings)
+    log = None if folder is None else folder.log(key)
+    return "" if log is None else log.decode(errors="replace")
+
+
+def prune_environments(settings: Settings) -> list[str]:
+    """Remove all environments that are not in use, and all downloads; the keys of the removed environments. Blocking.
+    Raises `Misconfigured`."""
+    folder = _open(settings)
+    return [] if folder is None else folder.shrink(bytes_most=0, count_most=0)
+
+
+def _open(settings: Settings) -> EnvironmentFolder | None:
+    """The folder in which an executor with these settings keeps environments; None: it has made none yet. Raises
+    `Misconfigured` if it cannot be opened, as by another user than the executor's."""
     root = _root(settings)
     if not root.exists():
         return None

@@ -50,25 +50,29 @@ def environment_fields(task: Mapping[str, Any]) -> dict[str, str]:
     `Invalid`."""
     fields: dict[str, str] = {}
     if task.get("requirements") is not None:
-        requirements = text(task, "requirements", characters_most=MAX_REQUIREMENTS_CHARACTERS)
+        requirements = _unicode(task, "requirements", MAX_REQUIREMENTS_CHARACTERS)
         _check_requirements(requirements)
         fields["requirements"] = requirements
     if task.get("lock") is not None:
         if fields:
             raise refusal("give either `requirements` or `lock`: a lock has all packages", pointer="/lock")
-        lock = text(task, "lock", characters_most=MAX_LOCK_CHARACTERS)
+        lock = _unicode(task, "lock", MAX_LOCK_CHARACTERS)
         if not _IS_LOCK.search(lock[:2_000]):
             raise refusal("`lock` must be the text of a `uv.lock` or a `pylock.toml`", pointer="/lock")
         fields["lock"] = lock
-    for name, value in fields.items():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise refusal("it holds half of a surrogate pair", pointer=f"/{name}") from None
     source = task.get("source")
     if isinstance(source, str):
         _check_together(fields, header_of(source))
     return fields
+
+
+def _unicode(task: Mapping[str, Any], name: str, characters_most: int) -> str:
+    found = text(task, name, characters_most=characters_most)
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise refusal(f"`{name}` holds half of a surrogate pair", pointer=f"/{name}") from None
+    return found
 
 
 def demand_of(namespace: str, task: Mapping[str, Any], source: str) -> EnvironmentDemand | None:

@@ -26,7 +26,7 @@ double."""
 
 _BEGIN: Final = re.compile(r"# /// ([a-zA-Z0-9-]+)")
 _END: Final = "# ///"
-_PLACE: Final = re.compile(r" \(at line (\d+), column (\d+)\)")
+_PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
 
 
 class Block(NamedTuple):
@@ -119,7 +119,8 @@ def _fields(block: Block) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         said = str(error)[:200]
         place = _PLACE.search(said)
-        line = block.line if place is None else block.line + int(place[1])
+        last = block.content.count("\n") + 1
+        line = block.line if place is None else block.line + int(place[1] or last)
         why = _PLACE.sub("", said)
         raise refusal(f"the script's header `# /// script` is not valid TOML: {why}", line) from None
 
