@@ -20,7 +20,7 @@ def environment_settings(settings: Settings) -> EnvironmentSettings:
         index_url=settings.environment_index_url,
         find_links=settings.environment_find_links,
         proxy=settings.environment_proxy,
-        is_offline=settings.environment_offline,
+        is_offline=settings.environment_network == "off",
         limit_bytes=settings.environments_limit_bytes,
         limit=settings.environments_limit,
         build_seconds=settings.environment_build_seconds,
