@@ -166,6 +166,16 @@ async def test_a_script_that_declares_nothing_runs_as_before(shop: Shop) -> None
     assert [] == shop.folder.stored()
 
 
+async def test_the_environment_of_a_held_run_is_built_before_it_is_due(shop: Shop) -> None:
+    """So the first run finds it, and its log says nothing of a build. Others have nothing to prepare."""
+    for source in (TICKLE, TICKLE, "pass", HEADER.replace("tickle", "tickle>=2"), "# /// script\n# a = \n# ///\n"):
+        shop.runner.prepare(assignment({"kind": "python", "source": source}))
+    await eventually(lambda: not shop.runner._script_environments._preparing)
+    assert 1 == len(shop.folder.stored())
+    ending, log = await shop.run({"source": TICKLE})
+    assert (Verdict.OK, "") == (ending.verdict, log)
+
+
 async def test_a_dependency_that_does_not_exist_fails_for_good(shop: Shop) -> None:
     """With the words of uv, in the error and in the log; no retry follows."""
     ending, log = await shop.run({"source": HEADER.replace("tickle", "tickle>=2")})

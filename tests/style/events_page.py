@@ -121,8 +121,8 @@ MEANINGS = {
     "executor_expired": "This executor was silent for longer than its lease. Its runs go on elsewhere; it kills "
     "its running tasks, reports nothing of them, and joins again under a new number.",
     "environment_built": "An executor built the environment of a script.",
-    "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and is "
-    "retried if that can help.",
+    "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
+    "is retried if that can help.",
     "environment_unreadable": "The folder of environments could not be read; the environment is built anew.",
     "environments_removed": "Environments that were used least recently were removed: the limits of the settings.",
     "executor_joined": "An executor is there and claims runs.",

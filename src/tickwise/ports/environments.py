@@ -149,6 +149,10 @@ class Environments(Protocol):
         """
         ...
 
+    async def prepare(self, demand: EnvironmentDemand) -> None:
+        """Build it if it is not there. A failure is told to those who acquire it later."""
+        ...
+
     async def close(self) -> None:
         """End all builds. May be called again."""
         ...

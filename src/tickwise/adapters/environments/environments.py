@@ -183,6 +183,13 @@ class UvEnvironments:
             "small for what runs here (TICKWISE_ENVIRONMENTS_LIMIT, TICKWISE_ENVIRONMENTS_LIMIT_BYTES)",
         )
 
+    async def prepare(self, demand: EnvironmentDemand) -> None:
+        """See `Environments`."""
+        assert self._folder is not None
+        key = self.key_of(demand)
+        if not await self._in_thread(self._folder.is_ready, key):
+            await self._built(key, demand, lambda _content: None)
+
     def key_of(self, demand: EnvironmentDemand) -> str:
         """The name of its environment: of equal demands on one platform and Python, the same. Another namespace has
         another one, so nothing that a namespace builds ever runs in a script of another."""

@@ -122,7 +122,7 @@ class EnvironmentFolder:
         return None
 
     def is_ready(self, key: str) -> bool:
-        """Check whether it can be held. For its builder, which has the lock."""
+        """Check whether it can be held; without a lock, for this moment."""
         return (self.root / "ready" / key / PROGRAM).exists()
 
     def claim(self, key: str) -> Claim | None:

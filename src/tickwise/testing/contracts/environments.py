@@ -54,6 +54,16 @@ class EnvironmentsContract(Contract):
         assert first
         assert not second
 
+    async def test_what_is_prepared_is_found(self, stage: EnvironmentStage) -> None:
+        """Without a log of its build; what cannot be built raises nothing."""
+        log = bytearray()
+        for demand in (stage.demand, stage.demand, stage.impossible):
+            await stage.environments.prepare(demand)
+        held = await stage.other.acquire(stage.demand, log.extend)
+        assert not isinstance(held, EnvironmentFailure), held
+        assert not log
+        held.release()
+
     async def test_equal_demands_have_one_environment(self, stage: EnvironmentStage) -> None:
         """Also those of two executors at one time."""
         demands = [self._held(each, stage.demand) for each in (stage.environments, stage.other, stage.environments)]

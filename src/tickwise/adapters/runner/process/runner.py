@@ -156,6 +156,7 @@ class ProcessRunner(SlotRunner):
 
     async def release_resources(self) -> None:
         self._watch.close()
+        self._script_environments.close()
         if self._settings.environments is not None:
             await self._settings.environments.close()
         folder, self._folder = self._folder, None
@@ -175,6 +176,11 @@ class ProcessRunner(SlotRunner):
 
     def labels(self) -> Sequence[str]:
         return () if self._starts.pause_left_seconds() > 0.0 else super().labels()
+
+    def prepare(self, assignment: Assignment) -> None:
+        """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
+        says so itself, for nothing is read ahead."""
+        self._script_environments.prepare(assignment)
 
     async def perform(self, attempt: Attempt) -> Ending:
         assignment = attempt.assignment

@@ -2,6 +2,7 @@
 
     perform ──► interpreter_of ──► nothing declared: the executor's own
                      └──► declared: held, and built before if need be ──► ScriptPython, until `release`
+    prepare ──► the same build, while the executor holds the run until it is due
 
 An attempt that waits for a build is stopped at once when it is cancelled; the build goes on for later runs. The timeout
 of a task begins when its script starts: a build has a limit of its own.
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tickwise.adapters.runner.process.start import Interpreter
-from tickwise.adapters.runner.scripts.demand import demand_of
+from tickwise.adapters.runner.scripts.demand import ENVIRONMENT_FIELDS, demand_of
 from tickwise.adapters.runner.slots import Attempt
 from tickwise.domain.errors import Invalid
 from tickwise.ports.environments import (
@@ -25,9 +26,12 @@ from tickwise.ports.environments import (
     EnvironmentFailure,
     Environments,
 )
+from tickwise.ports.runner import Assignment
 
-MARKS: Final = (b"# /// script",)
-"""A script that says none of these has no header."""
+MARK: Final = "# /// script"
+"""A script without it has no header."""
+MAX_PREPARED: Final = 8
+"""Environments that are looked for at a time before their scripts are due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,33 @@ class ScriptEnvironments:
         """`environments`: None, if scripts can have none here. `own`: the interpreter of all other scripts."""
         self._environments = environments
         self._own = ScriptPython(own)
+        self._preparing: dict[asyncio.Task[None], EnvironmentDemand] = {}
+
+    def prepare(self, assignment: Assignment) -> None:
+        """Have the environment of a script built before its attempt is due. What fails is told by the attempt."""
+        task = assignment.task
+        source = str(task.get("source", ""))
+        if self._environments is None or not (_declares(task) or MARK in source):
+            return
+        try:
+            demand = demand_of(assignment.namespace, task, source)
+        except Invalid:
+            return
+        if demand is None or demand in self._preparing.values() or len(self._preparing) >= MAX_PREPARED:
+            return
+        preparing = asyncio.get_running_loop().create_task(self._environments.prepare(demand))
+        self._preparing[preparing] = demand
+        preparing.add_done_callback(self._preparing.pop)
+
+    def close(self) -> None:
+        """Prepare nothing more."""
+        for preparing in [*self._preparing]:
+            preparing.cancel()
 
     async def interpreter_of(self, attempt: Attempt, source: bytes | None) -> ScriptPython | NoEnvironment:
         """The interpreter that this attempt runs on. `source`: its script; None: it has none."""
         task = attempt.assignment.task
-        if source is None or not ("requirements" in task or "lock" in task or any(mark in source for mark in MARKS)):
+        if source is None or not (_declares(task) or MARK.encode() in source):
             return self._own
         try:
             demand = demand_of(attempt.assignment.namespace, task, source.decode(errors="replace"))
@@ -103,6 +129,10 @@ class ScriptEnvironments:
             return NoEnvironment(found.reason, found.detail, is_permanent=found.is_permanent)
         own = self._own.interpreter
         return ScriptPython(Interpreter(program=str(found.program), launcher=own.launcher), found)
+
+
+def _declares(task: Mapping[str, Any]) -> bool:
+    return any(name in task for name in ENVIRONMENT_FIELDS)
 
 
 async def _let_go(acquiring: asyncio.Future[Environment | EnvironmentFailure]) -> None:
