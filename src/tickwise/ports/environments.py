@@ -43,7 +43,7 @@ class EnvironmentFailure(NamedTuple):
     reason: str
     """One of `ENVIRONMENT_REASONS`."""
     detail: str
-    """What is wrong and what to do, with the words of the tool that builds."""
+    """The fault and the way out, with the words of the tool that builds."""
 
     @property
     def is_permanent(self) -> bool:

@@ -221,7 +221,7 @@ class EnvironmentFolder:
     # ------------------------------------------------------------------------------------------ list and remove
 
     def stored(self) -> list[StoredEnvironment]:
-        """What is ready, the least recently used first."""
+        """The environments that are ready, the least recently used first."""
         found = []
         for folder in (self.root / "ready").iterdir():
             with suppress(OSError, ValueError, TypeError):  # it is being removed

@@ -73,7 +73,7 @@ class EnvironmentsContract(Contract):
             each.release()
 
     async def test_each_namespace_has_its_own(self, stage: EnvironmentStage) -> None:
-        """What one namespace builds never runs in a script of another."""
+        """No build of a namespace runs in a script of another."""
         demands = (stage.demand, stage.demand._replace(namespace="another"))
         found = [await self._held(stage.environments, demand) for demand in demands]
         assert 2 == len({each.program for each in found})

@@ -132,6 +132,7 @@ class ProcessRunner(SlotRunner):
             self._python = Interpreter(program=str(python.program), launcher=str(launcher))
             self._python_environment = environment_of(python)
         await self._open_environments(self._folder)
+        self._script_environments = ScriptEnvironments(settings.environments, self._python)
 
     async def _open_environments(self, folder: WorkFolder) -> None:
         """Raises `Misconfigured` if their folder cannot be made."""
@@ -152,7 +153,6 @@ class ProcessRunner(SlotRunner):
         )
         program = Path(self._python.program)
         await environments.open(EnvironmentHost(root, program, self._python_environment, processes))
-        self._script_environments = ScriptEnvironments(environments, self._python)
 
     async def release_resources(self) -> None:
         self._watch.close()
