@@ -27,10 +27,13 @@ from tickwise.ports.environments import ENVIRONMENT_INVALID, ENVIRONMENT_TIMEOUT
 )
 def test_a_failure_is_told_by_the_words_of_uv(status: int | None, log: str, reason: str) -> None:
     """The words are part of the error, as far as there is room; our own lines of the log are not."""
-    found = failure_of(status, f"tickwise: building\n{log}\n".encode(), seconds=5.0)
+    found = failure_of(
+        status, f"tickwise: building\nUsing Python 3.11.7 environment at: venv\n{log}\n".encode(), seconds=5.0
+    )
     assert (reason, reason == ENVIRONMENT_INVALID) == (found.reason, found.is_permanent)
     assert log in found.detail
-    assert "tickwise: building" not in found.detail
+    assert "building" not in found.detail
+    assert "Using" not in found.detail
     assert len(failure_of(status, b"x" * 100_000, seconds=5.0).detail) < MAX_WORDS + 200
 
 

@@ -19,6 +19,8 @@ from tickwise.ports.environments import (
 
 OWN_WORDS: Final = "tickwise: "
 """The beginning of the lines in a build's log that are not uv's."""
+UNTOLD: Final = (OWN_WORDS, "Using Python ", "Using CPython ")
+"""The beginnings of lines that say nothing of a failure."""
 MAX_WORDS: Final = 1_500
 """Characters of uv's words in an error; the whole log is kept with the run."""
 KILLED: Final = 137
@@ -37,7 +39,7 @@ _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 def failure_of(status: int | None, log: bytes, *, seconds: float) -> EnvironmentFailure:
     """The failure that a build ended with. `status`: its exit status, None after its time of `seconds` was over."""
     lines = _COLOR.sub("", log.decode(errors="replace")).splitlines()
-    words = "\n".join(line for line in lines if not line.startswith(OWN_WORDS)).strip()[-MAX_WORDS:]
+    words = "\n".join(line for line in lines if not line.startswith(UNTOLD)).strip()[-MAX_WORDS:]
     if status is None:
         detail = f"the environment of the script was not built within {seconds:g} s, and its build was ended"
         return EnvironmentFailure(ENVIRONMENT_TIMEOUT, f"{detail}: {words}" if words else detail)

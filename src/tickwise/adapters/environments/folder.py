@@ -102,6 +102,7 @@ class EnvironmentFolder:
     def __init__(self, root: Path) -> None:
         """Raises `OSError` if it cannot be made."""
         self.root = root
+        self._programs: dict[Path, Path] = {}
         root.mkdir(parents=True, exist_ok=True, mode=PASSABLE)
         for name in ("ready", "building", "caches", "locks", "programs"):
             (root / name).mkdir(exist_ok=True, mode=PASSABLE)
@@ -207,7 +208,10 @@ class EnvironmentFolder:
             os.close(lock)
 
     def program(self, source: Path) -> Path:
-        """A copy of a program that every user can run; the same for the same content."""
+        """A copy of a program that every user can run; the same for the same content. Read once: uv has 38 MB."""
+        known = self._programs.get(source)
+        if known is not None and known.exists():
+            return known
         with source.open("rb") as file:
             digest = sha256(file.read()).hexdigest()[:16]
         place = self.root / "programs" / f"{digest}-{source.name}"
@@ -216,6 +220,7 @@ class EnvironmentFolder:
             shutil.copyfile(source, partial)
             partial.chmod(0o555)
             partial.rename(place)
+        self._programs[source] = place
         return place
 
     # ------------------------------------------------------------------------------------------ list and remove
