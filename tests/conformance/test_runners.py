@@ -340,7 +340,10 @@ class TestPythonKind(TaskKindContract):
 
     @pytest.fixture
     def tasks(self) -> Sequence[Mapping[str, Any]]:
-        return [{"kind": "python", "source": "print('ü')\n"}, {"kind": "python", "file": "sha256:" + "a" * 64}]
+        return [
+            {"kind": "python", "source": "print('ü')\n", "requirements": "rich\n"},
+            {"kind": "python", "file": "sha256:" + "a" * 64, "lock": 'lock-version = "1.0"\n'},
+        ]
 
 
 class TestShellKind(TaskKindContract):

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tickwise.config import SETTINGS, Setting
+from tickwise.config import SETTINGS
+from tickwise.config.described import Setting
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"

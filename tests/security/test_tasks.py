@@ -379,12 +379,12 @@ def test_a_script_that_keeps_the_compiler_busy_keeps_nobody_waiting(target: Targ
     ("source", "code"),
     [
         ("x = 1\n" * 30_000, "script_too_large"),
-        ("# /// script\n# dependencies = ['x']\n# ///\n", "script_needs_environment"),
+        ("# /// script\n# dependencies = ['x'\n# ///\n", "environment_invalid"),
     ],
     ids=["large", "header"],
 )
 def test_a_script_that_has_no_place_in_a_job_is_refused(target: Target, source: str, code: str) -> None:
-    """A job with a script of 180 kB, or with a header that asks for packages."""
+    """A job with a script of 180 kB, or with a header that cannot be read."""
     with target.client() as client:
         answer = client.post("/jobs", json={**NOW, "task": {"kind": "python", "source": source}})
     assert (422, code) == (answer.status_code, answer.json()["code"])

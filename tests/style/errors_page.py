@@ -97,8 +97,8 @@ MEANINGS = {
     "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
     "script_invalid": "The script does not compile; `detail` says where.",
-    "script_needs_environment": "The header of the script (PEP 723) asks for packages, or for another Python. Scripts "
-    "get no environment of their own yet.",
+    "environment_invalid": "The environment that the script declares cannot be read: its header (PEP 723), "
+    "`requirements` or `lock`; `detail` gives the line.",
     "script_too_large": "The script is longer than a job may hold (`source_limit_bytes`). Store it as a task, and "
     "name that.",
     "secret_masked": "`***` stands for a secret that is stored and not shown; here is none to put back, because "

@@ -120,6 +120,11 @@ MEANINGS = {
     "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
     "executor_expired": "This executor was silent for longer than its lease. Its runs go on elsewhere; it kills "
     "its running tasks, reports nothing of them, and joins again under a new number.",
+    "environment_built": "An executor built the environment of a script.",
+    "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
+    "is retried if that can help.",
+    "environment_unreadable": "The folder of environments could not be read; the environment is built anew.",
+    "environments_removed": "Environments that were used least recently were removed: the limits of the settings.",
     "executor_joined": "An executor is there and claims runs.",
     "first_key_unmade": "There is no key yet, none can be shown, and `file` cannot be written. No key is accepted: "
     "set `TICKWISE_BOOTSTRAP_KEY`.",

@@ -66,6 +66,11 @@ REASONS = {
     "crashed": "The worker process of the function died.",
     "end_lost": "Of an attempt: the database lost its end when a standby took over or a backup was restored, and "
     "no executor holds a copy. It runs again.",
+    "environment_invalid": "The environment that the script declares cannot be built: a package or a Python that is "
+    "not there. It is not retried ([scripts with dependencies](../how-to/scripts-with-dependencies.md)).",
+    "environment_timeout": "The build of the script's environment took longer than `environment_build_seconds`.",
+    "environment_unavailable": "The script's environment could not be built: the index of packages was away, or the "
+    "disk full.",
     "error": "The function raised an exception; or the executor could not carry the task out.",
     "executor_left": "Of an attempt: its executor was told to end, and stopped it after its drain. It runs again.",
     "executor_lost": "Its outcome was lost after it had begun, with its executor or with the process that had started "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.style.tree import ROOT
-from tickwise.config import SETTINGS, Setting, Settings, allowed
+from tickwise.config import SETTINGS, Settings
+from tickwise.config.described import Setting, allowed
 from tickwise.config.files import FILES, LOCATION
 
 PLACE = "docs/reference/settings.md"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tickwise.config import MASKED, RESERVED, SETTINGS, Setting, Settings, load
+from tickwise.config import RESERVED, SETTINGS, Settings, load
+from tickwise.config.described import MASKED, Setting
 from tickwise.domain.errors import Misconfigured
 
 KEY = "k" * 32

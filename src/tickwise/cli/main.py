@@ -76,6 +76,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "failures.errors", "errors", "Look at failures grouped by cause, and resolve, ignore or redrive a group."
         ),
         "analytics": CommandEntry("observing.analytics", "analytics", "Count and measure ended runs by groups."),
+        "environments": CommandEntry(
+            "observing.environments",
+            "environments",
+            "Look at the environments of scripts on this machine, and remove them.",
+        ),
         "objectives": CommandEntry(
             "observing.objectives",
             "objectives",

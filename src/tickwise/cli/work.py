@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -108,9 +108,41 @@ def blame_script(session: Session, script: Script) -> None:
         blame(session, pointer, str(script.path), script.source)
 
 
-def inline_or_stored(session: Session, script: Script) -> dict[str, Any]:
-    """The task in the job's body; a large one is stored first and named by its id."""
-    task = script_task(script)
+def environment_options(command: Decorated) -> Decorated:
+    """`--requirements` and `--lock`."""
+    command = click.option(
+        "--lock", metavar="FILE", help="Run the script with the packages of this uv.lock or pylock.toml."
+    )(command)
+    return click.option(
+        "--requirements", metavar="FILE",
+        help="Run the script with the packages of this requirements.txt. A header in the script (PEP 723) needs no "
+        "option.",
+    )(command)  # fmt: skip
+
+
+def environment_fields(session: Session, requirements: str | None, lock: str | None) -> dict[str, Any]:
+    """The fields of a task that declare its environment. Raises `click.UsageError`."""
+    if requirements is not None and lock is not None:
+        raise click.UsageError("--requirements and --lock exclude each other: a lock has all packages.")
+    fields = {}
+    for name, file in (("requirements", requirements), ("lock", lock)):
+        if file is not None:
+            try:
+                fields[name] = Path(file).read_text(encoding="utf-8-sig")
+            except UnicodeDecodeError:
+                raise click.UsageError(f"--{name} {file}: it is no UTF-8 text.") from None
+            except OSError as error:
+                raise click.UsageError(f"--{name} {file}: it cannot be read: {error.strerror}.") from None
+            blame(session, f"/task/{name}", file, fields[name])
+    return fields
+
+
+def inline_or_stored(session: Session, script: Script, environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The task in the job's body; a large one is stored first and named by its id. `environment`: the fields that
+    declare the packages of the script. Raises `click.UsageError`."""
+    if environment and script.kind != "python":
+        raise click.UsageError(f"--{next(iter(environment))} belongs to Python scripts, and {script.path} is none.")
+    task = {**script_task(script), **environment}
     blame_script(session, script)
     if script.unused:
         session.note(

@@ -20,8 +20,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import SettingFacts, check_value
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.values import KINDS
@@ -40,8 +41,6 @@ RESERVED: Final = frozenset(
 RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
 # The variables that Kubernetes sets in every container for a service with the name tickwise or tickwise-….
 _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP)(_\w+)?$|^tcp://")
-
-MASKED: Final = "********"
 
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
@@ -245,6 +244,46 @@ class Settings:
         "The user that `python` and `shell` tasks run as, by name or number; only an executor that is root can choose. "
         "Unset: of an executor that is root, each namespace gets a user of its own that owns nothing else; of any "
         "other, its own user. `root`: tasks own the machine, and all that Tickwise keeps on it.",
+    )
+    environments_dir: Path | None = _setting(
+        None,
+        "The folder of the environments that scripts declare (`docs/how-to/scripts-with-dependencies.md`); executors "
+        "of one machine share it. Unset: `environments` in `data_dir`. Where tasks run as users that cannot reach it, "
+        "a folder below `/var/lib/tickwise`.",
+    )
+    environments_limit_bytes: int = _setting(
+        5 << 30,
+        "The room for environments with what uv keeps of downloads. Over it, those that were used least recently are "
+        "removed; none that is in use.",
+        least=0,
+    )
+    environments_limit: int = _setting(
+        200, "Most environments that are kept; then as `environments_limit_bytes`.", least=1, most=100_000
+    )
+    environment_build_seconds: float = _setting(
+        300.0,
+        "The longest that the build of one environment may take; then it is ended, and the attempt fails with the "
+        "reason `environment_timeout`.",
+        least=1,
+        most=86_400,
+    )
+    environment_index_url: str | None = _setting(
+        None,
+        "The index that packages of environments come from. Unset: the public one of uv. Builds run as the user of the "
+        "tasks, who can read this address with its password.",
+        secret=True,
+    )
+    environment_find_links: str | None = _setting(
+        None, "A folder or a page with packages, which environments take beside those of the index."
+    )
+    environment_proxy: str | None = _setting(
+        None, "The proxy for all requests of builds, such as `http://proxy:3128`.", secret=True
+    )
+    environment_network: str = _setting(
+        "on",
+        "Whether builds ask the network: `on`; or `off`, so packages come from `environment_find_links` and from "
+        "earlier builds alone.",
+        choices=("on", "off"),
     )
     claim_batch: int = _setting(
         500,
@@ -612,7 +651,7 @@ class Settings:
         return [
             Described(
                 name=setting.name,
-                value=_shown(setting, getattr(self, setting.name)),
+                value=shown_value(setting, getattr(self, setting.name)),
                 origin=self.origins.get(setting.name, "default"),
                 meaning=setting.facts.meaning,
             )
@@ -622,34 +661,6 @@ class Settings:
     def __repr__(self) -> str:
         """Without a secret, wherever it is printed."""
         return f"Settings({', '.join(f'{shown.name}={shown.value}' for shown in self.describe())})"
-
-
-class Described(NamedTuple):
-    """One setting in force; the value of a secret one is masked."""
-
-    name: str
-    value: str
-    origin: str
-    meaning: str
-
-
-class Setting(NamedTuple):
-    """One declaration, as read off its field."""
-
-    name: str
-    kind: str
-    facts: SettingFacts
-    default: Any
-
-    @property
-    def variable(self) -> str:
-        """Its name in the environment."""
-        return PREFIX + self.name.upper()
-
-    @property
-    def option(self) -> str:
-        """Its name on the command line, in commands that offer it."""
-        return self.facts.option or "--" + self.name.replace("_", "-")
 
 
 def _declared() -> Iterator[Setting]:
@@ -761,38 +772,3 @@ def _check_together(settings: Settings) -> None:
                 f"{name} is {getattr(settings, name)} ({next(places)}), and must be {relation} {other}, "
                 f"which is {getattr(settings, other)} ({next(places)}), {reason}."
             )
-
-
-def allowed(setting: Setting) -> str:
-    """The allowed values in words, for messages and the reference: `a whole number from 0 to 65535`."""
-    facts = setting.facts
-    if facts.choices:
-        many = setting.kind.startswith("tuple")
-        return ("one or more of " if many else "one of ") + ", ".join(facts.choices)
-    if facts.schemes:
-        return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
-    if facts.networks:
-        return "a list of networks (10.0.0.0/8) and addresses (127.0.0.1), in the environment with commas between"
-    if setting.kind == "Path":
-        return "the path of a file" if setting.name.endswith("_file") else "the path of a folder"
-    if facts.shortest and setting.kind.startswith("tuple"):
-        return f"a list of texts of at least {facts.shortest} characters (in the environment with commas between)"
-    if facts.shortest:
-        return f"a text of at least {facts.shortest} characters"
-    called = KINDS[setting.kind].called
-    if facts.least is not None and facts.most is not None:
-        return f"{called} from {facts.least:g} to {facts.most:.15g}"
-    return called
-
-
-def _shown(setting: Setting, value: Any) -> str:
-    if value is None or value == ():
-        return "(unset)"
-    if setting.facts.secret:
-        # Of an address everything but its user, its password and its options is good to see.
-        end, rest = (r"[^/?#]*", f"/{MASKED}") if setting.facts.token_in_path else (r"[^?]*", "")
-        address = re.match(rf"(\w+://)(.*@)?({end})", value) if setting.facts.schemes else None
-        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

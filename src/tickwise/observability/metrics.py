@@ -66,6 +66,7 @@ class Metrics:
         self._bounds(registry)
         self._hosts(registry)
         self._usage(registry)
+        self._environments(registry)
         self._watch(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
@@ -127,6 +128,38 @@ class Metrics:
         self._refused = Counter(
             "tickwise_outcomes_refused", "Outcomes that the store refused as stale.", registry=registry
         )
+
+    def _environments(self, registry: CollectorRegistry) -> None:
+        """Declare the metrics of environments of scripts."""
+        self._environments_reused = Counter(
+            "tickwise_environments_reused",
+            "Attempts of scripts that found the environment that they declare.",
+            registry=registry,
+        )
+        self._environments_failed = Counter(
+            "tickwise_environments_failed",
+            "Builds of environments that failed, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._environment_builds = Histogram(
+            "tickwise_environment_build_seconds",
+            "Durations of the builds of environments that succeeded.",
+            buckets=DURATION_SECONDS,
+            registry=registry,
+        )
+
+    def environment_reused(self) -> None:
+        """A script found its environment."""
+        self._environments_reused.inc()
+
+    def environment_built(self, seconds: float) -> None:
+        """An environment was built within this time."""
+        self._environment_builds.observe(seconds)
+
+    def environment_failed(self, reason: str) -> None:
+        """A build failed; `reason` is one of `ENVIRONMENT_REASONS`."""
+        self._environments_failed.labels(reason).inc()
 
     def _times(self, registry: CollectorRegistry) -> None:
         """Declare the metrics of durations and batch sizes."""

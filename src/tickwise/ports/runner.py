@@ -196,6 +196,16 @@ class Reports(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparingRunner(Protocol):
+    """A runner that can do part of the work before an attempt is due. Optional for a runner."""
+
+    def prepare(self, assignment: Assignment) -> None:
+        """The executor holds this attempt and will launch it at its due time, unless it is revoked before. Returns at
+        once. What is prepared serves later attempts too, and nothing of the task begins."""
+        ...
+
+
 class Runner(Protocol):
     """Runs attempts of the kinds that it names.
 

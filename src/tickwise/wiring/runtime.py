@@ -19,6 +19,7 @@ import structlog
 from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.environments.environments import UvEnvironments
 from tickwise.adapters.runner.builtin import RUNNERS
 from tickwise.adapters.runner.function.runner import FunctionRunner
 from tickwise.adapters.runner.plugins import load_plugins
@@ -65,6 +66,7 @@ from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
+from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
@@ -494,6 +496,7 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
         run_tasks_as=settings.run_tasks_as,
         lease_file=lease_file,
         http_allow=settings.http_allow,
+        environments=UvEnvironments(environment_settings(settings), runtime.clock, runtime.metrics),
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)
     own = [make(runner_settings) for make in RUNNERS]

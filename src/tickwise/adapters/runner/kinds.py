@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
-from tickwise.adapters.runner.scripts.header import check_header
+from tickwise.adapters.runner.scripts import demand
 from tickwise.domain.errors import Invalid
+from tickwise.ports.environments import ENVIRONMENT_REASONS
 from tickwise.ports.runner import TaskLimits
 
 MAX_SOURCE_CHARACTERS = 1 << 20
@@ -55,11 +56,11 @@ class FunctionKind:
 
 
 class PythonKind:
-    """`{"kind": "python", "source" | "file": …}`: a script in a Python process of its own."""
+    """`{"kind": "python", "source" | "file": …, "requirements" | "lock": …}`: a script in a process of its own."""
 
     name: ClassVar[str] = "python"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
-    reasons: ClassVar[Collection[str]] = ()
+    reasons: ClassVar[Collection[str]] = ENVIRONMENT_REASONS
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "python",
         {
@@ -73,12 +74,13 @@ class PythonKind:
                 "pattern": f"^{_FILE.pattern}$",
                 "description": "An uploaded script, by the SHA-256 of its content.",
             },
+            **demand.SCHEMA,
         },
         oneOf=[{"required": ["source"]}, {"required": ["file"]}],
     )
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
-        refuse_unknown(task, ("source", "file"))
+        refuse_unknown(task, ("source", "file", *demand.ENVIRONMENT_FIELDS))
         if exactly_one(task, "source", "file") == "file":
             file = text(task, "file", characters_most=100)
             if not _FILE.fullmatch(file):
@@ -86,13 +88,12 @@ class PythonKind:
                     "`file` names an uploaded script as `sha256:` and 64 hexadecimal digits in lower case",
                     pointer="/file",
                 )
-            return {"kind": self.name, "file": file}
+            return {"kind": self.name, "file": file, **demand.environment_fields(task)}
         source = text(task, "source", characters_most=MAX_SOURCE_CHARACTERS)
         if not _is_unicode(source):
             raise Invalid("the script holds half of a surrogate pair", pointer="/source", code="script_invalid")
         # Its syntax is not looked at here: the compiler takes minutes for a text that is made to keep it busy.
-        check_header(source)
-        return {"kind": self.name, "source": source}
+        return {"kind": self.name, "source": source, **demand.environment_fields(task)}
 
 
 def _is_unicode(source: str) -> bool:

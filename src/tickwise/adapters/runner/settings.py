@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
+from tickwise.ports.environments import Environments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +33,5 @@ class RunnerSettings:
     the processes that watch the tasks, also while the executor stands still. None: no lease bounds the tasks."""
     http_allow: tuple[str, ...] = ()
     """Networks and hosts that http tasks may reach although they are not public."""
+    environments: Environments | None = None
+    """Builds and keeps the environments that scripts declare. None: a script that declares one cannot run here."""

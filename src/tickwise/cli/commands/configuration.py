@@ -30,7 +30,8 @@ def config(session: Session, only_set: bool, explain: bool, here: bool) -> None:
     These are the settings of the `tickwise up` that runs in the data folder. If none runs, or with --here, they are
     those that a process would have that was started from this shell. Secrets are masked.
     """
-    from tickwise.config import Described, load
+    from tickwise.config import load
+    from tickwise.config.described import Described
 
     settings = load(session.environ, {"data_dir": session.data_dir})
     described: Sequence[Described] = settings.describe()
@@ -56,7 +57,7 @@ def config(session: Session, only_set: bool, explain: bool, here: bool) -> None:
 
 def _of_server(server: Local, meanings: dict[str, str]) -> Sequence[Any]:
     """The settings of a running server. One of another release may have others than are known here."""
-    from tickwise.config import Described
+    from tickwise.config.described import Described
 
     return [
         Described(name=name, value=value, origin=origin, meaning=meanings.get(name, ""))

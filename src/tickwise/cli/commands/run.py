@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ class What:
     http: str | None
     function: str | None
     extra: work.Http
+    environment: Mapping[str, Any]
+    """The fields of a script that declare its packages."""
 
     def given(self) -> list[str]:
         options = {"FILE": self.file, "--shell": self.shell, "--http": self.http, "--function": self.function}
@@ -42,6 +45,7 @@ class What:
     "--job-key", metavar="KEY", help="Keep one job with this key: if it is there, it is changed, and runs again."
 )
 @work.payload_options
+@work.environment_options
 @click.option("--method", metavar="METHOD", help="With --http.  [GET]")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
 @click.option("--data", metavar="TEXT", help="With --http: the body.")
@@ -65,6 +69,7 @@ def run(session: Session, /, **options: Any) -> int:
     \b
     tickwise run report.py --now --follow
     tickwise run backup.py --cron '0 3 * * *' --timezone Europe/Berlin --param db=/srv/app.db
+    tickwise run report.py --requirements requirements.txt --cron @daily
     tickwise run --shell 'df -h' --every 10m
     tickwise run --http https://example.org/health --in 5m
     tickwise run report.py --job-key report --follow
@@ -72,7 +77,9 @@ def run(session: Session, /, **options: Any) -> int:
     extra = work.Http(
         method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
     )
-    what = What(**{name: options[name] for name in ("file", "shell", "http", "function")}, extra=extra)
+    environment = work.environment_fields(session, options["requirements"], options["lock"])
+    named = {name: options[name] for name in ("file", "shell", "http", "function")}
+    what = What(**named, extra=extra, environment=environment)
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     # Without a schedule, now: what a person who types `run` expects.
@@ -116,6 +123,8 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
     stray = [option for option, value in http_only.items() if value]
     if stray and what.http is None:
         raise click.UsageError(f"{' and '.join(stray)} belong to --http.")
+    if what.environment and what.file is None:
+        raise click.UsageError(f"--{next(iter(what.environment))} belongs to a Python script.")
     if watched and when.given() not in ([], ["--now"]):
         raise click.UsageError(
             "--follow and --wait go with --now; a later run is watched by `tickwise runs logs -f RUN`."
@@ -154,7 +163,7 @@ def _task(session: Session, what: What) -> tuple[str, dict[str, Any]]:
         work.blame(session, "/task", "--function", what.function)
         return work.short_name(what.function), {"task": {"kind": "function", "name": what.function}}
     script = work.read_script(Path(str(what.file)))
-    return work.short_name(script.path.stem), work.inline_or_stored(session, script)
+    return work.short_name(script.path.stem), work.inline_or_stored(session, script, what.environment)
 
 
 def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any]) -> None:

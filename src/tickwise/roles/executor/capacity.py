@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.clock import Clock
-from tickwise.ports.runner import Runner
+from tickwise.ports.runner import PreparingRunner, Runner
 
 WINDOW_SECONDS: Final = 0.2
 """A quick runner may have as much open as it finishes in this time: long enough to bridge a claim and a finish."""
@@ -57,6 +57,8 @@ class RunnerCapacity:
         """`wake` is set when there is room again after `ready` had said no. `spare` makes it a quick runner: how many
         more could begin there now, for when nothing is known of its speed."""
         self.runner = runner
+        self.prepare = runner.prepare if isinstance(runner, PreparingRunner) else None
+        """Prepares runs that are not due yet; None: its runner prepares nothing."""
         self.quick = spare is not None
         self._spare = spare
         self.held = 0

@@ -99,6 +99,8 @@ class RunStarter:
                 # A retry is ready after its backoff, long after it was due; it is claimed ahead as well.
                 self._hold(held, max(run.due, run.ready))
                 waiting = True
+                if held.capacity.prepare is not None:
+                    held.capacity.prepare(held.assignment())
         if due:
             self._launch(due)
         if waiting:

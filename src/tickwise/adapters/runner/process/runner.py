@@ -34,9 +34,11 @@ import msgspec
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_launcher
+from tickwise.adapters.runner.process.builds import TaskProcesses
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
 from tickwise.adapters.runner.process.start import Interpreter, Spawned, Start, arguments_of, spawn
 from tickwise.adapters.runner.process.task_groups import can_be_given
 from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
@@ -70,6 +72,7 @@ from tickwise.domain.errors import Misconfigured, NotFound
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
 from tickwise.ports.blobs import read_script
+from tickwise.ports.environments import EnvironmentHost
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
 EXIT_INVALID: Final = 65
@@ -104,6 +107,7 @@ class ProcessRunner(SlotRunner):
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
         self._task_python: TaskPython | None = None
         self._python_environment: Mapping[str, str] = {}
+        self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
         """Raises `Misconfigured` if the work folders cannot be made, or tasks cannot run as the user that is said."""
@@ -128,9 +132,34 @@ class ProcessRunner(SlotRunner):
             launcher = await self._in_thread(self._folder.let_others_pass)
             self._python = Interpreter(program=str(python.program), launcher=str(launcher))
             self._python_environment = environment_of(python)
+        await self._open_environments(self._folder)
+        self._script_environments = ScriptEnvironments(settings.environments, self._python)
+
+    async def _open_environments(self, folder: WorkFolder) -> None:
+        """Raises `Misconfigured` if their folder cannot be made."""
+        environments = self._settings.environments
+        if environments is None:
+            return
+        root = environments.root
+        if self._users is not None:
+            root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
+        processes = TaskProcesses(
+            folder=folder,
+            threads=self._threads,
+            clock=self._settings.clock,
+            counts=self._counts,
+            users=self._users,
+            starter=self._starter,
+            has_groups=self._has_groups,
+        )
+        program = Path(self._python.program)
+        await environments.open(EnvironmentHost(root, program, self._python_environment, processes))
 
     async def release_resources(self) -> None:
         self._watch.close()
+        self._script_environments.close()
+        if self._settings.environments is not None:
+            await self._settings.environments.close()
         folder, self._folder = self._folder, None
         starter, self._starter = self._starter, None
         if starter is not None:
@@ -149,6 +178,11 @@ class ProcessRunner(SlotRunner):
     def labels(self) -> Sequence[str]:
         return () if self._starts.pause_left_seconds() > 0.0 else super().labels()
 
+    def prepare(self, assignment: Assignment) -> None:
+        """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
+        says so itself, for nothing is read ahead."""
+        self._script_environments.prepare(assignment)
+
     async def perform(self, attempt: Attempt) -> Ending:
         assignment = attempt.assignment
         if self._starts.pause_left_seconds() > 0.0:
@@ -156,12 +190,23 @@ class ProcessRunner(SlotRunner):
         source = await self._source(assignment)
         if isinstance(source, Ending):
             return source
+        python = await self._script_environments.interpreter_of(attempt, source)
+        if isinstance(python, NoEnvironment):
+            return self._no_environment(attempt, python)
+        try:
+            return await self._perform_with(attempt, source, python)
+        finally:
+            python.release()
+
+    async def _perform_with(self, attempt: Attempt, source: bytes | None, python: ScriptPython) -> Ending:
+        """Carry out one attempt on this interpreter."""
+        assignment = attempt.assignment
         assert self._folder is not None
         folder = self._folder.path / f"{assignment.run_id}-{assignment.token}"
         remains: Path | None = folder
         try:
             try:
-                spawned = await self._in_thread(self._spawn, assignment, folder, source)
+                spawned = await self._in_thread(self._spawn, assignment, folder, source, python)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 return self._not_started(error)
             except StarterLost as lost:
@@ -218,6 +263,13 @@ class ProcessRunner(SlotRunner):
         message = f"it could not be started: {error.strerror}: {error.filename}"
         return Ending(Verdict.FAILED, now, now, "not_started", message)
 
+    def _no_environment(self, attempt: Attempt, failure: NoEnvironment) -> Ending:
+        now = self._now()
+        if attempt.trouble.done():
+            return attempt.ending_for(attempt.trouble.result(), now, now)
+        verdict = Verdict.INVALID if failure.is_permanent else Verdict.FAILED
+        return Ending(verdict, attempt.started, now, failure.reason, failure.detail)
+
     def _no_starter(self, lost: StarterLost) -> Ending:
         """Give back a run that never began, and start nothing for a while: its starters ended one after the other."""
         if self._starts.pause_left_seconds() <= 0.0:
@@ -230,7 +282,7 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- start
 
-    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None) -> Spawned:
+    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None, python: ScriptPython) -> Spawned:
         """In a thread: folders wait for the disk."""
         assert self._folder is not None
         try:
@@ -242,7 +294,7 @@ class ProcessRunner(SlotRunner):
         work.mkdir()
         marks = self._folder.marks
         number = marks.attempt(next(self._counts))
-        arguments = arguments_of(assignment, folder, source, number=number, python=self._python)
+        arguments = arguments_of(assignment, folder, source, number=number, python=python.interpreter)
         environment = {
             **inherited_environment(self._settings.pass_environment),
             **context_environment(assignment, folder),
@@ -252,6 +304,8 @@ class ProcessRunner(SlotRunner):
             environment |= self._python_environment if source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
             environment["PATH"] = self._path
+        environment |= python.variables(environment["PATH"])
+        if user is not None:
             for path in (*folder.iterdir(), folder):
                 os.chown(path, user.uid, user.gid)
         return spawn(

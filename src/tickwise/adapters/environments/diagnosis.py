@@ -1,0 +1,66 @@
+"""The meaning of a failed build, from the exit status and the words of uv. Pure.
+
+ended after its time ──────────────────────► environment_timeout, may be tried again
+a signal, a full disk, an index that is away ► environment_unavailable, may be tried again
+anything else ─────────────────────────────► environment_invalid, with the words of uv: no retry can help
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tickwise.ports.environments import (
+    ENVIRONMENT_INVALID,
+    ENVIRONMENT_TIMEOUT,
+    ENVIRONMENT_UNAVAILABLE,
+    EnvironmentFailure,
+)
+
+OWN_WORDS: Final = "tickwise: "
+"""The beginning of the lines in a build's log that are not uv's."""
+UNTOLD: Final = (OWN_WORDS, "Using Python ", "Using CPython ")
+"""The beginnings of lines that say nothing of a failure."""
+MAX_WORDS: Final = 1_500
+"""Characters of uv's words in an error; the whole log is kept with the run."""
+KILLED: Final = 137
+"""The builder's exit status when uv was ended by KILL, as a shell tells it."""
+
+_DISK_FULL: Final = re.compile(r"No space left on device|\(os error 28\)|Disk quota exceeded|\(os error 122\)")
+_AWAY: Final = re.compile(
+    r"error sending request|[Cc]onnection (?:refused|reset|closed)|dns error|failed to lookup address|timed out|"
+    r"[Nn]etwork is unreachable|No route to host|Temporary failure in name resolution|"
+    r"HTTP status server error|429 Too Many Requests|408 Request Timeout|error decoding response body|"
+    r"tls handshake|unexpected EOF"
+)
+_COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def failure_of(status: int | None, log: bytes, *, seconds: float) -> EnvironmentFailure:
+    """The failure that a build ended with. `status`: its exit status, None after its time of `seconds` was over."""
+    lines = _COLOR.sub("", log.decode(errors="replace")).splitlines()
+    words = "\n".join(line for line in lines if not line.startswith(UNTOLD)).strip()[-MAX_WORDS:]
+    if status is None:
+        detail = f"the environment of the script was not built within {seconds:g} s, and its build was ended"
+        return EnvironmentFailure(ENVIRONMENT_TIMEOUT, f"{detail}: {words}" if words else detail)
+    if _DISK_FULL.search(words):
+        return disk_full(words)
+    if status < 0 or status >= KILLED - 9:
+        number = -status if status < 0 else status - 128
+        return EnvironmentFailure(
+            ENVIRONMENT_UNAVAILABLE, f"the build of the script's environment was ended by signal {number}: {words}"
+        )
+    if _AWAY.search(words):
+        return EnvironmentFailure(
+            ENVIRONMENT_UNAVAILABLE, f"the index of packages could not be reached for the script's environment: {words}"
+        )
+    return EnvironmentFailure(ENVIRONMENT_INVALID, f"the environment that the script declares cannot be built: {words}")
+
+
+def disk_full(words: str) -> EnvironmentFailure:
+    """The failure of a build that found no room."""
+    return EnvironmentFailure(
+        ENVIRONMENT_UNAVAILABLE,
+        f"no space is left on the disk for the script's environment; free some space or lower "
+        f"TICKWISE_ENVIRONMENTS_LIMIT_BYTES: {words}",
+    )

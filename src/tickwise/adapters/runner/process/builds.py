@@ -1,0 +1,120 @@
+"""Runs the builds of environments as tasks run: as the user of a namespace, in a session of their own, with its marks.
+
+So a build has no more rights than a script of its namespace, its whole tree ends with it, and an orphan reaper ends it
+if the executor is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tickwise.adapters.runner.process.start import Spawned, Start, spawn
+from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
+from tickwise.adapters.runner.process.task_starter import StarterLost, TaskStarter
+from tickwise.adapters.runner.process.task_users import TaskUsers
+from tickwise.adapters.runner.process.tree import MAX_KILL_SECONDS, Reaped, exited, kill_tree, reap
+from tickwise.adapters.runner.process.work_folder import WorkFolder
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.environments import BuildCommand, FolderOwner
+from tickwise.ports.runner import TaskLimits
+
+READ_BYTES: Final = 1 << 16
+MAX_READS: Final = 64
+"""Of the rest of a pipe: at most its capacity."""
+NO_LIMITS: Final = TaskLimits(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskProcesses:
+    """`BuildProcesses` of one runner."""
+
+    folder: WorkFolder
+    threads: Executor
+    clock: Clock
+    counts: Iterator[int]
+    """The numbers of attempts, which a build has one of too."""
+    users: TaskUsers | None
+    starter: TaskStarter | None
+    has_groups: bool
+
+    def owner(self, namespace: str) -> FolderOwner | None:
+        """See `BuildProcesses`."""
+        if self.users is None:
+            return None
+        user = self.users.of(namespace)
+        return FolderOwner(user.uid, user.gid)
+
+    async def run(self, command: BuildCommand, output: Callable[[bytes], None]) -> int | None:
+        """See `BuildProcesses`."""
+        loop = asyncio.get_running_loop()
+        try:
+            spawned: Spawned = await loop.run_in_executor(self.threads, self._spawn, command)
+        except StarterLost as lost:
+            raise Unavailable(lost.detail) from lost
+        end = loop.create_task(exited(spawned.tree.process))
+        loop.add_reader(spawned.output, _read, loop, spawned.output, output)
+        is_in_time = False
+        try:
+            await asyncio.wait({end}, timeout=command.timeout_seconds)
+            is_in_time = end.done()
+        finally:
+            reaped = await asyncio.shield(self._ended(spawned, end, output))
+        if not is_in_time:
+            return None
+        if reaped is None:
+            raise Unavailable("the build's exit status is lost: the process that had started it was killed")
+        return reaped.status
+
+    async def _ended(self, spawned: Spawned, end: asyncio.Task[None], output: Callable[[bytes], None]) -> Reaped | None:
+        """Bring the whole tree to its end, and take the exit status; None if that is lost."""
+        loop = asyncio.get_running_loop()
+        # A build may last until the numbers of processes come again: everyone is looked at.
+        await kill_tree(spawned.tree.among_all(), threads=self.threads, clock=self.clock)
+        await asyncio.wait({end}, timeout=MAX_KILL_SECONDS)
+        for _ in range(MAX_READS):
+            if not _read(loop, spawned.output, output):
+                break
+        loop.remove_reader(spawned.output)
+        os.close(spawned.output)
+        if not end.done():
+            end.cancel()
+            return None
+        return await loop.run_in_executor(self.threads, reap, spawned.tree.process)
+
+    def _spawn(self, command: BuildCommand) -> Spawned:
+        number = self.folder.marks.attempt(next(self.counts))
+        mark = f"{self.folder.path}/build-{number}/"
+        return spawn(
+            Start(
+                arguments=command.arguments,
+                work=command.folder,
+                environment={**command.variables, RESULT_VARIABLE: f"{mark}result.json"},
+                limits=NO_LIMITS,
+                mark=f"{RESULT_VARIABLE}={mark}".encode(),
+                number=number,
+                places=self.folder.places,
+                group_name=f"{self.folder.marks.name}-{number}",
+                user=None if self.users is None else self.users.of(command.namespace),
+                starter=self.starter,
+                has_groups=self.has_groups,
+            )
+        )
+
+
+def _read(loop: Any, descriptor: int, output: Callable[[bytes], None]) -> bool:
+    """Move one piece; False if there is none now, or never again."""
+    try:
+        content = os.read(descriptor, READ_BYTES)
+    except BlockingIOError:
+        return False
+    if not content:
+        loop.remove_reader(descriptor)
+        return False
+    output(content)
+    return True
