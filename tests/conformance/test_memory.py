@@ -62,6 +62,7 @@ from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, 
 from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract, PlannedContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store.jobs.names import NamedSearchesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
 from tickwise.testing.contracts.store.jobs.operations import OperationsContract
 from tickwise.testing.contracts.store.jobs.pages import PagesContract
@@ -507,6 +508,10 @@ class TestHeals(Backend, HealsContract):
 
 
 class TestCounts(Backend, CountsContract):
+    pass
+
+
+class TestNamedSearches(Backend, NamedSearchesContract):
     pass
 
 

@@ -222,7 +222,9 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
 
 
 OPEN = (LetterStatus.OPEN, LetterStatus.HELD)
-LOOKS = {"runs_latest", "jobs_of", "jobs_coming"}
+LOOKS = {
+    *("runs_latest", "jobs_of", "jobs_coming", "jobs_reach", "jobs_reach_of", "runs_reach", "runs_reach_of"),
+}
 """Their plans are kept, too; they are no pages, and have sorts of as many rows as they show."""
 
 

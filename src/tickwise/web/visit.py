@@ -31,7 +31,7 @@ PART: Final = "tickwise-part"
 EVENTS_PATH: Final = "/live"
 NAMESPACE: Final = "namespace"
 """The parameter that names the namespace, if it is not the caller's own."""
-NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "col"})
+NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "rest", "col"})
 """Parameters of a list that its page alone has, or that a command has in another place."""
 
 

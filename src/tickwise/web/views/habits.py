@@ -29,7 +29,7 @@ TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
 FILTERED: Final = {"/jobs": jobs.FILTERS, "/runs": runs.FILTERS}
 """The lists whose filters can be saved."""
-OF_LISTS: Final = frozenset({"namespace", "cursor", "of", "job_id", "run_id"})
+OF_LISTS: Final = frozenset({"namespace", "cursor", "rest", "of", "job_id", "run_id"})
 """Parameters of lists that are no filters: the place, and the rows that are selected."""
 FILTERS_MAX: Final = 50
 STOP_TITLE: Final = "Stop for a time"
@@ -94,7 +94,7 @@ async def _jobs(visit: Visit, wanted: str) -> list[Goal]:
     """Jobs with the text in their name."""
     if not wanted or not visit.may(JobService.search):
         return []
-    query = JobQuery(namespace=visit.who.namespace, name=wanted, limit=FOUND_MAX)
+    query = JobQuery(namespace=visit.who.namespace, name=wanted, may_pause=True, limit=FOUND_MAX)
     rows = await visit.control.jobs.search(visit.who, query)
     return [Goal(row.name, "job", f"/jobs/{row.job_id}") for row in rows]
 

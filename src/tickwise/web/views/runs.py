@@ -18,6 +18,7 @@ from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import EVERY_TEXT, Replay, RunQuery
 from tickwise.web import forms, once
 from tickwise.web.columns import Column, Values, columns_of
@@ -31,6 +32,7 @@ from tickwise.web.views.rows import (
     jobs_of,
     lateness_of,
     lateness_with_retries,
+    next_page,
     took,
     views_of_list,
 )
@@ -73,6 +75,8 @@ def runs_asked(visit: Visit) -> RunQuery:
         job_name=forms.text(said, "job_name", TEXT_MAX),
         queue=forms.text(said, "queue", TEXT_MAX),
         before=forms.identifier(said.get("cursor"), "cursor"),
+        may_pause=True,
+        is_rest=said.get("rest") == "1",
         limit=PAGE_SIZE + 1,
     )
 
@@ -83,7 +87,8 @@ async def runs_page(visit: Visit) -> Response:
     columns = columns_of(visit.query.get("col", ""))
     texts = EVERY_TEXT if columns else LISTED_TEXTS
     rows = await visit.control.runs.search(visit.who, query, texts=texts)
-    shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    shown = rows[:PAGE_SIZE]
+    goes_on = place_after(rows, PAGE_SIZE, lambda row: row.run_id, is_rest=query.is_rest)
     # Definitions are read for columns alone: 50 looks.
     jobs = [run.job_id for run in shown]
     cells = Values(await jobs_of(visit, jobs) if columns else {})
@@ -101,7 +106,8 @@ async def runs_page(visit: Visit) -> Response:
         "pick": "run_id" if visit.may(OperationService.runs) else "",
         "states": [each.value for each in RunState],
         "chosen": [each.value for each in query.states],
-        "next": visit.url("/runs", **filters, cursor=shown[-1].run_id) if more else None,
+        "next": next_page(visit, "/runs", filters, goes_on),
+        "looks_further": rows.paused_at is not None and rows.paused_at == goes_on,
         "first": visit.url("/runs", **filters) if query.before else None,
         "lateness_of": await lateness_with_retries(visit, shown),
         "took": took,
@@ -218,7 +224,7 @@ RUNS: Final[tuple[WebPage, ...]] = (
         method="GET",
         path="/runs",
         name="runs",
-        query=(*FILTERS, "cursor", "run_id"),
+        query=(*FILTERS, "cursor", "rest", "run_id"),
         handler=runs_page,
         control=(RunService.search,),
     ),

@@ -4,10 +4,10 @@ A search is one statement with all that may be asked; what is not asked is NULL,
 rest finds its index. A plan that was made for all values at once would read a table from end to end, so none is kept.
 The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept.
 
-What has no index (a part of a name, an owner, a rare kind of task) is looked for from the newest on. Invariant: such a
-search ends, with its page or with an error that says what would narrow it, and takes nobody's connection for longer.
-What ends for another reason (a lock that is not to be had, an operator who cancels it) is the store's to answer for: it
-is `StoreUnavailable`, and nothing about the search is at fault.
+What has no index (an owner, a rare kind of task; a part of a name has `named`) is looked for from the newest on.
+Invariant: such a search ends, with its page or with an error that says what would narrow it, and takes nobody's
+connection for longer. What ends for another reason (a lock that is not to be had, an operator who cancels it) is the
+store's to answer for: it is `StoreUnavailable`, and nothing about the search is at fault.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ LAST_ID: Final = UUID(int=(1 << 128) - 1)
 KEPT: Final = frozenset(
     {
         "job_get", "jobs_newest", "jobs_newest_of", "runs_newest", "runs_newest_of", "runs_newest_of_job",
-        "runs_newest_failed", "runs_latest", "jobs_of", "jobs_coming",
+        "runs_newest_failed", "runs_latest", "jobs_of", "jobs_coming", "jobs_reach", "jobs_reach_of", "runs_reach",
+        "runs_reach_of",
     }
 )  # fmt: skip
 """Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
 
+_OWN: Final = "search_terms"
+"""The terms of a statement that is planned for each call's own values."""
 
 FEW_LABELLED: Final = 500
 """The most jobs with a label that are looked up one by one."""
@@ -82,23 +85,30 @@ async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search on a connection of the caller, who translates other errors."""
-    return await _fetched(connection, statement(name), arguments, clock, kept=name in KEPT)
+    return await _fetched(connection, statement(name), arguments, clock, "search_terms_kept" if name in KEPT else _OWN)
+
+
+async def indexed(
+    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
+) -> list[asyncpg.Record]:
+    """Search by a statement that reads no table from end to end if an index does as well."""
+    return await _fetched(connection, statement(name), arguments, clock, "search_terms_indexed")
 
 
 async def searched_page(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], bytes_most: int | None, clock: Clock
 ) -> list[asyncpg.Record]:
     """Search for a page that is cut before it holds more than `bytes_most`, on a connection of the caller."""
-    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, kept=name in KEPT)
+    terms = "search_terms_kept" if name in KEPT else _OWN
+    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, terms)
 
 
 async def _fetched(
-    connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, *, kept: bool
+    connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str
 ) -> list[asyncpg.Record]:
     begun = clock.monotonic()
     try:
         async with connection.transaction(readonly=True):
-            terms = "search_terms_kept" if kept else "search_terms"
             await connection.fetchrow(statement(terms), str(int(SEARCH_SECONDS * 1000)))
             rows: list[asyncpg.Record] = await connection.fetch(text, *arguments)
     except asyncpg.QueryCanceledError as error:
