@@ -105,6 +105,7 @@ from tickwise.ports.store.error_groups import (
     NewErrorDecision,
     PendingFailure,
     PendingFailures,
+    within_shares,
 )
 from tickwise.ports.store.flow import (
     QUEUE_HELD,
@@ -410,6 +411,7 @@ __all__ = [
     "not_postponable",
     "number_taken",
     "page_within",
+    "within_shares",
 ]
 
 

@@ -77,6 +77,7 @@ INDEXES: Final = (
     "0010_audit_seals_until.sql",
     "0012_audit_seals_of_namespace.sql",
     "0026_jobs_objectives.sql",
+    "0033_error_jobs_job.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 
