@@ -40,6 +40,8 @@ class Change(NamedTuple):
     """The body is a file."""
     as_person: bool = False
     """A person asks who has signed in."""
+    query: str = ""
+    """The parameters of its address."""
 
 
 async def _job(here: Scene) -> dict[str, str]:
@@ -105,6 +107,11 @@ async def _held(here: Scene) -> dict[str, str]:
 
 async def _stop(here: Scene) -> dict[str, str]:
     return {"stop_id": (await here.ask("POST", "/stops", 201, STOP))["stop"]["stop_id"]}
+
+
+async def _view(here: Scene) -> dict[str, str]:
+    await here.ask("PUT", "/saved-views", 200, VIEW)
+    return {}
 
 
 async def _channel(here: Scene) -> dict[str, str]:
@@ -186,6 +193,7 @@ CALENDAR: Final = {"dates": ["2027-12-25"]}
 WINDOW: Final = {"when": {"dates": ["2027-12-25"]}}
 HOOK: Final = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}
 RULE: Final = {"name": "broken", "on": ["failure"], "channels": ["on-call"]}
+VIEW: Final = {"list": "runs", "name": "failed", "query": "status=FAILED"}
 STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
@@ -231,6 +239,8 @@ CHANGES: Final[dict[str, Change]] = {
     "holdQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "drainQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),
+    "putSavedView": Change(AuditAction.VIEW_SAVED, VIEW),
+    "deleteSavedView": Change(AuditAction.VIEW_REMOVED, None, _view, query="?list=runs&name=failed"),
     "createStop": Change(AuditAction.STOP_MADE, STOP),
     "liftStop": Change(AuditAction.STOP_LIFTED, None, _stop),
     "createChannel": Change(AuditAction.CHANNEL_ADDED, HOOK),
@@ -304,7 +314,10 @@ async def test_each_change_leaves_an_entry(name: str) -> None:
         if change.script or endpoint.method == "PATCH":
             headers["Content-Type"] = "text/x-python" if change.script else min(endpoint.media).decode()
         answer = await here.world.client.request(
-            endpoint.method, API + endpoint.path.removeprefix(API).format(**ids), headers=headers, **content
+            endpoint.method,
+            API + endpoint.path.removeprefix(API).format(**ids) + change.query,
+            headers=headers,
+            **content,
         )
         assert answer.status_code < 300, answer.text
         new = [row for row in await entries(here) if row not in before]

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.presence import Doing
+from tickwise.control.jobs.saved_views import LISTS
 from tickwise.control.jobs.service import JobService
 from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.objectives import JobObjective, ObjectiveService
@@ -48,7 +49,7 @@ CHARTED: Final = 60
 TEXT_MAX: Final = 200
 SOURCE: Final = "source"
 """The field of a task with the text of its script, which is shown as lines."""
-FILTERS: Final = ("name", "key", "label", "status", "schedule_type", "task_kind", "owner")
+FILTERS: Final = tuple(LISTS["/jobs"])
 """Parameters of the address, named as those of the API."""
 
 

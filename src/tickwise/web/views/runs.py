@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.explain.explanations import Because, Explanation
+from tickwise.control.jobs.saved_views import LISTS
 from tickwise.control.runs.payloads import received_payload
 from tickwise.control.runs.service import LISTED_TEXTS, RunDetails, RunService
 from tickwise.documents.definition import decode_definition
@@ -42,9 +43,7 @@ from tickwise.web.waterfall import waterfall
 PAGE_SIZE: Final = 50
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
-FILTERS: Final = (
-    *("job_id", "job_name", "label", "status", "reason", "queue", "executor_id", "due_after", "due_before", "col"),
-)
+FILTERS: Final = tuple(LISTS["/runs"])
 TRIGGERS: Final = {
     Trigger.SCHEDULE: "by schedule",
     Trigger.RUN_NOW: "asked for",
