@@ -82,7 +82,17 @@ _told: Final = msgspec.json.Decoder(_Told).decode
 class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A search for jobs; everything given must match."""
 
-    name: Annotated[str, Meta(max_length=200, description="A part of the name, in any case.")] | UnsetType = UNSET
+    name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=200,
+                description="A part of the name, in any case. Such a search looks at so many jobs at a time: a "
+                "page may be short, or empty, and lead on by its `Link`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     key: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     label: Annotated[list[str], Meta(description="name=value; may be given several times.")] = []
     status: Annotated[list[JobStatus], Meta(max_length=5, description="May be given several times.")] = []

@@ -93,9 +93,17 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     """A search for runs; everything given must match."""
 
     job_id: UUID | UnsetType = UNSET
-    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = (
-        UNSET
-    )
+    job_name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=200,
+                description="A part of its job's name, in any case. Such a search looks at so many runs at a time: a "
+                "page may be short, or empty, and lead on by its `Link`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     label: Annotated[
         list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
     ] = []
