@@ -154,8 +154,11 @@ def listening() -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Taker)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(server.serve_forever)
-        yield server.server_port
-        server.shutdown()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 def main(folder: Path) -> int:

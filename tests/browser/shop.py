@@ -149,7 +149,7 @@ class Shop:
 
         holidays = ["2026-12-25", "2026-12-26", {"from": "2026-12-31", "to": "2027-01-01"}, "2027-03-26", "2027-03-29"]
         ask("PUT", "/calendars/public-holidays", {"timezone": "Europe/Berlin", "dates": holidays})
-        inventory = {"recurring": {"cron": "0 22 * * 6", "duration_seconds": 14_400}, "timezone": "Europe/Berlin"}
+        inventory = {"recurring": [{"cron": "0 22 * * 6", "duration": "4h"}], "timezone": "Europe/Berlin"}
         window = {"when": inventory, "labels": {"team": "fulfilment"}, "action": "defer", "reason": "stocktaking"}
         ask("PUT", "/windows/stocktaking", window)
         ask("POST", "/namespaces", {"name": "marketplace", "display_name": "Marketplace"})

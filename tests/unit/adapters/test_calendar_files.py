@@ -6,6 +6,7 @@ import sys
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+import icalendar
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -437,7 +438,7 @@ def test_plain_events_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> object:
         raise AssertionError("an event in plain writing went to the library")
 
-    monkeypatch.setattr(events.icalendar.Event, "from_ical", refused)
+    monkeypatch.setattr(icalendar.Event, "from_ical", refused)
     found = ics(
         "UID:1\nDTSTART;TZID=Europe/Berlin:20261101T100000\nDTEND;TZID=Europe/Berlin:20261101T110000\nSUMMARY:a",
         "UID:2\nDTSTART;VALUE=DATE:20261102\nSTATUS:CONFIRMED",
