@@ -81,11 +81,12 @@ async def explained(session: asyncpg.Connection, terms: str, text: str, *argumen
 
 def rows_read(scans: list[dict[str, Any]]) -> float:
     """The rows that scans of tables met."""
-    return sum(
+    read: float = sum(
         node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0.0)
                                 + node.get("Rows Removed by Index Recheck", 0.0))
         for node in scans if "Relation Name" in node
     )  # fmt: skip
+    return read
 
 
 async def test_a_name_is_looked_up_in_its_index(session: asyncpg.Connection, known: str) -> None:
