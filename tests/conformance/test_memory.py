@@ -62,7 +62,6 @@ from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, 
 from tickwise.testing.contracts.store.jobs.looks import ComingJobsContract, LatestRunsContract, PlannedContract
 from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
-from tickwise.testing.contracts.store.jobs.names import NamedSearchesContract
 from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
 from tickwise.testing.contracts.store.jobs.operations import OperationsContract
 from tickwise.testing.contracts.store.jobs.pages import PagesContract
@@ -93,6 +92,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 )
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
+from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
