@@ -30,11 +30,13 @@ FEW_NAMED: Final = 2_000
 """The most jobs with a name that are looked up by their ids."""
 NAMED_ANYWHERE: Final = 10_000
 """The most jobs with a name, of all namespaces, that the index is asked for."""
+_ELSEWHERE: Final = {"jobs_reach": "jobs_reach_of", "runs_reach": "runs_reach_of"}
+"""The statements for namespaces other than the default one."""
 _TRIGRAM: Final = re.compile(r"[A-Za-z0-9]{3}")
 
 
 class NameSearch(NamedTuple):
-    """What is asked of jobs."""
+    """A part of the name of jobs, and the other conditions on them."""
 
     namespace: str
     text: str
@@ -78,7 +80,7 @@ async def reach(
     connection: asyncpg.Connection, name: str, namespace: str, before: UUID, count: int, clock: Clock
 ) -> UUID | None:
     """The place down to which a look at so many rows below `before` goes. None: to the oldest."""
-    name = name if namespace == DEFAULT_NAMESPACE else f"{name}_of"
+    name = name if namespace == DEFAULT_NAMESPACE else _ELSEWHERE[name]
     rows = await searched(connection, name, [namespace, before, count], clock)
     return rows[0][0] if rows else None
 

@@ -42,7 +42,7 @@ SELECT listed FROM (
 ORDER BY listed DESC OFFSET $3 LIMIT 1
 
 -- name: jobs_reach_of
--- The same within a namespace other than `default`, by its index.
+-- The place of the job that is $3 places below $2 in the list of a namespace other than `default`, by its index. $1 the namespace.
 SELECT listed FROM (
   (SELECT job_id AS listed FROM tickwise.jobs j
    WHERE j.namespace = $1 AND j.namespace <> 'default' AND j.job_id < $2
@@ -57,6 +57,6 @@ ORDER BY listed DESC OFFSET $3 LIMIT 1
 SELECT run_id FROM tickwise.runs_shown WHERE run_id < $2 AND $1::text IS NOT NULL ORDER BY run_id DESC OFFSET $3 LIMIT 1
 
 -- name: runs_reach_of
--- The same within a namespace other than `default`, by its index.
+-- The id of the run that is $3 places below $2 in a namespace other than `default`, by its index. $1 the namespace.
 SELECT run_id FROM tickwise.runs_shown
 WHERE namespace = $1 AND namespace <> 'default' AND run_id < $2 ORDER BY run_id DESC OFFSET $3 LIMIT 1
