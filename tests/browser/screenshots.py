@@ -12,8 +12,10 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,9 +83,6 @@ def take_all(camera: Photographer, shop: Shop) -> None:
     """The pages of the navigation, the ones behind them, and some in the dark and on a phone."""
     failed, good = shop.run("settle payments"), shop.run("orders to the warehouse")
     going = shop.run("stock of all branches", states=("RUNNING",))
-    for door in DOORS:
-        name = re.sub(r"[^a-z]+", "-", door.title.lower())
-        camera.take(name, door.path)
     job = f"/jobs/{shop.jobs['orders to the warehouse']}"
     camera.take("job", job)
     camera.take("run", f"/runs/{failed}")
@@ -94,6 +93,29 @@ def take_all(camera: Photographer, shop: Shop) -> None:
     camera.take("palette", "/jobs", prepare=_palette)
     camera.take("keyboard", "/jobs", prepare=lambda page: page.keyboard.press("?"))
     camera.take("display", "/jobs", prepare=lambda page: page.locator("summary", has_text="admin").click())
+    alert = shop.alert()
+    notice = shop.client.request("GET", "/notices").body[0]["notice_id"]
+    group = shop.client.request("GET", "/errors").body[0]["error_id"]
+    for door in DOORS:
+        camera.take(re.sub(r"[^a-z]+", "-", door.title.lower()), door.path)
+    camera.take("alert", f"/alerts/{alert}")
+    camera.take("notice", f"/notices/{notice}")
+    camera.take("rule-new", "/notification-rules/new")
+    camera.take("error", f"/errors/{group}")
+    camera.take("job-new", "/jobs/new")
+    camera.take("job-edit", f"{job}/edit")
+    camera.take("timeline-week", "/timeline?view=week")
+    camera.take("calendar", "/calendars/public-holidays")
+    camera.take("window", "/windows/stocktaking")
+    camera.take("namespace", "/namespaces/default")
+    camera.take("stop-new", "/stops/new?label=team%3Dmarketing")
+    camera.take("jobs-by-name", "/jobs?name=or")
+    for name, path in (("jobs", "/jobs"), ("timeline", "/timeline"), ("analytics", "/analytics"),
+                       ("alerts", "/alerts"), ("errors", "/errors")):  # fmt: skip
+        camera.take(f"{name}-dark", path, "dark")
+    for name, path in (("alert", f"/alerts/{alert}"), ("analytics", "/analytics"), ("timeline", "/timeline"),
+                       ("rules", "/notification-rules"), ("channels", "/channels"), ("errors", "/errors")):  # fmt: skip
+        camera.take(f"{name}-phone", path, "phone")
     camera.take("overview-dark", "/", "dark")
     camera.take("run-dark", f"/runs/{failed}", "dark")
     camera.take("overview-phone", "/", "phone")
@@ -113,12 +135,42 @@ def _palette(page: Page) -> None:
     page.wait_for_timeout(400)
 
 
+class Taker(BaseHTTPRequestHandler):
+    """Takes what channels send."""
+
+    def do_POST(self) -> None:
+        """Answer that it came."""
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A server for the channels of the shop; its port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Taker)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(server.serve_forever)
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
 def main(folder: Path) -> int:
     """Take all of them."""
     folder.mkdir(parents=True, exist_ok=True)
     flags = [] if os.geteuid() else ["--no-sandbox"]
-    with tempfile.TemporaryDirectory() as data, local_up(Path(data) / "data") as up, sync_playwright() as made:
+    with (
+        tempfile.TemporaryDirectory() as data, listening() as port,
+        local_up(Path(data) / "data", TICKWISE_HTTP_ALLOW="127.0.0.1") as up, sync_playwright() as made,
+    ):  # fmt: skip
         shop = Shop(up)
+        shop.set_up(port)
         # In a thread of its own: the loop of Playwright runs in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, shop.remember_a_day()).result()

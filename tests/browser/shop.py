@@ -140,6 +140,49 @@ class Shop:
         self.client.key_make({"name": "deployment", "scopes": ["jobs:write", "jobs:read"]})
         self.client.key_make({"name": "monitoring", "scopes": ["runs:read"]})
 
+    def set_up(self, listening: int) -> None:
+        """The calendars, windows, namespaces and objectives of the shop, and how people are told of failures.
+        `listening`: a port of this machine that takes what channels send."""
+
+        def ask(method: str, path: str, body: Any) -> Any:
+            return self.client.request(method, path, body=body).body
+
+        holidays = ["2026-12-25", "2026-12-26", {"from": "2026-12-31", "to": "2027-01-01"}, "2027-03-26", "2027-03-29"]
+        ask("PUT", "/calendars/public-holidays", {"timezone": "Europe/Berlin", "dates": holidays})
+        inventory = {"recurring": [{"cron": "0 22 * * 6", "duration": "4h"}], "timezone": "Europe/Berlin"}
+        window = {"when": inventory, "labels": {"team": "fulfilment"}, "action": "defer", "reason": "stocktaking"}
+        ask("PUT", "/windows/stocktaking", window)
+        ask("POST", "/namespaces", {"name": "marketplace", "display_name": "Marketplace"})
+        ask("PUT", "/namespaces/default/quotas", {"jobs": 200, "runs_per_day": 20_000, "requests_per_second": 50})
+        for name, within, ratio in (("orders to the warehouse", 5, 0.999), ("refresh prices", 30, 0.99)):
+            changed = {"objective_start_seconds": within, "objective_ratio": ratio}
+            self.client.request("PATCH", f"/jobs/{self.jobs[name]}", body=changed)
+        for name in ("on-call", "finance-desk"):
+            url = f"http://127.0.0.1:{listening}/{name}"
+            ask("POST", "/channels", {"name": name, "kind": "webhook", "url": url, "allow_private": True})
+        ask("POST", "/notification-rules", {
+            "name": "money does not move", "on": ["failure", "recovery"], "channels": ["finance-desk"],
+            "labels": {"team": "finance"}, "severity": "critical",
+        })  # fmt: skip
+        ask("POST", "/notification-rules", {
+            "name": "the warehouse waits", "on": ["failure", "recovery", "did_not_run"], "channels": ["on-call"],
+            "labels": {"team": "fulfilment"}, "in_a_row": 2,
+            "quiet": {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin"},
+        })  # fmt: skip
+        for list_name, name, query in (("runs", "failed of finance", "status=FAILED&label=team%3Dfinance"),
+                                       ("jobs", "first tier", "label=tier%3D1")):  # fmt: skip
+            ask("PUT", "/saved-views", {"list": list_name, "name": name, "query": query, "shared": True})
+
+    def alert(self) -> str:
+        """The alert about the failed payments, once people were told of it."""
+        pause = threading.Event()
+        for _ in range(600):
+            found = self.client.request("GET", "/alerts").body
+            if found and self.client.request("GET", "/notices").body:
+                return str(found[0]["alert_id"])
+            pause.wait(0.1)
+        raise AssertionError("nobody was told of the failed payments")
+
     def run(self, name: str, *, states: tuple[str, ...] = ("SUCCESS", "FAILED")) -> str:
         """A real run of a job, once it is in one of these states."""
         run_id = str(self.client.request("POST", f"/jobs/{self.jobs[name]}/runNow", body={}).body["run_id"])

@@ -93,6 +93,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
+from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -509,6 +510,10 @@ class TestHeals(Backend, HealsContract):
 
 
 class TestCounts(Backend, CountsContract):
+    pass
+
+
+class TestNamedSearches(Backend, NamedSearchesContract):
     pass
 
 

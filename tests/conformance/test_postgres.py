@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,8 @@ from tests.support.sessions import kept_sessions
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.jobs import jobs
+from tickwise.adapters.store.postgres.records import named, records
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, NoticeQuery, RuleRow, Store
@@ -96,6 +99,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
+from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -578,6 +582,23 @@ class TestHeals(Backend, HealsContract):
 
 class TestCounts(Backend, CountsContract):
     pass
+
+
+class TestNamedSearches(Backend, NamedSearchesContract):
+    pass
+
+
+class TestNamedSearchesThatPause(Backend, NamedSearchesContract):
+    @pytest.fixture(params=["few", "many", "without an index"], autouse=True)
+    def _bounds(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each call looks at four rows; the name is one of few jobs, of many, or has no index."""
+        for module, name in ((jobs, "LOOKED_JOBS"), (named, "LOOKED_JOBS"), (records, "LOOKED_RUNS")):
+            monkeypatch.setattr(module, name, 4)
+        if request.param == "many":
+            monkeypatch.setattr(jobs, "FEW_NAMED", 2)
+            monkeypatch.setattr(records, "FEW_LABELLED", 2)
+        if request.param == "without an index":
+            monkeypatch.setattr(named, "_TRIGRAM", re.compile(r"(?!)"))
 
 
 class TestAnalytics(Backend, AnalyticsContract):

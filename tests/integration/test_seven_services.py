@@ -254,6 +254,10 @@ class Drive:
         await self.ask("GET", f"/stops/{stop_id}")
         await self.ask("POST", f"/stops/{stop_id}/lift")
         assert [] == await self.ask("GET", "/stops")
+        view = {"list": "runs", "name": "failed", "query": "status=FAILED"}
+        await self.ask("PUT", "/saved-views", 200, view)
+        assert [view["name"]] == [each["name"] for each in await self.ask("GET", "/saved-views")]
+        await self.ask("DELETE", "/saved-views?list=runs&name=failed")
         groups = await self.until("/errors", lambda found: found, "failures are grouped")
         error = f"/errors/{groups[0]['error_id']}"
         await self.ask("GET", error)

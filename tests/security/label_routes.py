@@ -13,13 +13,15 @@ JOBS: Final = "all jobs that match"
 JOB: Final = "one job"
 RUN: Final = "one run"
 OPERATION: Final = "one operation"
+VIEWS: Final = "saved views"
+"""Filters under a name: they show no job, and what a list shows by them is what the caller may see."""
 NO_JOB: Final = "things without labels"
 WHOLE_JOB: Final = "one job, and more than it"
 """Not for callers with labels: they have none in the other namespace."""
 CALLER: Final = "the caller"
 OPEN: Final = "anybody"
 
-BY_LABELS: Final = frozenset({NEW_JOB, JOBS, JOB, RUN, OPERATION})
+BY_LABELS: Final = frozenset({NEW_JOB, JOBS, JOB, RUN, OPERATION, VIEWS})
 """Callers with labels reach these routes, as far as the labels go."""
 
 ABOUT: Final[dict[str, str]] = {
@@ -46,6 +48,7 @@ ABOUT: Final[dict[str, str]] = {
         ),
         RUN,
     ),
+    **dict.fromkeys(("listSavedViews", "putSavedView", "deleteSavedView"), VIEWS),
     **dict.fromkeys(("getOperation", "cancelOperation"), OPERATION),
     **dict.fromkeys(
         (
@@ -98,6 +101,10 @@ BODIES: Final[dict[str, Any]] = {
     "redriveDeadLetter": {},
     "discardDeadLetter": {},
     "decideDeadLetter": {"outcome": "succeeded"},
+    "putSavedView": {"list": "runs", "name": "failed", "query": "status=FAILED"},
     **{name: {"filter": {"all": True}, "dry_run": True} for name, about in ABOUT.items() if about == JOBS},
 }
 """Bodies of requests that succeed, where a route takes one."""
+
+QUERIES: Final = {"deleteSavedView": "?list=runs&name=failed"}
+"""The parameters of requests that succeed, where a route cannot do without."""

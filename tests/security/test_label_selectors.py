@@ -25,6 +25,7 @@ from tests.security.label_routes import (
     NOW,
     OPEN,
     OPERATION,
+    QUERIES,
     RUN,
     WHOLE_JOB,
 )
@@ -108,6 +109,7 @@ async def asked(
         headers.setdefault("Content-Type", "application/json")
     content = None if body is None else json.dumps(body).encode()
     path = re.sub(r"\{\w+\}", "some-name", things.path(endpoint.path, endpoint.name))
+    path += QUERIES.get(endpoint.name, "")
     # The head of an answer that does not end; its content is in `tests/unit/api/test_live_events.py`.
     method = "HEAD" if endpoint.endless else endpoint.method
     return await here.client.request(method, path, headers=headers, content=content)

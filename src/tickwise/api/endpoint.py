@@ -34,9 +34,12 @@ from tickwise.domain.callers import Caller
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.permissions import Permission
+from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import Page, Receipt, Replay
 
 T = TypeVar("T")
+REST: Final = " rest"
+"""Behind the id in the cursor of a search that goes on after a pause with what was not found first."""
 
 BODY_BYTES_MAX: Final = 1 << 20
 NAMESPACE_CHARACTERS_MAX: Final = 200
@@ -320,6 +323,22 @@ def labels_of(said: list[str]) -> dict[str, str]:
             raise BadParameter("write a label as name=value", parameter="label")
         labels[name] = value
     return labels
+
+
+def search_cursor(place: SearchPlace | None) -> str | None:
+    """The place of a search in a cursor (`page_links`)."""
+    return None if place is None else f"{place.before}{REST if place.is_rest else ''}"
+
+
+def cursor_place(cursor: str | UnsetType) -> tuple[UUID | None, bool]:
+    """The place in the cursor of a search that may pause, and whether it is one of the rest."""
+    if cursor is UNSET:
+        return None, False
+    text = cursor_text(cursor)
+    try:
+        return UUID(text.removesuffix(REST)), text.endswith(REST)
+    except ValueError:
+        raise foreign_cursor() from None
 
 
 def cursor_id(cursor: str | UnsetType) -> UUID | None:

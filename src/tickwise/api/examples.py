@@ -55,6 +55,7 @@ BODIES: Final[dict[str, Any]] = {
     "DecideBody": {"outcome": "succeeded", "note": "the invoice was sent"},
     "ErrorResolveBody": {"note": "the bank is back"},
     "ErrorIgnoreBody": {"failures": 100, "note": "known until the next release"},
+    "SavedViewBody": {"list": "runs", "name": "failed of acme", "query": "status=FAILED&label=customer%3Dacme"},
     "StopBody": {"labels": {"customer": "acme"}, "reason": "their database moves", "meanwhile": "hold"},
     "ObjectiveBody": {"name": "urgent runs", "start_within_seconds": 5, "ratio": 0.995, "priority": 9},
     "ChannelBody": {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/tickwise"},

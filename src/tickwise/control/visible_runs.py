@@ -32,13 +32,23 @@ async def visible_runs(searches: Searches, query: RunQuery, now: float) -> Page[
 
 
 def _merged(parts: Sequence[Page[RunRow]], query: RunQuery) -> Page[RunRow]:
-    """One page of two searches. It ends where the first of them was cut, for what follows there is not known."""
-    known_to = max((part[-1].run_id for part in parts if part.cut), default=None)
+    """One page of two searches. It ends where the first of them was cut or paused, for what follows there is not
+    known."""
+    pauses = [part.paused_at for part in parts if part.paused_at is not None]
+    # Rows that were found by an index of names are all there; what is not is told again from its begin.
+    paused_at = max(pauses, default=None)
+    ends = [part[-1].run_id for part in parts if part.cut]
+    if paused_at is not None and (query.is_rest or not paused_at.is_rest):
+        ends.append(paused_at.before)
+    known_to = max(ends, default=None)
     found: dict[UUID, RunRow] = {row.run_id: row for part in parts for row in part}
     ordered = sorted(found.values(), key=lambda row: row.run_id, reverse=True)
     known = [row for row in ordered if known_to is None or row.run_id >= known_to]
     page = page_within(known[: query.limit], query.bytes_most)
-    return Page(page, cut=page.cut or (known_to is not None and len(page) < query.limit))
+    is_short = len(page) < query.limit
+    if paused_at is not None and is_short and not page.cut and known_to in (None, paused_at.before):
+        return Page(page, paused_at=paused_at)
+    return Page(page, cut=page.cut or (known_to is not None and is_short))
 
 
 def _is_planned_skip(row: RunRow, now: float) -> bool:

@@ -76,6 +76,8 @@ class AuditAction(StrEnum):
     NOTIFICATION_RULE_CHANGED = "notification_rule.changed"
     NOTIFICATION_RULE_TESTED = "notification_rule.tested"
     NOTIFICATION_RULE_REMOVED = "notification_rule.removed"
+    VIEW_SAVED = "view.saved"
+    VIEW_REMOVED = "view.removed"
     ALERT_ACKNOWLEDGED = "alert.acknowledged"
     ALERT_SNOOZED = "alert.snoozed"
     ALERT_CLOSED = "alert.closed"

@@ -23,6 +23,11 @@ from tickwise.domain.excerpts import main_line
 
 MAX_GROUPS: Final = 10_000
 """Groups of one namespace. Beyond, the group that was seen least recently goes: the resolved ones first."""
+MAX_GROUPS_OF_JOB: Final = 100
+"""Groups that one job may be in before its further causes are one group more, so that no job has those of a whole
+namespace. Two schedulers that count at once may go beyond it by what they count."""
+FURTHER_ERRORS: Final = "further errors of this job, which has too many causes to tell apart"
+"""The message of that group."""
 MAX_JOBS: Final = 1_000
 """Jobs of one group that are named. One-time jobs may be millions."""
 MAX_MESSAGE: Final = 300
@@ -108,9 +113,19 @@ def fingerprint(namespace: str, *, reason: str | None, error: str | None, task: 
     """The cause of a failure. `task` names what ran, so that an exit status of one script is not that of another."""
     kind, message = _kind_and_message(main_line((error or "")[:READ_CHARACTERS])[:_LINE_CHARACTERS])
     pattern = masked(message)[:MAX_MESSAGE]
-    cause = (namespace, reason or "", kind, pattern, task)
-    named = b"".join(len(part).to_bytes(4, "big") + part for each in cause for part in [each.encode(errors="replace")])
-    return Fingerprint(UUID(bytes=sha256(named).digest()[:16], version=5), reason or "", kind, pattern)
+    return Fingerprint(_named(namespace, reason or "", kind, pattern, task), reason or "", kind, pattern)
+
+
+def further_errors_id(namespace: str, job_id: UUID) -> UUID:
+    """The group of the causes of a job beyond `MAX_GROUPS_OF_JOB`."""
+    return _named(namespace, FURTHER_ERRORS, str(job_id))
+
+
+def _named(*parts: str) -> UUID:
+    """An id computed from these texts."""
+    encoded = [part.encode(errors="replace") for part in parts]
+    named = b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
+    return UUID(bytes=sha256(named).digest()[:16], version=5)
 
 
 def masked(message: str) -> str:

@@ -9,8 +9,9 @@ comes to the end, and sees each row once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 PAGE_BYTES: Final = 4 << 20
 """The texts of one page that is listed, or worked on as a whole. A row has 1 MB of them by default settings, so four
@@ -30,22 +31,44 @@ Row = TypeVar("Row", bound=PageRow)
 Item = TypeVar("Item")
 
 
+class SearchPlace(NamedTuple):
+    """The place at which a search that may pause goes on (`JobQuery.may_pause`)."""
+
+    before: UUID
+    """Rows below it were not looked at yet."""
+    is_rest: bool
+    """The rows found first, by an index of names, are not found again."""
+
+
 class Page(list[Item]):
     """The rows of a page, in order."""
 
-    __slots__ = ("cut",)
+    __slots__ = ("cut", "paused_at")
 
     cut: bool
     """Rows that match follow, within the `limit` of the query, and were left out because of its `bytes_most`."""
+    paused_at: SearchPlace | None
+    """The search has looked at as many rows as one call may, and goes on at this place. None: it did not pause."""
 
-    def __init__(self, rows: Iterable[Item] = (), *, cut: bool = False) -> None:
+    def __init__(
+        self, rows: Iterable[Item] = (), *, cut: bool = False, paused_at: SearchPlace | None = None
+    ) -> None:  # fmt: skip
         super().__init__(rows)
         self.cut = cut
+        self.paused_at = paused_at
 
     def is_full(self, limit: int) -> bool:
-        """True if more rows may follow: the page has as many as its query asked for, or was cut. A page that is shorter
-        than its limit is not the last one by that alone."""
+        """True if more rows may follow behind the last one: the page has as many as its query asked for, or was cut. A
+        page that is shorter than its limit is not the last one by that alone."""
         return self.cut or len(self) >= limit
+
+
+def place_after(page: Page[Item], limit: int, place: Callable[[Item], UUID], *, is_rest: bool) -> SearchPlace | None:
+    """The place at which a caller goes on that has asked for one row more than it shows, `limit`. None: the page was
+    the last one. `is_rest`: that of the query."""
+    if page.is_full(limit + 1):
+        return SearchPlace(place(page[:limit][-1]), is_rest)
+    return page.paused_at
 
 
 def page_within(rows: Sequence[Row], bytes_most: int | None) -> Page[Row]:

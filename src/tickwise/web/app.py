@@ -40,7 +40,7 @@ from tickwise.web.templating import Templates, compressed
 from tickwise.web.transport import SAFE, Transport, is_host
 from tickwise.web.views import PAGES
 from tickwise.web.views.sign_in import asked_to_sign_in
-from tickwise.web.visit import NAMESPACE, Visit
+from tickwise.web.visit import NAMESPACE, LocalFolder, Visit
 
 UNKNOWN: Final = "unknown"
 """The name of the page that answers for paths without a page."""
@@ -89,6 +89,7 @@ class PagesConfig:
     paces: Paces
     answered: Answered
     transport: Transport
+    local_folder: LocalFolder = lambda _base, _address: None
 
 
 class Pages:
@@ -150,6 +151,7 @@ class Pages:
             sessions=self._sessions,
             cookies=self._cookies,
             transport=self._config.transport,
+            local_folder=self._config.local_folder,
             request=request,
             origin=origin,
             is_stream=page.is_stream,

@@ -74,10 +74,13 @@ class Copy(NamedTuple):
 class Copier:
     """Writes them for a server and a namespace."""
 
-    def __init__(self, base: str, namespace: str) -> None:
-        """`base`: the address of the server as the browser knows it."""
+    def __init__(self, base: str, namespace: str, data_dir: str | None = None) -> None:
+        """`base`: the address of the server as the browser knows it. `data_dir`: the data folder by which a command on
+        this machine finds the server and its key; empty: the usual one, which needs no option; None: there is none, or
+        the browser is elsewhere."""
         self._base = base.rstrip("/")
         self._namespace = namespace
+        self._data_dir = data_dir
 
     def listing(self, path: str, query: Sequence[tuple[str, str]]) -> Copy | None:
         """A list with its filters. None: the command line has no such filter."""
@@ -136,6 +139,10 @@ class Copier:
             self.act("Run it again", f"{path}/retry", "runs retry", word),
         ]
 
+    def of_error(self, group_id: object) -> list[Copy]:
+        """A group of errors."""
+        return [self.read("This error", f"/errors/{group_id}", "errors show", str(group_id))]
+
     def _curl(self, method: str, path: str, pairs: Sequence[tuple[str, str]]) -> str:
         address = self._base + API + quote(path) + (f"?{urlencode(pairs)}" if pairs else "")
         words = ["curl", "-sS"]
@@ -146,7 +153,10 @@ class Copier:
         return f'{shlex.join(words)} -H "Authorization: Bearer $TICKWISE_API_KEY" {shlex.quote(address)}'
 
     def _command(self, command: str, *words: str) -> str:
-        server = [] if self._base in OF_COMMANDS else ["--url", self._base]
+        if self._data_dir is not None:
+            server = ["--data-dir", self._data_dir] if self._data_dir else []
+        else:
+            server = [] if self._base in OF_COMMANDS else ["--url", self._base]
         return f"tickwise {command} {shlex.join([*words, *server, '--namespace', self._namespace])}"
 
     def _python(self, *lines: str) -> str:

@@ -31,8 +31,12 @@ PART: Final = "tickwise-part"
 EVENTS_PATH: Final = "/live"
 NAMESPACE: Final = "namespace"
 """The parameter that names the namespace, if it is not the caller's own."""
-NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "col"})
+NO_FILTERS: Final = frozenset({NAMESPACE, "cursor", "rest", "col"})
 """Parameters of a list that its page alone has, or that a command has in another place."""
+
+LocalFolder = Callable[[str, str | None], str | None]
+"""By the address of the server and that of the client: the data folder by which a command on the client's machine finds
+this server (`Copier`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class Visit:
     sessions: Sessions
     cookies: Cookies
     transport: Transport
+    local_folder: LocalFolder
     request: Request
     origin: Origin
     cookie: str | None = None
@@ -146,7 +151,8 @@ class Visit:
         """The list or the thing of this page as commands."""
         if self.principal is None:
             return ()
-        copier = Copier(str(self.request.base_url), self.principal.namespace)
+        base = str(self.request.base_url)
+        copier = Copier(base, self.principal.namespace, self.local_folder(base, self.origin.address))
         path = self.request.url.path
         kind, _, name = path.strip("/").partition("/")
         if path in LISTINGS:
@@ -154,6 +160,8 @@ class Visit:
             listing = copier.listing(path, query)
             return () if listing is None else (listing,)
         found = name.partition("/")[0]
+        if kind == "errors" and "error_id" in self.request.path_params:
+            return copier.of_error(found)
         if kind in ("jobs", "runs") and {"job_id", "run_id"} & self.request.path_params.keys():
             return copier.of_job(found) if kind == "jobs" else copier.of_run(found)
         return ()

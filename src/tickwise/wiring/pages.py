@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import MutableMapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
 from tickwise.api.clients.address import ClientAddresses
 from tickwise.api.clients.pacing import Pacer
 from tickwise.api.request_log import RequestLog
-from tickwise.config import Settings
+from tickwise.config import Settings, default_data_dir
 from tickwise.control.control import Control
 from tickwise.domain.model import Origin, Principal
 from tickwise.ports.clock import Clock
 from tickwise.web.app import Pages, PagesConfig
 from tickwise.web.transport import Transport
+from tickwise.web.visit import LocalFolder
 from tickwise.wiring.runtime import Runtime
+from tickwise.wiring.tls.clear_text import is_loopback
 
 API_PATHS: Final = ("/api/", "/livez", "/readyz", "/healthz", "/metrics", "/openapi.json", "/.well-known/")
 """All else is of the pages."""
@@ -54,6 +58,24 @@ class _Paces:
             await self._pacer.admit(principal, [], rate)
 
 
+def _local_folder(settings: Settings) -> LocalFolder:
+    """For visitors on this machine: the data folder in which commands find this server, if it is that of a local `up`.
+    Others are not told where files of the server are."""
+    file = settings.data_dir.absolute() / "client.json"
+    told = "" if settings.data_dir.absolute() == default_data_dir().absolute() else str(settings.data_dir.absolute())
+
+    def folder(base: str, address: str | None) -> str | None:
+        if address is None or not (is_loopback(address) and is_loopback(urlsplit(base).hostname or "")):
+            return None
+        try:
+            named = urlsplit(json.loads(file.read_text(encoding="utf-8"))["url"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # no `up` of this folder serves
+        return told if named.port == urlsplit(base).port else None
+
+    return folder
+
+
 def pages_of(runtime: Runtime, control: Control, pacer: Pacer, addresses: ClientAddresses) -> Pages:
     """The pages as they are shipped."""
     settings: Settings = runtime.settings
@@ -80,5 +102,6 @@ def pages_of(runtime: Runtime, control: Control, pacer: Pacer, addresses: Client
         paces=_Paces(pacer, control),
         answered=answered,
         transport=Transport(tls_at_proxy=settings.tls_ends_at == "proxy"),
+        local_folder=_local_folder(settings),
     )
     return Pages(control, clock, config)

@@ -6,10 +6,12 @@ import sys
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+import icalendar
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tickwise.adapters.calendars import events, plain
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.domain.calendar.entries import Dates, Period
 from tickwise.domain.errors import Invalid, Misconfigured
@@ -381,3 +383,74 @@ def test_without_the_libraries_it_says_what_to_install(monkeypatch: pytest.Monke
         READER.holidays("DE", None, SPAN)
     with pytest.raises(Misconfigured, match=r"pip install 'tickwise\[calendars\]'"):
         READER.ics(file("DTSTART:20260101"), "UTC", SPAN)
+
+
+# ---------------------------------------------------------------------------------------------------- plain events
+
+_WRITTEN = st.sampled_from(
+    [
+        "DTSTART;VALUE=DATE:20261225", "DTSTART:20261025T023000", "DTSTART;TZID=Europe/Berlin:20260329T023000",
+        "DTSTART;TZID=America/New_York:20261101T013000", "DTSTART;TZID=Asia/Kolkata:20260101T000000",
+        "DTSTART:20261225T100000Z", "DTSTART:20261325T100000Z", "DTSTART;TZID=Europe/Nowhere:20261225T100000",
+        "DTSTART;TZID=Etc/UTC:20261225T100000", "DTSTART;TZID=UTC:20261225T100000Z", "DTSTART:20261225",
+        "dtstart:20261225T100000", "DTSTART;VALUE=DATE:15820101", "DTSTART:20261225T240000", "DTSTART:20261225T100060Z",
+    ]
+)  # fmt: skip
+_ENDED = st.sampled_from(
+    [
+        "DTEND;VALUE=DATE:20261227", "DTEND:20261225T110000Z", "DTEND;TZID=Europe/Berlin:20261225T110000",
+        "DTEND:20201225T110000Z", "DTEND:29991225T110000Z", "DURATION:PT30M", "DURATION:P1D", "DURATION:P1W",
+        "DURATION:PT1H30M5S", "DURATION:P1DT2H", "DURATION:-PT5M", "DURATION:P", "DURATION:PT", "DURATION:PT24H",
+        "DURATION:P0D", "DURATION:P99999D",
+    ]
+)  # fmt: skip
+_OTHER = st.sampled_from(
+    [
+        "UID:a", "UID:", "SUMMARY:a\\, b", "SUMMARY:closed: all; day", "SUMMARY;LANGUAGE=de:zu", "SUMMARY:",
+        "SUMMARY:  x ", "SUMMARY:\x07\u202e", 'SUMMARY:"quoted"', "SUMMARY:a:b", "SUMMARY:a\\nb\\N c\\; d",
+        "SUMMARY:\\\\n", "SUMMARY:100%2C", "SUMMARY:\\,\\,", "STATUS:CANCELLED", "STATUS:cancelled", "STATUS:CONFIRMED",
+        "RRULE:FREQ=DAILY;COUNT=3", "RRULE:FREQ=WEEKLY;BYDAY=MO,FR;UNTIL=20270101T000000Z", "RRULE:FREQ=HOURLY",
+        "RRULE:nothing", "RRULE:FREQ=MONTHLY;BYDAY=-1FR;COUNT=2", "EXDATE:20261226T100000Z", "RRULE:",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(_WRITTEN, _ENDED, _OTHER), max_size=6))
+@example(["DTSTART;VALUE=DATE:20261225", "DTEND;VALUE=DATE:20261225"])
+def test_an_event_that_is_read_without_the_library_is_read_as_by_it(lines: list[str]) -> None:
+    """Times, names, what is cut and what is refused, and with which words."""
+
+    def read() -> Resolved | str:
+        try:
+            return ics("\n".join(lines))
+        except Invalid as refused:
+            return refused.detail
+
+    with pytest.MonkeyPatch.context() as patched:
+        quick = read()
+        patched.setattr(plain, "read", lambda *_: None)
+        assert read() == quick
+
+
+def test_plain_events_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes ten times as long: thousands of them held up a thread for seconds."""
+
+    def refused(*_: object) -> object:
+        raise AssertionError("an event in plain writing went to the library")
+
+    monkeypatch.setattr(icalendar.Event, "from_ical", refused)
+    found = ics(
+        "UID:1\nDTSTART;TZID=Europe/Berlin:20261101T100000\nDTEND;TZID=Europe/Berlin:20261101T110000\nSUMMARY:a",
+        "UID:2\nDTSTART;VALUE=DATE:20261102\nSTATUS:CONFIRMED",
+        "UID:3\nDTSTART:20261103T100000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=2",
+    )
+    assert 4 == len(found.entries)
+
+
+def test_events_that_need_the_library_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of thousands of them is refused with what they are; plain ones do not count."""
+    monkeypatch.setattr(events, "LIBRARY_LINES_MAX", 4)
+    plainly = "DTSTART:20261103T100000Z\nDURATION:PT1H"
+    moved = "DTSTART:20261103T100000Z\nEXDATE:20261104T100000Z"
+    assert 10 == len(ics(*[plainly] * 10, moved, moved).entries)
+    assert "have more than 4 lines" in refusal(file(moved, moved, moved))

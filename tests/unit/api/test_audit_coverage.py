@@ -40,6 +40,8 @@ class Change(NamedTuple):
     """The body is a file."""
     as_person: bool = False
     """A person asks who has signed in."""
+    query: str = ""
+    """The parameters of its address."""
 
 
 async def _job(here: Scene) -> dict[str, str]:
@@ -109,6 +111,11 @@ async def _stop(here: Scene) -> dict[str, str]:
 
 async def _objective(here: Scene) -> dict[str, str]:
     return {"objective_id": (await here.ask("POST", "/objectives", 201, OBJECTIVE))["objective_id"]}
+
+
+async def _view(here: Scene) -> dict[str, str]:
+    await here.ask("PUT", "/saved-views", 200, VIEW)
+    return {}
 
 
 async def _channel(here: Scene) -> dict[str, str]:
@@ -191,6 +198,7 @@ WINDOW: Final = {"when": {"dates": ["2027-12-25"]}}
 OBJECTIVE: dict[str, Any] = {"name": "urgent", "start_within_seconds": 5, "priority": 9}
 HOOK: Final = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}
 RULE: Final = {"name": "broken", "on": ["failure"], "channels": ["on-call"]}
+VIEW: Final = {"list": "runs", "name": "failed", "query": "status=FAILED"}
 STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
@@ -236,6 +244,8 @@ CHANGES: Final[dict[str, Change]] = {
     "holdQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "drainQueue": Change(AuditAction.QUEUE_HELD, {}, _queue),
     "resumeQueue": Change(AuditAction.QUEUE_RESUMED, None, _held),
+    "putSavedView": Change(AuditAction.VIEW_SAVED, VIEW),
+    "deleteSavedView": Change(AuditAction.VIEW_REMOVED, None, _view, query="?list=runs&name=failed"),
     "createStop": Change(AuditAction.STOP_MADE, STOP),
     "liftStop": Change(AuditAction.STOP_LIFTED, None, _stop),
     "createObjective": Change(AuditAction.OBJECTIVE_ADDED, OBJECTIVE),
@@ -311,7 +321,10 @@ async def test_each_change_leaves_an_entry(name: str) -> None:
         if change.script or endpoint.method == "PATCH":
             headers["Content-Type"] = "text/x-python" if change.script else min(endpoint.media).decode()
         answer = await here.world.client.request(
-            endpoint.method, API + endpoint.path.removeprefix(API).format(**ids), headers=headers, **content
+            endpoint.method,
+            API + endpoint.path.removeprefix(API).format(**ids) + change.query,
+            headers=headers,
+            **content,
         )
         assert answer.status_code < 300, answer.text
         new = [row for row in await entries(here) if row not in before]

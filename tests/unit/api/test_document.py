@@ -227,7 +227,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "NamespaceChangeBody": ("PATCH", "/namespaces/team-a"), "UserBody": ("POST", "/users"),
         "StopBody": ("POST", "/stops"), "ObjectiveBody": ("POST", "/objectives"), "ChannelBody": ("POST", "/channels"),
         "NotificationRuleBody": ("POST", "/notification-rules"), "RevokeBody": ("POST", "/auth/revoke"),
-        "QuotasBody": ("PUT", "/namespaces/team-a/quotas"),
+        "QuotasBody": ("PUT", "/namespaces/team-a/quotas"), "SavedViewBody": ("PUT", "/saved-views"),
     }  # fmt: skip
     for name, (method, path) in routes.items():
         answer = await here.client.request(method, API + path, json=BODIES[name])

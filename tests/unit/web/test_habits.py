@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -207,6 +208,16 @@ def test_a_command_names_the_server_where_commands_would_not_find_it() -> None:
     elsewhere = shlex.split(Copier("https://tickwise.example/", "default").of_job("x")[0].command)
     assert ["--url", "https://tickwise.example", "--namespace", "default"] == elsewhere[-4:]
     assert _known(elsewhere[1:3] + elsewhere[4:5])
+
+
+def test_a_command_names_the_data_folder_where_commands_would_not_look() -> None:
+    """Of a local `up`: with the address alone, a command would have no key."""
+    for base in ("http://127.0.0.1:8470/", "http://127.0.0.1:4711/"):
+        words = shlex.split(Copier(base, "default", "/srv/my data").of_job("x")[0].command)
+        assert ["--data-dir", "/srv/my data", "--namespace", "default"] == words[-4:]
+        assert _known(words[1:3] + words[4:5])
+        usual = Copier(base, "default", "").of_job("x")[0].command
+        assert not re.search("--(url|data-dir)", usual)
 
 
 def _known(words: list[str]) -> bool:

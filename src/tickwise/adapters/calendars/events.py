@@ -1,7 +1,7 @@
 """An iCalendar file (RFC 5545) as days and periods.
 
-        text ──► lines of events that matter ──► icalendar ──► _Event ──► its times in the span ──► merged in order
-                  (no VTIMEZONE, no alarms)                      └── rules, RDATE, EXDATE, RECURRENCE-ID
+        text ──► lines of events that matter ──► plain, else icalendar ──► _Event ──► its times in the span, in order
+                  (no VTIMEZONE, no alarms)                                  └── rules, RDATE, EXDATE, RECURRENCE-ID
 
 Only lines that we use reach the library: what a mail program adds beside them cannot break a calendar, nor cost time.
 A VTIMEZONE is left out too, because it is a program of recurrence rules: zones are taken by their name alone. Times are
@@ -11,19 +11,19 @@ computed as they are merged, so there are never more of them than are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 import icalendar
 
-from tickwise.adapters.calendars import recurrence
+from tickwise.adapters.calendars import plain, recurrence
 from tickwise.adapters.calendars.recurrence import Budget, Recurrence, Unreadable
 from tickwise.domain.calendar.entries import Dates, Period
 from tickwise.domain.errors import Invalid
@@ -31,7 +31,10 @@ from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, DaySpan, Resolved
 
 LINES_MAX: Final = 60_000
-"""Lines of events that matter: 10,000 events of six. The library takes two seconds for them."""
+"""Lines of events that matter: 10,000 events of six. Plain ones take a quarter of a second, and ten times as long if
+each of them has to go through the library."""
+LIBRARY_LINES_MAX: Final = 30_000
+"""Lines of events that are not plain: about a second."""
 RULE_STEPS_MAX: Final = 2_000_000
 _NAME_MAX: Final = 200
 _FIRST_YEAR: Final = 1583
@@ -45,10 +48,10 @@ _ZONE: Final = re.compile(r';TZID=(?:"[^"]*"|[^:;]*)', re.IGNORECASE)
 _KEPT: Final = frozenset(
     {"UID", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID", "SUMMARY", "STATUS"}
 )
+_IN_EVENT: Final = ["VCALENDAR", "VEVENT"]
 _MIDNIGHT: Final = time()
 _DAY: Final = timedelta(days=1)
 _NOTHING: Final = timedelta(0)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _Moment(NamedTuple):
@@ -62,7 +65,7 @@ class _Moment(NamedTuple):
     def key(self) -> float:
         """The key that identifies and sorts it: the instant, of a whole day that of its midnight in UTC. A time that
         the clock skips is as long after the change as it says, of one that it repeats it is the first."""
-        return (self.wall.replace(tzinfo=self.zone or UTC) - _EPOCH).total_seconds()
+        return self.wall.replace(tzinfo=self.zone or UTC).timestamp()
 
 
 class _Length(NamedTuple):
@@ -74,7 +77,7 @@ class _Length(NamedTuple):
     def end_of(self, begin: _Moment) -> float:
         """The end, in terms of `_Moment.key`."""
         if self.on_wall:
-            return begin._replace(wall=begin.wall + self.time).key()
+            return _Moment(begin.wall + self.time, begin.zone).key()
         return begin.key() + self.time.total_seconds()
 
 
@@ -99,6 +102,9 @@ class _Event:
     """RECURRENCE-ID, by key: the occurrence of the event with the same UID that this one stands for."""
 
 
+Event = TypeVar("Event", _Event, "_Event | None")
+
+
 class _Time(NamedTuple):
     """One time of an event."""
 
@@ -110,7 +116,7 @@ def read(text: str, timezone: str, span: DaySpan) -> Resolved:
     """Read an iCalendar file, as the port says. Raises `Invalid` that names the line of the event."""
     file = _File(text)
     zone = zone_named(timezone)
-    events = [_event(each, zone) for each in file.events]
+    events = _events(file.events, zone)
     if not events:
         raise Invalid("there is no event (BEGIN:VEVENT) in the text; send a whole iCalendar file", pointer=_POINTER)
     warnings = []
@@ -168,6 +174,10 @@ class _File:
     def _take(self, number: int, line: str) -> None:
         match = _PROPERTY.match(line)
         name = match[0].upper() if match else ""
+        if name in _KEPT:
+            if self._inside == _IN_EVENT:
+                self._keep(line)
+            return
         if name == "BEGIN":
             component = line[6:].strip().upper()
             if component == "VEVENT" and self._inside == ["VCALENDAR"]:
@@ -179,11 +189,13 @@ class _File:
                 raise Invalid(f"line {number}: END:{component[:40]} ends nothing that began", pointer=_POINTER)
         elif name == "X-WR-TIMEZONE" and self._inside == ["VCALENDAR"]:
             self.zone = line.partition(":")[2].strip() or None
-        elif name in _KEPT and self._inside == ["VCALENDAR", "VEVENT"]:
-            self._kept += 1
-            if self._kept > LINES_MAX:
-                raise Invalid(f"the events have more than {LINES_MAX} lines; send fewer events", pointer=_POINTER)
-            self.events[-1].kept.append(_VENDORS_ZONE.sub(_own_zone, line))
+
+    def _keep(self, line: str) -> None:
+        """Add a line that matters to the event that was begun last."""
+        self._kept += 1
+        if self._kept > LINES_MAX:
+            raise Invalid(f"the events have more than {LINES_MAX} lines; send fewer events", pointer=_POINTER)
+        self.events[-1].kept.append(_VENDORS_ZONE.sub(_own_zone, line) if ";" in line else line)
 
 
 def _own_zone(vendors: re.Match[str]) -> str:
@@ -203,6 +215,10 @@ def _zone_names() -> frozenset[str]:
 
 def _unfolded(text: str) -> Iterator[tuple[int, str]]:
     """The lines with their numbers; a line that begins with a blank goes on with the one before."""
+    if "\n " not in text and "\n\t" not in text:
+        lines = ((number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), start=1))
+        yield from ((number, line) for number, line in lines if line.strip())
+        return
     parts: list[str] = []
     begin = 1
     for number, line in enumerate(text.split("\n"), start=1):
@@ -220,10 +236,28 @@ def _unfolded(text: str) -> Iterator[tuple[int, str]]:
 # -------------------------------------------------------------------------------------------------------- one event
 
 
-def _event(lines: _Lines, zone: ZoneInfo) -> _Event:
-    """Read an event. Raises `Invalid` with its line."""
+def _events(several: Iterable[_Lines], zone: ZoneInfo) -> list[_Event]:
+    """Read events. Raises `Invalid` with the line of the one that cannot be read, or that is one too many."""
+    events, left = [], LIBRARY_LINES_MAX
+    for lines in several:
+        event = _event(lines, zone, _plain_event)
+        if event is None:
+            left -= len(lines.kept)
+            if left < 0:
+                raise Invalid(
+                    f"the events with more than a name, a begin, an end and a rule have more than {LIBRARY_LINES_MAX} "
+                    "lines; send fewer of them",
+                    pointer=_POINTER,
+                )
+            event = _event(lines, zone, _read_event)
+        events.append(event)
+    return events
+
+
+def _event(lines: _Lines, zone: ZoneInfo, read: Callable[[_Lines, ZoneInfo], Event]) -> Event:
+    """Read an event in one of the two ways. Raises `Invalid` with its line."""
     try:
-        return _read_event(lines, zone)
+        return read(lines, zone)
     except (Unreadable, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as failure:
         # The library takes what it is given for well-formed in places; an event that is not must not look like a bug.
         raise _refused(lines.line, failure) from None
@@ -231,6 +265,36 @@ def _event(lines: _Lines, zone: ZoneInfo) -> _Event:
 
 def _refused(line: int, failure: Exception) -> Invalid:
     return Invalid(f"the event in line {line}: {str(failure)[:300]}", pointer=_POINTER)
+
+
+def _plain_event(lines: _Lines, zone: ZoneInfo) -> _Event | None:
+    """Read an event without the library. None: it is not plain, or something is wrong with it."""
+    said = plain.read(lines.kept, _zone_names())
+    if said is None:
+        return None
+    start = _plain_moment(said.start, zone)
+    end = None if said.end is None else _plain_moment(said.end, zone)
+    if start is None or (said.end is not None and (end is None or (end.zone is None) != (start.zone is None))):
+        return None
+    length = _length_of(start, end, said.duration)
+    rules = () if said.rule is None else (_rule(icalendar.vRecur.from_ical(said.rule), start),)
+    name, cancelled = _cleaned(said.summary), said.status.upper() == "CANCELLED"
+    return _Event(
+        line=lines.line, uid=said.uid, name=name, start=start, length=length, cancelled=cancelled, rules=rules
+    )  # fmt: skip
+
+
+def _plain_moment(said: plain.PlainTime, zone: ZoneInfo) -> _Moment | None:
+    if not _FIRST_YEAR <= said.wall.year <= _LAST_YEAR:
+        return None
+    if said.is_day:
+        return _Moment(said.wall, None)
+    return _Moment(said.wall, _zone(said.zone) if said.zone else zone)
+
+
+@lru_cache(maxsize=1_000)
+def _zone(name: str) -> ZoneInfo:
+    return zone_named(name)
 
 
 def _read_event(lines: _Lines, zone: ZoneInfo) -> _Event:
@@ -313,17 +377,24 @@ def _moment(value: Any, zone: ZoneInfo) -> _Moment:
 
 def _length(said: icalendar.Component, start: _Moment, zone: ZoneInfo) -> _Length:
     """From DTEND or DURATION; of a day without either, that day."""
-    on_wall = start.zone is None
     end, duration = _one(said, "DTEND"), _one(said, "DURATION")
     if end is not None:
         last = _moment(end, zone)
         if (last.zone is None) != (start.zone is None):
             raise Unreadable("DTSTART and DTEND must both be days, or both times")
-        length = timedelta(seconds=last.key() - start.key())
+        return _length_of(start, last, None)
+    if duration is not None and not isinstance(duration.dt, timedelta):
+        raise Unreadable("DURATION must be such as PT1H or P1D")
+    return _length_of(start, None, None if duration is None else duration.dt)
+
+
+def _length_of(start: _Moment, end: _Moment | None, duration: timedelta | None) -> _Length:
+    """The length of an event by its end or its duration."""
+    on_wall = start.zone is None
+    if end is not None:
+        length = timedelta(seconds=end.key() - start.key())
     elif duration is not None:
-        length = duration.dt
-        if not isinstance(length, timedelta):
-            raise Unreadable("DURATION must be such as PT1H or P1D")
+        length = duration
         on_wall = on_wall or not length % _DAY
     else:
         length = _NOTHING
@@ -364,7 +435,8 @@ def _added(value: _Listed, length: _Length, zone: ZoneInfo) -> tuple[_Moment, _L
 
 
 def _cleaned(text: str) -> str | None:
-    printable = "".join(each if each.isprintable() else " " for each in text[: 4 * _NAME_MAX])
+    cut = text[: 4 * _NAME_MAX]
+    printable = cut if cut.isprintable() else "".join(each if each.isprintable() else " " for each in cut)
     return " ".join(printable.split())[:_NAME_MAX] or None
 
 
@@ -378,12 +450,18 @@ def _all_times(events: Iterable[_Event], span: DaySpan) -> Iterator[_Time]:
         if event.replaces is not None:
             replaced.setdefault(event.uid, set()).add(event.replaces)
     budget = Budget(RULE_STEPS_MAX)
-    times = []
+    earliest, latest = _midnight(span.first), _midnight(span.last + _DAY)
+    times: list[Iterator[_Time]] = []
+    single: list[_Time] = []
     for event in events:
         if not event.cancelled:
             elsewhere = replaced.get(event.uid, set()) if event.replaces is None else set()
-            times.append(_located(_times(event, span, budget, elsewhere), event.line))
-    return merge(*times, key=itemgetter(0))
+            if event.rules or event.added:
+                times.append(_located(_times(event, span, budget, elsewhere), event.line))
+            elif (found := _own_time(event, earliest, latest, elsewhere)) is not None:
+                single.append(found)
+    # A merge of thousands of events of one time each would cost more than to read them.
+    return merge(sorted(single, key=itemgetter(0)), *times, key=itemgetter(0))
 
 
 def _located(times: Iterator[_Time], line: int) -> Iterator[_Time]:
@@ -391,6 +469,16 @@ def _located(times: Iterator[_Time], line: int) -> Iterator[_Time]:
         yield from times
     except Unreadable as failure:
         raise _refused(line, failure) from None
+
+
+def _own_time(event: _Event, earliest: float, latest: float, elsewhere: Collection[float]) -> _Time | None:
+    """The time of an event that is neither repeated nor added to, if it is in the span and stays."""
+    key, end = event.start.key(), event.length.end_of(event.start)
+    if not max(earliest, key) < end or key >= latest or key in event.removed or key in elsewhere:
+        return None
+    if event.removed_days and event.start.wall.date() in event.removed_days:
+        return None
+    return _Time(key, _entry(event, event.start, key, end))
 
 
 def _times(event: _Event, span: DaySpan, budget: Budget, elsewhere: Collection[float]) -> Iterator[_Time]:
@@ -404,7 +492,7 @@ def _times(event: _Event, span: DaySpan, budget: Budget, elsewhere: Collection[f
             continue
         seen = moment
         if key not in event.removed and key not in elsewhere and moment.wall.date() not in event.removed_days:
-            yield _Time(key, _entry(event, moment, end))
+            yield _Time(key, _entry(event, moment, key, end))
 
 
 def _by_rules(event: _Event, span: DaySpan, budget: Budget) -> Iterator[tuple[_Moment, _Length]]:
@@ -420,10 +508,10 @@ def _by_rules(event: _Event, span: DaySpan, budget: Budget) -> Iterator[tuple[_M
     )
 
 
-def _entry(event: _Event, moment: _Moment, end: float) -> Dates | Period:
+def _entry(event: _Event, moment: _Moment, key: float, end: float) -> Dates | Period:
     if moment.zone is not None:
-        return Period(moment.key(), end, event.name)
-    last = moment.wall + timedelta(seconds=end - moment.key()) - _DAY
+        return Period(key, end, event.name)
+    last = moment.wall + timedelta(seconds=end - key) - _DAY
     return Dates(moment.wall.date(), last.date(), event.name)
 
 

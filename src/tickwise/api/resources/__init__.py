@@ -23,6 +23,7 @@ from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES
 from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
+from tickwise.api.resources.saved_views import SAVED_VIEWS
 from tickwise.api.resources.schedules import SCHEDULES
 from tickwise.api.resources.stops import STOPS
 from tickwise.api.resources.tasks import TASKS
@@ -43,6 +44,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *ERRORS,
     *QUEUES,
     *STOPS,
+    *SAVED_VIEWS,
     *CHANNELS,
     *NOTIFICATION_RULES,
     *ROLES,

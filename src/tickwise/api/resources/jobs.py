@@ -17,13 +17,13 @@ from tickwise.api.endpoint import (
     Endpoint,
     Reply,
     answer,
-    cursor_id,
+    cursor_place,
     given,
     given_instant,
     labels_of,
     page_links,
-    page_of,
     replayed,
+    search_cursor,
 )
 from tickwise.api.ingest import BATCH_TYPES, REFUSALS, JobsBody, job_bodies, job_body, job_parts
 from tickwise.api.merging import MERGE_PATCH, patched
@@ -58,6 +58,7 @@ from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import JobQuery, JobRow, Replay
 
 Time = Annotated[datetime, Meta(tz=True)]
@@ -81,7 +82,17 @@ _told: Final = msgspec.json.Decoder(_Told).decode
 class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A search for jobs; everything given must match."""
 
-    name: Annotated[str, Meta(max_length=200, description="A part of the name, in any case.")] | UnsetType = UNSET
+    name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=200,
+                description="A part of the name, in any case. Such a search looks at so many jobs at a time: a "
+                "page may be short, or empty, and lead on by its `Link`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     key: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     label: Annotated[list[str], Meta(description="name=value; may be given several times.")] = []
     status: Annotated[list[JobStatus], Meta(max_length=5, description="May be given several times.")] = []
@@ -248,6 +259,7 @@ async def job_by_key(call: Call) -> Reply:
 async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
+    before, is_rest = cursor_place(said.cursor)
     rows = await call.control.jobs.search(
         call.principal,
         JobQuery(
@@ -261,14 +273,16 @@ async def jobs_list(call: Call) -> Reply:
             owner=given(said.owner),
             next_run_after=given_instant(said.next_run_after),
             next_run_before=given_instant(said.next_run_before),
-            before=cursor_id(said.cursor),
+            before=before,
+            may_pause=True,
+            is_rest=is_rest,
             limit=said.limit + 1,
         ),
     )
-    page, more = page_of(rows, said.limit)
-    views = [job_view(row, await call.control.jobs.warnings(call.principal, row)) for row in page]
-    last = str(page[-1].listed) if more else None
-    return answer(200, views, headers=page_links(call, last))
+    warnings = call.control.jobs.warnings
+    views = [job_view(row, await warnings(call.principal, row)) for row in rows[: said.limit]]
+    goes_on = search_cursor(place_after(rows, said.limit, lambda row: row.listed, is_rest=is_rest))
+    return answer(200, views, headers=page_links(call, goes_on))
 
 
 async def job_status(call: Call) -> Reply:

@@ -16,13 +16,13 @@ from tickwise.api.endpoint import (
     Endpoint,
     Reply,
     answer,
-    cursor_id,
+    cursor_place,
     given,
     given_instant,
     labels_of,
     page_links,
-    page_of,
     replayed,
+    search_cursor,
 )
 from tickwise.api.negotiation import prefers_json
 from tickwise.api.problems import BadParameter
@@ -49,6 +49,7 @@ from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import Replay, RunQuery
 
 LOG_BYTES_MAX: Final = 4 << 20
@@ -92,9 +93,17 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     """A search for runs; everything given must match."""
 
     job_id: UUID | UnsetType = UNSET
-    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = (
-        UNSET
-    )
+    job_name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=200,
+                description="A part of its job's name, in any case. Such a search looks at so many runs at a time: a "
+                "page may be short, or empty, and lead on by its `Link`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     label: Annotated[
         list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
     ] = []
@@ -119,6 +128,7 @@ class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def runs_page(call: Call, job_id: UUID | None) -> Reply:
     """A page of runs, newest first: of one job, or of all."""
     said: RunsOfJobQuery = call.query
+    before, is_rest = cursor_place(said.cursor)
     query = RunQuery(
         namespace=call.principal.namespace,
         job_id=job_id,
@@ -129,15 +139,16 @@ async def runs_page(call: Call, job_id: UUID | None) -> Reply:
         executor=None if said.executor_id is UNSET else int(said.executor_id),
         due_after=given_instant(said.due_after),
         due_before=given_instant(said.due_before),
-        before=cursor_id(said.cursor),
+        before=before,
+        may_pause=True,
+        is_rest=is_rest,
         limit=said.limit + 1,
     )
     if isinstance(said, RunsQuery):
         query = replace(query, job_name=given(said.job_name), labels=labels_of(said.label), queue=given(said.queue))
     rows = await call.control.runs.search(call.principal, query, must_exist=not isinstance(said, RunsQuery))
-    page, more = page_of(rows, said.limit)
-    last = str(page[-1].run_id) if more else None
-    return answer(200, [run_view(row) for row in page], headers=page_links(call, last))
+    goes_on = search_cursor(place_after(rows, said.limit, lambda row: row.run_id, is_rest=is_rest))
+    return answer(200, [run_view(row) for row in rows[: said.limit]], headers=page_links(call, goes_on))
 
 
 async def runs_list(call: Call) -> Reply:

@@ -109,6 +109,7 @@ from tickwise.ports.store.error_groups import (
     NewErrorDecision,
     PendingFailure,
     PendingFailures,
+    within_shares,
 )
 from tickwise.ports.store.flow import (
     QUEUE_HELD,
@@ -435,6 +436,7 @@ __all__ = [
     "number_taken",
     "objective_name_taken",
     "page_within",
+    "within_shares",
 ]
 
 

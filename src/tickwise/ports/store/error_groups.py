@@ -10,13 +10,14 @@ stopped on request, is no failure. Invariant: a failure is either pending or cou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.error_groups import ErrorDecision, ErrorState, ErrorStatus
+from tickwise.domain.error_groups import FURTHER_ERRORS, ErrorDecision, ErrorState, ErrorStatus, further_errors_id
 from tickwise.ports.paging import Page, utf8_bytes
 
 
@@ -70,6 +71,33 @@ class GroupedFailure(NamedTuple):
     task_kind: str
     task: str
     """The name of the function, the method and host, or the job; that of the newest fold."""
+
+
+def within_shares(
+    failures: Iterable[GroupedFailure], known: AbstractSet[UUID], groups_of: Mapping[UUID, int], most: int
+) -> list[GroupedFailure]:
+    """The failures, in their order, with the groups in which they are counted: a new group is made while its job is in
+    fewer than `most`; then the failure goes to the group of the job's further errors. `known`: the groups that are
+    there; `groups_of`: how many groups each job is in, without an entry for none."""
+    present, share = set(known), dict(groups_of)
+    found = []
+    for each in failures:
+        job_id, namespace = each.failure.job_id, each.failure.namespace
+        if each.group_id is not None and each.group_id not in present and job_id is not None and namespace is not None:
+            if share.get(job_id, 0) >= most:
+                found.append(
+                    each._replace(
+                        failure=each.failure._replace(reason=None),
+                        group_id=further_errors_id(namespace, job_id),
+                        kind="",
+                        message=FURTHER_ERRORS,
+                    )
+                )
+                continue
+            share[job_id] = share.get(job_id, 0) + 1
+            present.add(each.group_id)
+        found.append(each)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,10 @@ class RunQuery:
     """… and the queue of its job: each as the job is now."""
     within: Selector | None = None
     """Of the jobs of this selector alone, as they are now; None: of all. A run whose job is gone is of none."""
+    may_pause: bool = False
+    """As in `JobQuery`, of a search by `job_name`."""
+    is_rest: bool = False
+    """As in `JobQuery`."""
     limit: int = 50
     bytes_most: int | None = None
     """The page is cut before its definitions, results and errors hold more (`paging`); None: never."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict
 
 SHARED: Final = ""
@@ -34,7 +35,7 @@ class SavedView:
 class SavedViewStore(Protocol):
     """Saved views. They go with their namespace."""
 
-    async def put(self, view: SavedView) -> None:
+    async def put(self, view: SavedView, *, audit: AuditEntry | None = None) -> None:
         """Save a view, in place of the one of this owner, list and name. Raises `Conflict`, code `views_exhausted`,
         beyond `MAX_VIEWS`, and for a namespace that is being removed."""
         ...
@@ -43,7 +44,9 @@ class SavedViewStore(Protocol):
         """The views of these owners in a namespace, by list, name and owner."""
         ...
 
-    async def remove(self, namespace: str, owner: str, *, path: str, name: str) -> bool:
+    async def remove(
+        self, namespace: str, owner: str, *, path: str, name: str, audit: AuditEntry | None = None
+    ) -> bool:
         """Remove a view; whether it was there."""
         ...
 

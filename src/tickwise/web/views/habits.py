@@ -10,7 +10,7 @@ from uuid import UUID
 
 from starlette.responses import RedirectResponse, Response
 
-from tickwise.control.jobs.saved_views import QUERY_CHARACTERS, SavedViewService
+from tickwise.control.jobs.saved_views import FILTERS_MAX, LISTS, QUERY_CHARACTERS, SavedViewService
 from tickwise.control.jobs.service import JobService
 from tickwise.control.runs.service import RunService
 from tickwise.control.stops.service import StopService
@@ -21,17 +21,13 @@ from tickwise.web.display import chosen
 from tickwise.web.navigation import DOORS, Door
 from tickwise.web.page import WebPage
 from tickwise.web.transport import own_address
-from tickwise.web.views import jobs, runs
 from tickwise.web.visit import Visit
 
 FOUND_MAX: Final = 8
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
-FILTERED: Final = {"/jobs": jobs.FILTERS, "/runs": runs.FILTERS}
-"""The lists whose filters can be saved."""
-OF_LISTS: Final = frozenset({"namespace", "cursor", "of", "job_id", "run_id"})
+OF_LISTS: Final = frozenset({"namespace", "cursor", "rest", "of", "job_id", "run_id"})
 """Parameters of lists that are no filters: the place, and the rows that are selected."""
-FILTERS_MAX: Final = 50
 STOP_TITLE: Final = "Stop for a time"
 
 
@@ -94,7 +90,7 @@ async def _jobs(visit: Visit, wanted: str) -> list[Goal]:
     """Jobs with the text in their name."""
     if not wanted or not visit.may(JobService.search):
         return []
-    query = JobQuery(namespace=visit.who.namespace, name=wanted, limit=FOUND_MAX)
+    query = JobQuery(namespace=visit.who.namespace, name=wanted, may_pause=True, limit=FOUND_MAX)
     rows = await visit.control.jobs.search(visit.who, query)
     return [Goal(row.name, "job", f"/jobs/{row.job_id}") for row in rows]
 
@@ -122,14 +118,14 @@ async def remove_view(visit: Visit) -> Response:
 
 def _filters_of(path: str, query: str) -> tuple[str, str]:
     """A list, and its filters as an address. Raises `Invalid` for a list or a filter that is not there."""
-    if path not in FILTERED:
-        raise Invalid(f"views are of {' and '.join(FILTERED)}", pointer="/path")
+    if path not in LISTS:
+        raise Invalid(f"views are of {' and '.join(LISTS)}", pointer="/path")
     try:
         pairs = parse_qsl(query[:QUERY_CHARACTERS], max_num_fields=FILTERS_MAX)
     except ValueError:
         raise Invalid(f"the filters are at most {FILTERS_MAX}", pointer="/query") from None
-    kept = [(name, value) for name, value in pairs if name not in OF_LISTS or name in FILTERED[path]]
-    forms.check_names(dict(kept), FILTERED[path])
+    kept = [(name, value) for name, value in pairs if name not in OF_LISTS or name in LISTS[path]]
+    forms.check_names(dict(kept), LISTS[path])
     if not kept:
         raise Invalid("there is no filter to save: search first", pointer="/query")
     return path, urlencode(kept)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.jobs.presence import Doing
+from tickwise.control.jobs.saved_views import LISTS
 from tickwise.control.jobs.service import JobService
 from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.objectives import ObjectiveService, StandingObjective
@@ -23,6 +24,7 @@ from tickwise.domain.masking import masked
 from tickwise.domain.model import Trigger
 from tickwise.domain.notices.rules import NotificationRule
 from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
 from tickwise.web.editing.summary import policy_texts
@@ -32,6 +34,7 @@ from tickwise.web.views.rows import (
     job_line,
     lateness_of,
     lateness_with_retries,
+    next_page,
     others_at,
     took,
     views_of_list,
@@ -46,7 +49,7 @@ CHARTED: Final = 60
 TEXT_MAX: Final = 200
 SOURCE: Final = "source"
 """The field of a task with the text of its script, which is shown as lines."""
-FILTERS: Final = ("name", "key", "label", "status", "schedule_type", "task_kind", "owner")
+FILTERS: Final = tuple(LISTS["/jobs"])
 """Parameters of the address, named as those of the API."""
 
 
@@ -67,6 +70,8 @@ def jobs_query(visit: Visit) -> JobQuery:
         task_kind=forms.text(said, "task_kind", TEXT_MAX),
         owner=forms.text(said, "owner", TEXT_MAX),
         before=forms.identifier(said.get("cursor"), "cursor"),
+        may_pause=True,
+        is_rest=said.get("rest") == "1",
         limit=PAGE_SIZE + 1,
     )
 
@@ -93,7 +98,8 @@ async def jobs_page(visit: Visit) -> Response:
     """A page of jobs."""
     query = jobs_query(visit)
     rows = await visit.control.jobs.search(visit.who, query)
-    shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    shown = rows[:PAGE_SIZE]
+    goes_on = place_after(rows, PAGE_SIZE, lambda row: row.listed, is_rest=query.is_rest)
     filters = filters_of(visit, FILTERS)
     values = {
         "lines": await with_strips(visit, shown),
@@ -104,7 +110,8 @@ async def jobs_page(visit: Visit) -> Response:
         "statuses": [each.value for each in JobStatus],
         "chosen": [status.value for status in query.statuses],
         "schedule_types": [each.value for each in ScheduleType],
-        "next": visit.url("/jobs", **filters, cursor=shown[-1].listed) if more else None,
+        "next": next_page(visit, "/jobs", filters, goes_on),
+        "looks_further": rows.paused_at is not None and rows.paused_at == goes_on,
         "first": visit.url("/jobs", **filters) if query.before else None,
     }
     return visit.page("jobs.html", values)
@@ -249,7 +256,7 @@ JOBS: Final = (
         method="GET",
         path="/jobs",
         name="jobs",
-        query=(*FILTERS, "cursor", "job_id", "of"),
+        query=(*FILTERS, "cursor", "rest", "job_id", "of"),
         handler=jobs_page,
         control=(JobService.search,),
     ),

@@ -16,6 +16,7 @@ from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
 from tickwise.domain.lifecycle import RunState
+from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
 from tickwise.web.visit import Visit
@@ -108,6 +109,13 @@ async def views_of_list(visit: Visit, path: str, filters: Mapping[str, Any]) -> 
         "views": [view for view in found if view.path == path],
         "may_share": may_share_views(visit.who),
     }
+
+
+def next_page(visit: Visit, path: str, filters: Mapping[str, Any], place: SearchPlace | None) -> str | None:
+    """The address of the page of a list that begins at this place."""
+    if place is None:
+        return None
+    return visit.url(path, **filters, cursor=place.before, rest="1" if place.is_rest else None)
 
 
 async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[PersonAtJob]:

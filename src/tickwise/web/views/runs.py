@@ -13,12 +13,14 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.explain.explanations import Because, Explanation
+from tickwise.control.jobs.saved_views import LISTS
 from tickwise.control.runs.payloads import received_payload
 from tickwise.control.runs.service import LISTED_TEXTS, RunDetails, RunService
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import EVERY_TEXT, AttemptRow, Replay, RunQuery
 from tickwise.web import forms, once
 from tickwise.web.columns import Column, Values, columns_of
@@ -33,6 +35,7 @@ from tickwise.web.views.rows import (
     jobs_of,
     lateness_of,
     lateness_with_retries,
+    next_page,
     took,
     views_of_list,
 )
@@ -42,9 +45,7 @@ from tickwise.web.waterfall import waterfall
 PAGE_SIZE: Final = 50
 TEXT_MAX: Final = 200
 SEE_OTHER: Final = 303
-FILTERS: Final = (
-    *("job_id", "job_name", "label", "status", "reason", "queue", "executor_id", "due_after", "due_before", "col"),
-)
+FILTERS: Final = tuple(LISTS["/runs"])
 TRIGGERS: Final = {
     Trigger.SCHEDULE: "by schedule",
     Trigger.RUN_NOW: "asked for",
@@ -75,6 +76,8 @@ def runs_asked(visit: Visit) -> RunQuery:
         job_name=forms.text(said, "job_name", TEXT_MAX),
         queue=forms.text(said, "queue", TEXT_MAX),
         before=forms.identifier(said.get("cursor"), "cursor"),
+        may_pause=True,
+        is_rest=said.get("rest") == "1",
         limit=PAGE_SIZE + 1,
     )
 
@@ -85,7 +88,8 @@ async def runs_page(visit: Visit) -> Response:
     columns = columns_of(visit.query.get("col", ""))
     texts = EVERY_TEXT if columns else LISTED_TEXTS
     rows = await visit.control.runs.search(visit.who, query, texts=texts)
-    shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    shown = rows[:PAGE_SIZE]
+    goes_on = place_after(rows, PAGE_SIZE, lambda row: row.run_id, is_rest=query.is_rest)
     # Definitions are read for columns alone: 50 looks.
     jobs = [run.job_id for run in shown]
     cells = Values(await jobs_of(visit, jobs) if columns else {})
@@ -103,7 +107,8 @@ async def runs_page(visit: Visit) -> Response:
         "pick": "run_id" if visit.may(OperationService.runs) else "",
         "states": [each.value for each in RunState],
         "chosen": [each.value for each in query.states],
-        "next": visit.url("/runs", **filters, cursor=shown[-1].run_id) if more else None,
+        "next": next_page(visit, "/runs", filters, goes_on),
+        "looks_further": rows.paused_at is not None and rows.paused_at == goes_on,
         "first": visit.url("/runs", **filters) if query.before else None,
         "lateness_of": await lateness_with_retries(visit, shown),
         "took": took,
@@ -228,7 +233,7 @@ RUNS: Final[tuple[WebPage, ...]] = (
         method="GET",
         path="/runs",
         name="runs",
-        query=(*FILTERS, "cursor", "run_id"),
+        query=(*FILTERS, "cursor", "rest", "run_id"),
         handler=runs_page,
         control=(RunService.search,),
     ),

@@ -79,8 +79,18 @@ INDEXES: Final = (
     "0010_audit_seals_until.sql",
     "0012_audit_seals_of_namespace.sql",
     "0026_jobs_objectives.sql", "0034_jobs_objectives_of.sql",
+    "0026_jobs_objectives.sql",
+    "0033_error_jobs_job.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
+
+NO_TRIGRAMS: Final = (
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.FeatureNotSupportedError,
+    asyncpg.UndefinedFileError,
+    asyncpg.InvalidSchemaNameError,
+)
+"""The answers of a server on which the extension for the index of names cannot be made."""
 
 MIGRATION_SECONDS_MAX: Final = 600.0
 
@@ -132,6 +142,12 @@ async def _index(connection: asyncpg.Connection) -> None:
     await connection.execute(statement("indexes_invalid"))
     for name in INDEXES:
         await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
+    try:
+        await connection.execute(statement("trigrams_make"))
+    except NO_TRIGRAMS:
+        return  # searches for a part of a name look at the newest jobs alone; `findings` says so
+    if (index := await connection.fetchval(statement("names_index"))) is not None:
+        await connection.execute(index)
 
 
 async def schema_status(dsn: str) -> tuple[SchemaVersion | None, str]:

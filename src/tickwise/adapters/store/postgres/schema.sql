@@ -12,7 +12,8 @@ DECLARE
 BEGIN
   FOR broken IN
     SELECT i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE c.relnamespace = 'tickwise'::regnamespace AND c.relname IN ('runs_line', 'runs_waits', 'runs_of_job', 'runs_job', 'audit_seals_until', 'audit_seals_of_namespace') AND NOT i.indisvalid
+    WHERE c.relnamespace = 'tickwise'::regnamespace AND c.relname IN ('runs_line', 'runs_waits', 'runs_of_job', 'runs_job', 'audit_seals_until', 'audit_seals_of_namespace', 'error_jobs_job', 'jobs_names')
+      AND NOT i.indisvalid
   LOOP
     EXECUTE format('DROP INDEX %s', broken);
   END LOOP;
@@ -54,3 +55,15 @@ SET LOCAL lock_timeout = '30s'
 -- The database has this migration from now on ($1). The oldest programs that it serves stay as they are noted.
 WITH noted AS (UPDATE tickwise.schema_version SET version_num = $1 RETURNING version_num)
 INSERT INTO tickwise.schema_version (version_num) SELECT $1 WHERE NOT EXISTS (SELECT FROM noted)
+
+-- name: trigrams_make
+-- The extension for the index of names. It is a trusted one: who may create in the database may make it.
+CREATE EXTENSION IF NOT EXISTS pg_trgm
+
+-- name: names_index
+-- The statement that makes the index of names beside the work of others: the class of operators is where the extension is. One-time jobs,
+-- which come by the million, pay nothing for it. NULL: the extension is not there.
+SELECT format($$
+  CREATE INDEX CONCURRENTLY IF NOT EXISTS jobs_names ON tickwise.jobs_lasting USING gin (lower(name) %I.gin_trgm_ops)
+  WHERE schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'$$, n.nspname)
+FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_trgm'

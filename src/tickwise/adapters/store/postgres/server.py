@@ -29,8 +29,9 @@ Row = Mapping[str, Any]
 
 
 async def settings_findings(connection: asyncpg.Connection) -> list[str]:
-    """Faults of the role and the settings."""
-    return [*of_settings(await connection.fetchrow(statement("server_findings")))]
+    """Faults of the role and the settings, and the index that an extension is missing for."""
+    row = await connection.fetchrow(statement("server_findings"))
+    return [*of_settings(row), *of_searches(row)]
 
 
 async def upkeep_findings(connection: asyncpg.Connection) -> list[str]:
@@ -65,6 +66,15 @@ def of_settings(row: Row) -> Iterator[str]:
         yield (
             "the server runs with autovacuum=off: dead rows pile up until claims read nothing else; "
             "set it to on and reload"
+        )
+
+
+def of_searches(row: Row) -> Iterator[str]:
+    """The finding about the index of names."""
+    if not row["names_indexed"]:
+        yield (
+            "the names of jobs have no index, so a search for a part of a name looks at the newest jobs in turn; "
+            "let an administrator of the database call CREATE EXTENSION pg_trgm in it, then `tickwise db upgrade`"
         )
 
 

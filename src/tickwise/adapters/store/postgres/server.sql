@@ -2,7 +2,8 @@
 -- The server's settings that an operator may want to correct.
 SELECT r.rolsuper AS superuser, r.rolname AS role, current_setting('fsync') AS fsync,
        current_setting('synchronous_commit') AS synchronous_commit, current_setting('autovacuum') AS autovacuum,
-       current_setting('track_counts') AS track_counts, current_setting('statement_timeout') AS statement_timeout
+       current_setting('track_counts') AS track_counts, current_setting('statement_timeout') AS statement_timeout,
+       EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = to_regclass('tickwise.jobs_names') AND i.indisvalid) AS names_indexed
 FROM pg_roles r WHERE r.rolname = current_user
 
 -- name: server_tables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -13,6 +14,7 @@ from tickwise.domain.audit import AuditEntry
 from tickwise.domain.error_groups import (
     HOURS_SECONDS,
     MAX_GROUPS,
+    MAX_GROUPS_OF_JOB,
     MAX_JOBS,
     MAX_SAMPLE,
     READ_CHARACTERS,
@@ -34,6 +36,7 @@ from tickwise.ports.store import (
     PendingFailures,
     RunRow,
     page_within,
+    within_shares,
 )
 
 DEFINITION_BYTES: Final = 65_536
@@ -72,20 +75,20 @@ class ErrorGroups(Duty):
         )
 
     async def fold(self, failures: Sequence[GroupedFailure]) -> int:
-        taken, new = 0, set()
-        for each in failures:
-            if self._state.failures.pop(each.failure.failure_id, None) is None:
-                continue
-            taken += 1
+        pending, groups = self._state.failures, self._state.error_groups
+        taken = [each for each in failures if pending.pop(each.failure.failure_id, None) is not None]
+        shares = Counter(job_id for group in groups.values() for job_id in group.jobs)
+        new = set()
+        for each in within_shares(taken, groups.keys(), shares, MAX_GROUPS_OF_JOB):
             namespace = each.failure.namespace
             if namespace is None or each.group_id is None or self._state.is_closed(namespace, or_closing=False):
                 continue
-            if each.group_id not in self._state.error_groups:
+            if each.group_id not in groups:
                 new.add(namespace)
             self._count(namespace, each.group_id, each)
         for namespace in new:
             self._bound(namespace)
-        return taken
+        return len(taken)
 
     def _count(self, namespace: str, group_id: UUID, grouped: GroupedFailure) -> None:
         failure = grouped.failure

@@ -11,6 +11,14 @@ import asyncpg
 import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.named import (
+    FEW_NAMED,
+    LOOKED_JOBS,
+    NameSearch,
+    named_jobs,
+    reach,
+    without,
+)
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
@@ -25,6 +33,7 @@ from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane
 from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import JobQuery, JobRow, Page
 from tickwise.ports.store.placement import LASTING_TYPES
 
@@ -35,6 +44,8 @@ FEW: Final = 500
 """Up to so many jobs of a namespace, with a label or of a schedule type are all scanned, with any further filters;
 among more, those are found first that are planned, due or failed, which may be those of everybody."""
 
+COUNTED_BY: Final = 15
+"""The parameters that `jobs_count` shares with `jobs_list`: all but the floor of a look."""
 
 MARKS: Final = {
     JobStatus.SCHEDULED: "planned",
@@ -64,8 +75,14 @@ class JobSearches(Part):
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:
         """See the port."""
+        if _is_looked_for_by_name(query):
+            return await self._jobs_by_name(query)
         if replace(query, statuses=_named(query)) == JobQuery(
-            namespace=query.namespace, before=query.before, limit=query.limit, bytes_most=query.bytes_most
+            namespace=query.namespace,
+            before=query.before,
+            limit=query.limit,
+            bytes_most=query.bytes_most,
+            may_pause=query.may_pause,
         ):
             name = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
             arguments: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
@@ -74,8 +91,43 @@ class JobSearches(Part):
         async with connected(self._links, name) as connection:
             return page_of(await searched_page(connection, name, arguments, query.bytes_most, self._clock), job_row)
 
+    async def _jobs_by_name(self, query: JobQuery) -> Page[JobRow]:
+        """A page of a search that may pause. One that the newest jobs fill is the same, however many have the name."""
+        asked = NameSearch(query.namespace, query.name or "", labels_asked(query.labels, query.within))
+        newest: Page[JobRow] | None = None
+        async with self._links.pooled(writes=False) as connection:
+            if not query.is_rest:
+                floor = await reach(connection, "jobs_reach", query.namespace, LAST_ID, LOOKED_JOBS, self._clock)
+                if query.before is None or floor is None or query.before > floor:
+                    newest = await self._jobs_page(connection, query, floor)
+                    if floor is None or newest.is_full(query.limit):
+                        return newest
+                    newest.paused_at = SearchPlace(floor, is_rest=False)
+            few, floor = await named_jobs(connection, asked, self._clock, FEW_NAMED)
+            if few is not None and not query.is_rest:
+                page = await self._jobs_page(connection, replace(query, ids=few)) if few else Page[JobRow]()
+                if floor is not None and not page.is_full(query.limit):
+                    page.paused_at = SearchPlace(floor, is_rest=True)
+                return page
+            if newest is not None:
+                return newest
+            before = query.before or LAST_ID
+            floor = await reach(connection, "jobs_reach", query.namespace, before, LOOKED_JOBS, self._clock)
+            page = await self._jobs_page(connection, query, floor)
+        if floor is not None and not page.is_full(query.limit):
+            page.paused_at = SearchPlace(floor, query.is_rest)
+        known = frozenset(few or ())
+        return without(page, query.limit, lambda row: row.job_id in known, lambda row: row.listed)
+
+    async def _jobs_page(
+        self, connection: asyncpg.Connection, query: JobQuery, floor: UUID | None = None
+    ) -> Page[JobRow]:  # fmt: skip
+        arguments = _listed(query, floor)
+        return page_of(await searched_page(connection, "jobs_list", arguments, query.bytes_most, self._clock), job_row)
+
     async def _count_jobs(self, query: JobQuery) -> int:
         name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
+        arguments = arguments[:COUNTED_BY] if name == "jobs_count" else arguments
         [(count,)] = await search(self._links, name, arguments, self._clock)
         return int(count)
 
@@ -87,13 +139,18 @@ class JobSearches(Part):
             marks = marks if count > FEW else []
         if marks:
             return by_rare, [*_asked(query), marks]
-        return among_all, [*_asked(query), query.calendar, list(query.ids) or None]
+        return among_all, _listed(query)
 
 
 def _named(query: JobQuery) -> tuple[JobStatus, ...]:
     """The statuses that narrow this search, each once; none if it asks for all of them."""
     asked = set(query.statuses)
     return () if len(asked) == len(JobStatus) else tuple(sorted(asked))
+
+
+def _is_looked_for_by_name(query: JobQuery) -> bool:
+    """Check whether the search has no index but that of names, and may pause."""
+    return query.may_pause and query.name is not None and query.key is None and query.calendar is None and not query.ids
 
 
 def _found_by(query: JobQuery) -> list[str]:
@@ -144,6 +201,11 @@ def _asked(query: JobQuery) -> list[Any]:
         query.limit,
         query.schedule_type in LASTING_TYPES or None,
     ]
+
+
+def _listed(query: JobQuery, floor: UUID | None = None) -> list[Any]:
+    """The parameters of `jobs_list`."""
+    return [*_asked(query), query.calendar, list(query.ids) or None, floor]
 
 
 async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow | None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.audit import AuditEntry
 from tickwise.domain.model import joined
 from tickwise.ports.store import SHARED, SavedView, check_views
 
@@ -14,7 +16,7 @@ from tickwise.ports.store import SHARED, SavedView, check_views
 class SavedViews(Part):
     """`SavedViewStore` of the port."""
 
-    async def put(self, view: SavedView) -> None:
+    async def put(self, view: SavedView, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
         named = (view.namespace, view.owner, view.path, view.name)
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -23,6 +25,7 @@ class SavedViews(Part):
             others = await connection.fetchval(statement("saved_views_others"), *named)
             check_views(others, shared=view.owner == SHARED)
             await connection.execute(statement("saved_view_put"), *named, view.query, view.by)
+            await write_audit(connection, audit)
 
     async def find(self, namespace: str, owners: Sequence[str]) -> Sequence[SavedView]:
         """See the port."""
@@ -36,7 +39,12 @@ class SavedViews(Part):
             for row in rows
         ]  # fmt: skip
 
-    async def remove(self, namespace: str, owner: str, *, path: str, name: str) -> bool:
+    async def remove(
+        self, namespace: str, owner: str, *, path: str, name: str, audit: AuditEntry | None = None
+    ) -> bool:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            return bool(await connection.fetchval(statement("saved_view_remove"), namespace, owner, path, name))
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if not await connection.fetchval(statement("saved_view_remove"), namespace, owner, path, name):
+                return False
+            await write_audit(connection, audit)
+        return True

@@ -22,6 +22,7 @@ from tickwise.domain.audit import AuditEntry
 from tickwise.domain.error_groups import (
     HOURS_SECONDS,
     MAX_GROUPS,
+    MAX_GROUPS_OF_JOB,
     MAX_JOBS,
     MAX_SAMPLE,
     READ_CHARACTERS,
@@ -40,6 +41,7 @@ from tickwise.ports.store import (
     Page,
     PendingFailure,
     PendingFailures,
+    within_shares,
 )
 
 DEFINITION_BYTES: Final = 65_536
@@ -72,7 +74,7 @@ class ErrorGroups(Part):
                 counted = [each for each in mine if each.group_id is not None]
                 if namespace is None or not counted or await closed_among(connection, {namespace}, or_closing=False):
                     continue
-                await _count(connection, namespace, counted)
+                await _count(connection, namespace, await _shared_out(connection, counted))
         return taken
 
     async def get(self, namespace: str, group_id: UUID) -> ErrorGroupRow | None:
@@ -138,6 +140,15 @@ async def _take(connection: asyncpg.Connection, failures: Sequence[GroupedFailur
     runs, tokens = [name.run_id for name in wanted], [name.token for name in wanted]
     rows = await connection.fetch(statement("failures_take"), runs, tokens)
     return [wanted[FailureId(*row)] for row in rows]
+
+
+async def _shared_out(connection: asyncpg.Connection, failures: Sequence[GroupedFailure]) -> list[GroupedFailure]:
+    """The failures in the groups that the shares of their jobs leave them."""
+    wanted = {each.group_id for each in failures}
+    known = {row["group_id"] for row in await connection.fetch(statement("error_groups_known"), list(wanted))}
+    jobs = {each.failure.job_id for each in failures if each.group_id not in known and each.failure.job_id is not None}
+    shares = dict(await connection.fetch(statement("error_jobs_shares"), list(jobs))) if jobs else {}
+    return within_shares(failures, known, shares, MAX_GROUPS_OF_JOB)
 
 
 async def _count(connection: asyncpg.Connection, namespace: str, failures: Sequence[GroupedFailure]) -> None:

@@ -28,6 +28,14 @@ WITH mine AS MATERIALIZED (
 DELETE FROM tickwise.failures_new f USING mine WHERE f.run_id = mine.run_id AND f.token = mine.token
 RETURNING f.run_id, f.token
 
+-- name: error_groups_known
+-- Those of these groups that are there. $1 groups.
+SELECT group_id FROM tickwise.error_groups WHERE group_id = ANY($1::uuid[])
+
+-- name: error_jobs_shares
+-- The number of groups that each of these jobs is in. $1 jobs.
+SELECT job_id, count(*)::int AS groups FROM tickwise.error_jobs WHERE job_id = ANY($1::uuid[]) GROUP BY job_id
+
 -- name: error_groups_fold
 -- Count failures in their groups, always in one order. $1 namespace, $2 … one array per column. Returns the number of groups that are new.
 WITH u AS (

@@ -13,8 +13,10 @@ import asyncpg
 import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.named import LOOKED_RUNS, NameSearch, named_jobs, reach, without
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
+    FEW_LABELLED,
     LAST_ID,
     connected,
     labelled_jobs,
@@ -27,6 +29,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, HELD, STATES, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
+from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import (
     MAX_TALLIES,
     AttemptRow,
@@ -48,6 +51,7 @@ MAX_PAGES_COUNTED: Final = 500
 share among so many is right to 1 %."""
 
 MAX_INCIDENTS: Final = 100
+NO_ID: Final = UUID(int=0)
 
 FAILED_ALONE: Final = (RunState.FAILED,)
 """The states of a search for what failed, which people ask for first."""
@@ -84,11 +88,42 @@ class RunSearches(Part):
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See the port."""
         page = _page(query)
+        by_name = query.may_pause and query.job_name is not None and query.job_id is None and not query.ids
         async with connected(self._links, LIST if page is None else page[0]) as connection:
+            if by_name:
+                return await self._runs_by_name(connection, query)
             name, asked = page or (LIST, await self._searched_for(connection, query))
-            asked += texts_of(query)
-            found = page_of(await searched_page(connection, name, asked, query.bytes_most, self._clock), run_row)
-            return Page(await _with_requests(connection, found), cut=found.cut)
+            return await self._runs_page(connection, name, asked, query)
+
+    async def _runs_page(
+        self, connection: asyncpg.Connection, name: str, asked: list[Any], query: RunQuery
+    ) -> Page[RunRow]:  # fmt: skip
+        rows = await searched_page(connection, name, [*asked, *texts_of(query)], query.bytes_most, self._clock)
+        found = page_of(rows, run_row)
+        return Page(await _with_requests(connection, found), cut=found.cut)
+
+    async def _runs_by_name(self, connection: asyncpg.Connection, query: RunQuery) -> Page[RunRow]:
+        """A page of a search that may pause: of the runs of the few jobs that have the name, or of the newest runs."""
+        labels = labels_asked(query.labels, query.within)
+        asked = NameSearch(query.namespace, query.job_name or "", labels, query.queue)
+        few, floor = await named_jobs(connection, asked, self._clock, FEW_LABELLED)
+        if few is not None and not query.is_rest:
+            # The jobs were chosen by all that is asked of jobs.
+            of_few = _asked(replace(query, job_name=None, labels={}, within=None, queue=None), few)
+            page = await self._runs_page(connection, LIST, of_few, query) if few else Page[RunRow]()
+            if floor is not None and not page.is_full(query.limit):
+                page.paused_at = SearchPlace(LAST_ID, is_rest=True)
+            return page
+        top, oldest = _ids_within(query)
+        low = await reach(connection, "runs_reach", query.namespace, top or LAST_ID, LOOKED_RUNS, self._clock)
+        if low is not None and oldest is not None and low <= oldest:
+            low = None
+        window = query if low is None else replace(query, after=max(UUID(int=low.int - 1), query.after or NO_ID))
+        page = await self._runs_page(connection, LIST, _asked(window, None, labels), query)
+        if low is not None and not page.is_full(query.limit):
+            page.paused_at = SearchPlace(low, query.is_rest)
+        known = frozenset(few or ())
+        return without(page, query.limit, lambda row: row.job_id in known, lambda row: row.run_id)
 
     async def _count_runs(self, query: RunQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
@@ -184,6 +219,7 @@ def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
         limit=query.limit,
         bytes_most=query.bytes_most,
         texts=query.texts,
+        may_pause=query.may_pause,
     )
     asked = replace(query, states=tuple(query.states), triggers=tuple(query.triggers))
     newest: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
@@ -200,12 +236,7 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
     """The parameters of the statements `runs_list` and `runs_count`, for these jobs or labels of jobs. A window
     of due times is one of ids too: no run is due before the time in its id, and what is due long after that is found
     by an index of its own."""
-    before, from_id = query.before, None
-    if query.due_before is not None:
-        newest = first_id(query.due_before + ID_SLACK_SECONDS)
-        before = newest if before is None else min(before, newest)
-    if query.due_after is not None:
-        from_id = first_id(query.due_after - ID_SLACK_SECONDS)
+    before, from_id = _ids_within(query)
     return [
         query.namespace,
         query.job_id,
@@ -226,6 +257,15 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
         query.queue,
         list(query.ids) or None,
     ]
+
+
+def _ids_within(query: RunQuery) -> tuple[UUID | None, UUID | None]:
+    """The ids of the search that runs are below, and the least of those that are not due long after it."""
+    before = query.before
+    if query.due_before is not None:
+        newest = first_id(query.due_before + ID_SLACK_SECONDS)
+        before = newest if before is None else min(before, newest)
+    return before, None if query.due_after is None else first_id(query.due_after - ID_SLACK_SECONDS)
 
 
 def first_id(instant: float) -> UUID:

@@ -5,10 +5,10 @@ rest finds its index. A plan that was made for all values at once would read a t
 The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept,
 by sessions whose settings it needs (`connected`). So it is one exchange with the server.
 
-What has no index (a part of a name, an owner, a rare kind of task) is looked for from the newest on. Invariant: such a
-search ends, with its page or with an error that says what would narrow it, and takes nobody's connection for longer.
-What ends for another reason (a lock that is not to be had, an operator who cancels it) is the store's to answer for: it
-is `StoreUnavailable`, and nothing about the search is at fault.
+What has no index (an owner, a rare kind of task; a part of a name has `named`) is looked for from the newest on.
+Invariant: such a search ends, with its page or with an error that says what would narrow it, and takes nobody's
+connection for longer. What ends for another reason (a lock that is not to be had, an operator who cancels it) is the
+store's to answer for: it is `StoreUnavailable`, and nothing about the search is at fault.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ KEPT: Final = frozenset(
 """Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
 
+_OWN: Final = "search_terms"
+"""The terms of a statement that is planned for each call's own values."""
 
 FEW_LABELLED: Final = 500
 """The most jobs with a label that are looked up one by one."""
@@ -95,26 +97,42 @@ async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search on a connection of the caller (`connected`), who translates other errors."""
-    return await _fetched(connection, statement(name), arguments, clock, kept=name in KEPT)
+    return await _fetched(connection, statement(name), arguments, clock, None if name in KEPT else _OWN)
+
+
+async def indexed(
+    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
+) -> list[asyncpg.Record]:
+    """Search by a statement that reads no table from end to end if an index does as well."""
+    return await _fetched(connection, statement(name), arguments, clock, "search_terms_indexed")
+
+
+async def planned_once(
+    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
+) -> list[asyncpg.Record]:
+    """Search by a statement that is planned once for all values, on a connection for any statement."""
+    return await _fetched(connection, statement(name), arguments, clock, "search_terms_kept")
 
 
 async def searched_page(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], bytes_most: int | None, clock: Clock
 ) -> list[asyncpg.Record]:
     """Search for a page that is cut before it holds more than `bytes_most`, on such a connection."""
-    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, kept=name in KEPT)
+    terms = None if name in KEPT else _OWN
+    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, terms)
 
 
 async def _fetched(
-    connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, *, kept: bool
+    connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str | None
 ) -> list[asyncpg.Record]:
+    """`terms`: the statement that sets what the search needs; None: the session has it."""
     begun = clock.monotonic()
     try:
-        if kept:
+        if terms is None:
             rows: list[asyncpg.Record] = await connection.fetch(text, *arguments)
             return rows
         async with connection.transaction(readonly=True):
-            await connection.fetchrow(statement("search_terms"), str(int(SEARCH_SECONDS * 1000)))
+            await connection.fetchrow(statement(terms), str(int(SEARCH_SECONDS * 1000)))
             rows = await connection.fetch(text, *arguments)
     except asyncpg.QueryCanceledError as error:
         if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:

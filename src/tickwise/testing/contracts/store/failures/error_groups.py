@@ -12,12 +12,15 @@ import pytest
 
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.error_groups import (
+    FURTHER_ERRORS,
     HOURS_SECONDS,
     MAX_GROUPS,
+    MAX_GROUPS_OF_JOB,
     MAX_SAMPLE,
     READ_CHARACTERS,
     ErrorDecision,
     ErrorStatus,
+    further_errors_id,
 )
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
@@ -303,6 +306,36 @@ class CountedFailuresContract(ErrorGroupsContract):
         await self.fold(store)
         assert [row.message for row in await self.groups(store)] == ["error 4", "error 3", "error 2"]
         assert MAX_GROUPS == 10_000
+
+    async def test_a_job_has_its_share_of_the_groups(
+        self, store: Store, make: Factory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The rest of its causes are one group, within a fold and from fold to fold; those of other jobs are told
+        apart all the same, and a group that is there takes any job."""
+        monkeypatch.setattr(f"{type(store.error_groups).__module__}.MAX_GROUPS_OF_JOB", 3)
+        job = make.recurring(make.now + DAY_SECONDS)
+        await self.add(store, job)
+        for number in range(8):
+            executor = await self.register(store, lease_seconds=LONG_SECONDS)
+            await store.runs.add("default", job.job_id, [make.run(job.job_id, make.now - number)])
+            [claimed] = await self.claim(store, executor)
+            ended = outcome(claimed, RunState.FAILED, reason="error", error=f"cause {number % 7}", ended=make.now)
+            assert await self.finish(store, executor, ended) == []
+            if number in (1, 5):
+                await self.fold(store)
+        await self.failed(store, make, "cause of another job")
+        await self.failed(store, make, "cause 1")
+        await self.fold(store)
+        found = {row.message: (row.failures, row.jobs) for row in await self.groups(store)}
+        [third] = found.keys() & {f"cause {number}" for number in range(2, 6)}
+        assert found == {
+            "cause 0": (2, 1), "cause 1": (2, 2), third: (1, 1), FURTHER_ERRORS: (4, 1), "cause of another job": (1, 1),
+        }  # fmt: skip
+        rest = await self.group(store, text=FURTHER_ERRORS)
+        assert (rest.reason, rest.kind, rest.group_id) == ("", "", further_errors_id("default", job.job_id))
+        query = LetterQuery(namespace="default", expire_seconds=LONG_SECONDS, error_group=rest.group_id)
+        assert await store.searches.count(query) == 4
+        assert MAX_GROUPS_OF_JOB == 100
 
 
 class DecidedErrorsContract(ErrorGroupsContract):

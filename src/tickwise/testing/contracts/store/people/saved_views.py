@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.errors import Conflict
+from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import MAX_VIEWS, SHARED, SavedView, Store
 from tickwise.testing.contracts.base import StoreContract
 
@@ -56,6 +58,21 @@ class SavedViewsContract(StoreContract):
         assert await store.saved_views.remove("default", ADA, path="/runs", name="failed") is True
         assert await store.saved_views.remove("default", ADA, path="/runs", name="failed") is False
         assert [each.owner for each in await store.saved_views.find("default", [ADA, BOB])] == [BOB]
+
+    async def test_a_change_of_a_view_is_in_the_audit_log(self, store: Store) -> None:
+        """In its transaction: what was refused, and what was not there, has no entry."""
+        source = Source(CallerKind.PERSON, None, "ada")
+        saved = AuditEntry("default", AuditAction.VIEW_SAVED, source, "view", target="failed")
+        removed = AuditEntry("default", AuditAction.VIEW_REMOVED, source, "view", target="failed")
+        await store.saved_views.put(self.view(), audit=saved)
+        for _ in range(2):
+            await store.saved_views.remove("default", ADA, path="/runs", name="failed", audit=removed)
+        for number in range(MAX_VIEWS):
+            await store.saved_views.put(self.view(f"{number:03}"))
+        with pytest.raises(Conflict):
+            await store.saved_views.put(self.view("one more"), audit=saved)
+        found = [row.action for row in await store.audit.find(AuditQuery(namespace="default"))]
+        assert found == [AuditAction.VIEW_REMOVED, AuditAction.VIEW_SAVED]
 
     async def test_no_owner_has_too_many(self, store: Store, other: Store) -> None:
         """Also if they are saved at once; a view can be saved anew all the same."""
