@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio.events import Handle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from hashlib import blake2b
 from itertools import count
@@ -98,10 +98,20 @@ class SimulatedProcess:
             notice()
 
     def unheard(self) -> list[BaseException]:
-        """The unretrieved errors of its tasks; read when the world has ended."""
-        failed = [task for task in self.tasks if task.done() and not task.cancelled()]
+        """The unretrieved errors of its tasks; read when the world has ended. A dead process may have died before a
+        task took the error that it was waiting for: that one is not among them."""
+        awaited = set() if self.alive else {*self._awaited()}
+        failed = [task for task in self.tasks if task.done() and not task.cancelled() and task not in awaited]
         found = [task.exception() for task in failed if task._log_traceback]
         return [failure for failure in found if failure is not None]
+
+    def _awaited(self) -> Iterator[asyncio.Future[Any]]:
+        """What its tasks wait for, one by one or several with `asyncio.gather`."""
+        for task in self.tasks:
+            waits_for = None if task.done() else task._fut_waiter  # type: ignore[attr-defined]  # only asyncio knows
+            if waits_for is not None:
+                yield waits_for
+                yield from getattr(waits_for, "_children", ())
 
     def clean_up(self) -> None:
         """Close what it left behind. Only after the end of the world: what it does then, nobody sees."""
