@@ -173,7 +173,11 @@ async def test_a_log_is_followed_to_its_end(fleet: Fleet, database_url: str) -> 
             await events.until(lambda heard: "RUNNING" in heard.states(job), "it runs")
         run = events.of("run")[-1].data["run_id"]
         async with listening(client, f"/runs/{run}/logs/stream") as ear:
-            await ear.until(lambda heard: len(heard.of("log")) >= 2, "two lines")
+            try:
+                await ear.until(lambda heard: len(heard.of("log")) >= 2, "two lines")
+            except AssertionError as failure:
+                told = (await client.get(f"/runs/{run}")).text
+                raise AssertionError(f"{failure}\n{told}\n{fleet.logs()}") from failure
             assert "end" not in {event.name for event in ear.events}, "it is told while it is written"
         async with listening(client, f"/runs/{run}/logs/stream", last_id=ear.last_id) as rest:
             await rest.until(lambda heard: heard.over, "the end")

@@ -135,9 +135,14 @@ class ProcessClock:
         self.wrong_seconds = 0.0
         """The error of the wall clock; moved by faults."""
         self._boot_seconds = self._dice.random() * 1e6
+        self._exact = self._rounded = 0.0
+        """The last answer of `now`, before and after it was rounded: the store asks twenty times at one instant."""
 
     def now(self) -> float:
-        return round(self._start + self._loop.time() + self.wrong_seconds, 6)
+        exact = self._start + self._loop._virtual_seconds + self.wrong_seconds
+        if exact != self._exact:
+            self._exact, self._rounded = exact, round(exact, 6)
+        return self._rounded
 
     def monotonic(self) -> float:
         return self._boot_seconds + self._loop.time()
