@@ -106,7 +106,7 @@ class SimulatedProcess:
         return [failure for failure in found if failure is not None]
 
     def _awaited(self) -> Iterator[asyncio.Future[Any]]:
-        """What its tasks wait for, one by one or several with `asyncio.gather`."""
+        """Yield the futures that its tasks wait for, those of a `gather` each."""
         for task in self.tasks:
             waits_for = None if task.done() else task._fut_waiter  # type: ignore[attr-defined]  # only asyncio knows
             if waits_for is not None:
