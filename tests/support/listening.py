@@ -13,7 +13,8 @@ import httpx2
 
 from tests.support.waiting import eventually
 
-SECONDS = 30.0
+SECONDS = 90.0
+"""The most that a test waits for. A stream that is over is not waited for."""
 
 
 @dataclass(slots=True)
