@@ -218,7 +218,7 @@ def world_of_departures(seed: int) -> Swarm:
 
 
 WORLDS = 120
-"""So many at most are looked at; most guards are missed in one of the first five."""
+"""So many at most are looked at."""
 
 
 class Guard(NamedTuple):
@@ -226,22 +226,24 @@ class Guard(NamedTuple):
 
     take_out: Callable[[Patch], None]
     drawn: Callable[[int], Swarm] = any_world
+    first: int = 0
+    """The seed that is looked at first: the one that missed the guard last time."""
 
 
 GUARDS = [
     Guard(fence_on_state_alone, world_of_zombies),
-    Guard(lease_is_not_looked_at, world_of_cuts),
+    Guard(lease_is_not_looked_at, world_of_cuts, first=2),
     Guard(leases_never_end),
-    Guard(names_are_not_unique, world_of_doubt),
-    Guard(receipts_are_forgotten),
-    Guard(claims_in_doubt_are_forgotten, world_of_lost_claims),
+    Guard(names_are_not_unique, world_of_doubt, first=3),
+    Guard(receipts_are_forgotten, first=3),
+    Guard(claims_in_doubt_are_forgotten, world_of_lost_claims, first=5),
     Guard(limits_are_not_asked),
-    Guard(trees_are_not_killed, world_of_zombies),
+    Guard(trees_are_not_killed, world_of_zombies, first=2),
     Guard(what_ended_is_not_told_at_the_end, world_of_doubt),
-    Guard(healing_plans_what_was_made_up_for, world_of_pauses),
+    Guard(healing_plans_what_was_made_up_for, world_of_pauses, first=9),
     Guard(what_is_held_is_not_compared, world_of_failovers),
     Guard(claims_that_ended_are_not_named, world_of_failovers),
-    Guard(what_was_lost_is_not_told_at_the_end, world_of_departures),
+    Guard(what_was_lost_is_not_told_at_the_end, world_of_departures, first=5),
     Guard(tokens_go_back, world_of_failovers),
 ]
 
@@ -251,7 +253,8 @@ GUARDS = [
 def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patch) -> None:
     """One of the first worlds has findings. With the guard, none of them has: see the test below."""
     guard.take_out(monkeypatch)
-    assert any(played(guard.drawn(seed)).findings for seed in range(WORLDS))
+    seeds = [*range(guard.first, WORLDS), *range(guard.first)]
+    assert any(played(guard.drawn(seed)).findings for seed in seeds)
 
 
 @pytest.mark.takes_up_to(390)

@@ -179,6 +179,50 @@ def test_a_process_can_die_at_any_await(steps: int) -> None:
     here.end()
 
 
+async def wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def wait_for_first(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await tasks[0]
+
+
+async def wait_for_none(tasks: Sequence[asyncio.Task[None]]) -> None:
+    assert tasks
+
+
+@pytest.mark.parametrize(
+    ("waits", "dies_after", "unheard"),
+    [
+        (wait_for_all, 2.0, 0),
+        (wait_for_all, 60.0, 0),
+        (wait_for_first, 0.5, 0),
+        (wait_for_none, 0.5, 1),
+        (wait_for_none, 60.0, 2),
+    ],
+)
+def test_an_error_that_a_dead_process_still_waited_for_was_not_ignored(
+    waits: Any, dies_after: float, unheard: int
+) -> None:
+    """It died before the waiter could take the error. An error without a waiter counts, in a dead process as well."""
+    here = Scene()
+
+    async def fail(seconds: float) -> None:
+        await here.clock.sleep(seconds)
+        if seconds == dies_after:
+            here.process.kill()
+        raise RuntimeError(f"after {seconds} s")
+
+    async def work() -> None:
+        await waits([here.process.spawn(fail(seconds)) for seconds in (0.5, 30.0)])
+
+    here.go(work())
+    here.loop.call_later(dies_after, here.process.kill)
+    here.live(100.0)
+    assert unheard == len(here.process.unheard())
+    here.end()
+
+
 @pytest.mark.parametrize(
     ("fate", "is_there", "told"),
     [

@@ -13,7 +13,8 @@ import httpx2
 
 from tests.support.waiting import eventually
 
-SECONDS = 30.0
+SECONDS = 90.0
+"""The most that a test waits for. A stream that is over is not waited for."""
 
 
 @dataclass(slots=True)
@@ -47,8 +48,20 @@ class Ear:
         return [event.data["status"] for event in self.of("run") if event.data["job_id"] == job_id]
 
     async def until(self, look: Callable[[Ear], object], what: str) -> None:
-        """Wait until it heard something."""
-        await eventually(lambda: look(self), within_seconds=SECONDS, what=f"{what}; heard {self.events[-5:]}")
+        """Wait until it heard something. Raises `AssertionError` with what it heard, at once if the stream is over."""
+
+        def heard() -> object:
+            found = look(self)
+            assert found or not self.over, f"the stream is over: {what}; {self._last()}"
+            return found
+
+        try:
+            await eventually(heard, within_seconds=SECONDS, what=what)
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}; {self._last()}") from None
+
+    def _last(self) -> str:
+        return f"heard {self.events[-5:]}, {self.comments[-3:]}, over: {self.over}"
 
     async def read(self, lines: AsyncIterator[str]) -> None:
         """Take in a stream, to its end or until it breaks."""

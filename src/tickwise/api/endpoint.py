@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
@@ -79,8 +80,15 @@ def _tells(kind: Any, seen: set[Any]) -> bool:
         if kind in seen:
             return False
         seen.add(kind)
-        return any(_tells(each, seen) for each in get_type_hints(kind, include_extras=True).values())
+        return any(_tells(each, seen) for each in _field_types(kind))
     return any(_tells(each, seen) for each in get_args(kind))
+
+
+@cache
+def _field_types(struct: type[msgspec.Struct]) -> tuple[Any, ...]:
+    """The types of its fields. Each start of an API asks for them of all routes: to resolve them takes a twentieth of
+    it, and many answers have the same parts."""
+    return (*get_type_hints(struct, include_extras=True).values(),)
 
 
 class Reply(NamedTuple):

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from tickwise.control.bodies import ResumeBody
 from tickwise.control.control import Control
 from tickwise.domain.errors import InDoubt, Refused, Unavailable
 from tickwise.domain.history.checker import ClientAnswer, Operation
@@ -34,6 +35,8 @@ WHO: Final = Principal("client", DEFAULT_NAMESPACE, frozenset({"*"}))
 PATIENCE_SECONDS: Final = 15.0
 MAX_REPEATS: Final = 4
 """The number of times that a client without an answer asks again."""
+MAX_RESUMES: Final = 60
+"""The number of times, a second apart, that a client tries to end a pause when no more faults happen."""
 
 
 class NoAnswer(Exception):
@@ -60,6 +63,8 @@ class Asking:
         self.jobs: list[Known] = []
         self.touched: set[UUID] = set()
         """Jobs whose occurrences are not those of their schedule alone."""
+        self.paused: dict[UUID, None] = {}
+        """Jobs whose pause was asked for, without an end of its own."""
         self.broken: list[str] = []
         """Errors that no client should ever see."""
         self._loop = loop
@@ -82,9 +87,24 @@ class Asking:
     # ------------------------------------------------------------------ asking
 
     async def settled(self) -> None:
-        """All that was asked has come to an end."""
+        """All that was asked has come to an end, and no job stays paused. The resume of one, or its cancel, may have
+        met no API process for long, or is lost with a failover; and runs of a paused job wait, as they must."""
         while self._under_way:
             await pause(self._loop, 0.1)
+        for job_id in self.paused:
+            await self._resume_at_last(job_id)
+
+    async def _resume_at_last(self, job_id: UUID) -> None:
+        for _ in range(MAX_RESUMES):
+            try:
+                await self._call(lambda c: c.jobs.resume(WHO, job_id, ResumeBody()))
+            except Refused:
+                return  # it is not paused, has ended, or was lost
+            except (NoAnswer, Unavailable):
+                await pause(self._loop, 1.0)
+            else:
+                self._watch.note("a client resumed at last:", job_id)
+                return
 
     def is_served(self) -> bool:
         """No API process is still at work for a client, who may have given up long ago."""

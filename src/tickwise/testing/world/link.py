@@ -33,6 +33,8 @@ READS: Final = frozenset(
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
         "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys",
         "keys.page", "epochs.all", "held.digest", "held.tokens", "held.take_again", "tasks.scripts", "removals.jobs",
+        "audit.heads", "error_groups.pending", "notification_rules.version", "notification_rules.find", "alerts.events",
+        "stops.find",
     }
 )  # fmt: skip
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""

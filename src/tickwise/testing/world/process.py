@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio.events import Handle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from hashlib import blake2b
 from itertools import count
@@ -98,10 +98,20 @@ class SimulatedProcess:
             notice()
 
     def unheard(self) -> list[BaseException]:
-        """The unretrieved errors of its tasks; read when the world has ended."""
-        failed = [task for task in self.tasks if task.done() and not task.cancelled()]
+        """The unretrieved errors of its tasks; read when the world has ended. A dead process may have died before a
+        task took the error that it was waiting for: that one is not among them."""
+        awaited = set() if self.alive else {*self._awaited()}
+        failed = [task for task in self.tasks if task.done() and not task.cancelled() and task not in awaited]
         found = [task.exception() for task in failed if task._log_traceback]
         return [failure for failure in found if failure is not None]
+
+    def _awaited(self) -> Iterator[asyncio.Future[Any]]:
+        """Yield the futures that its tasks wait for, those of a `gather` each."""
+        for task in self.tasks:
+            waits_for = None if task.done() else task._fut_waiter  # type: ignore[attr-defined]  # only asyncio knows
+            if waits_for is not None:
+                yield waits_for
+                yield from getattr(waits_for, "_children", ())
 
     def clean_up(self) -> None:
         """Close what it left behind. Only after the end of the world: what it does then, nobody sees."""
@@ -125,9 +135,14 @@ class ProcessClock:
         self.wrong_seconds = 0.0
         """The error of the wall clock; moved by faults."""
         self._boot_seconds = self._dice.random() * 1e6
+        self._exact = self._rounded = 0.0
+        """The last answer of `now`, before and after it was rounded: the store asks twenty times at one instant."""
 
     def now(self) -> float:
-        return round(self._start + self._loop.time() + self.wrong_seconds, 6)
+        exact = self._start + self._loop._virtual_seconds + self.wrong_seconds
+        if exact != self._exact:
+            self._exact, self._rounded = exact, round(exact, 6)
+        return self._rounded
 
     def monotonic(self) -> float:
         return self._boot_seconds + self._loop.time()

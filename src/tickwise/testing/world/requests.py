@@ -119,6 +119,8 @@ class SimulatedRequests(Submits):
             return
         job_id = self._touch(job)
         until = None if self._dice.random() < 0.7 else datetime.fromtimestamp(self.now() + 5.0, UTC)
+        if until is None:
+            self.paused[job_id] = None
         await self._answered(lambda c: c.jobs.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
         await pause(self._loop, self._dice.random() * 10.0)
         missed = self._dice.choice(("skip", "run_latest", "run_all"))

@@ -48,6 +48,9 @@ UNMOVING: Final = READS | {
     "marks.put",
     "epochs.begin",
     "held.differed",
+    "audit.seal",
+    "error_groups.fold",
+    "removals.take",
 }
 QUIET: Final = UNMOVING - {"executors.join"} | POLLS | {"executors.expire"}
 """Calls that are traced only if something came of them, as they are made again and again."""

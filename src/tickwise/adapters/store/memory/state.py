@@ -648,6 +648,8 @@ class State:
 
     def stands_still(self, run: RunRecord) -> bool:
         """Check whether a hold or a stop keeps a run from beginning."""
+        if not (self.stops or self.queue_holds):
+            return False  # asked of each waiting run at each look
         return self.on_hold(run.job.namespace, run.lane.queue) or self.is_stopped(run.job)
 
     def _unhold(self, run: RunRecord) -> None:
