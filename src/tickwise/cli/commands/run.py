@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import job_fields, labels, policies, rules, work
+from tickwise.cli import job_fields, labels, policies, rules, surroundings, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.pending import is_pending, taken_in
@@ -25,6 +25,7 @@ class What:
     http: str | None
     function: str | None
     extra: work.Http
+    around: surroundings.Surroundings
 
     def given(self) -> list[str]:
         options = {"FILE": self.file, "--shell": self.shell, "--http": self.http, "--function": self.function}
@@ -42,6 +43,7 @@ class What:
     "--job-key", metavar="KEY", help="Keep one job with this key: if it is there, it is changed, and runs again."
 )
 @work.payload_options
+@surroundings.options()
 @click.option("--method", metavar="METHOD", help="With --http.  [GET]")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
 @click.option("--data", metavar="TEXT", help="With --http: the body.")
@@ -64,6 +66,7 @@ def run(session: Session, /, **options: Any) -> int:
 
     \b
     tickwise run report.py --now --follow
+    tickwise run report.py --python .venv --dir reports --env REGION=eu --file helpers.py
     tickwise run backup.py --cron '0 3 * * *' --timezone Europe/Berlin --param db=/srv/app.db
     tickwise run --shell 'df -h' --every 10m
     tickwise run --http https://example.org/health --in 5m
@@ -72,7 +75,8 @@ def run(session: Session, /, **options: Any) -> int:
     extra = work.Http(
         method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
     )
-    what = What(**{name: options[name] for name in ("file", "shell", "http", "function")}, extra=extra)
+    what = What(**{name: options[name] for name in ("file", "shell", "http", "function")}, extra=extra,
+                around=surroundings.taken(options))  # fmt: skip
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     # Without a schedule, now: what a person who types `run` expects.
@@ -144,17 +148,20 @@ def _body(session: Session, what: What, when: work.When, options: dict[str, Any]
 def _task(session: Session, what: What) -> tuple[str, dict[str, Any]]:
     """A name for the job, and its `task` or `taskId`."""
     if what.shell is not None:
+        task = surroundings.of_task(session, what.around, {"kind": "shell", "command": what.shell})
         work.blame(session, "/task", "--shell", what.shell)
-        return work.short_name(what.shell), {"task": {"kind": "shell", "command": what.shell}}
+        return work.short_name(what.shell), {"task": task}
     if what.http is not None:
-        task = work.http_task(session, what.http, what.extra)
+        task = surroundings.of_task(session, what.around, work.http_task(session, what.http, what.extra))
         work.blame(session, "/task", "--http", what.http)
         return work.name_of_url(what.http), {"task": task}
     if what.function is not None:
+        task = surroundings.of_task(session, what.around, {"kind": "function", "name": what.function})
         work.blame(session, "/task", "--function", what.function)
-        return work.short_name(what.function), {"task": {"kind": "function", "name": what.function}}
+        return work.short_name(what.function), {"task": task}
     script = work.read_script(Path(str(what.file)))
-    return work.short_name(script.path.stem), work.inline_or_stored(session, script)
+    task = surroundings.of_task(session, what.around, work.script_task(script), script=script)
+    return work.short_name(script.path.stem), work.inline_or_stored(session, script, task)
 
 
 def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any]) -> None:

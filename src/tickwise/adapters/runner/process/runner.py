@@ -2,10 +2,12 @@
 
     <work root>/<executor's process>-…/<run>-<token>/
         task.py        the script of a python task; task.sh: the command of a shell task
-        work/          the attempt's current folder
+        work/          the attempt's own folder, and its current one unless the task names another; the files that
+                       travel with a script lie there, and then the script itself
         payload.json   a payload too large for a variable
         result.json    what the task writes as its result
         symptoms       the names of the exception that ended a python task
+        version        that of an interpreter which is not the executor's own
 
 The folder belongs to the user that the task runs as (`task_users`), and nobody else may enter it. It is removed
 afterwards; if the executor is killed, an orphan reaper or the next start ends its tasks and
@@ -22,7 +24,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -33,11 +35,22 @@ import msgspec
 
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
-from tickwise.adapters.runner.process import python_launcher
+from tickwise.adapters.runner.process import python_gate, python_launcher
+from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
+from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
-from tickwise.adapters.runner.process.start import Interpreter, Spawned, Start, arguments_of, spawn
+from tickwise.adapters.runner.process.start import (
+    WORK,
+    Spawned,
+    Start,
+    TaskText,
+    arguments_of,
+    spawn,
+    write_files,
+)
 from tickwise.adapters.runner.process.task_groups import can_be_given
 from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
 from tickwise.adapters.runner.process.task_places import (
@@ -66,8 +79,10 @@ from tickwise.adapters.runner.process.tree import (
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
-from tickwise.domain.errors import Misconfigured, NotFound
+from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
+from tickwise.domain.script_coding import source_bytes
+from tickwise.domain.task_files import file_content
 from tickwise.ports.blobs import read_script
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
@@ -79,6 +94,7 @@ PUMP_PAUSE_SECONDS: Final = 0.1
 NUMBERS_STAY_SECONDS: Final = 10.0
 """For so long at least, a process number that was in use is not given to another process."""
 MAX_SYMPTOMS_BYTES: Final = 16 << 10
+MAX_VERSION_BYTES: Final = 64
 STARTERS: Final = max(1, min(4, (os.cpu_count() or 1)))
 """Processes that start tasks as other users: a start keeps one busy for a millisecond."""
 GROUP_TRIES: Final = 20
@@ -100,9 +116,8 @@ class ProcessRunner(SlotRunner):
         self._starts = StartPauses(settings.clock)
         self._has_groups = False
         self._path = ""
-        self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
+        self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__, gate=python_gate.__file__)
         self._task_python: TaskPython | None = None
-        self._python_environment: Mapping[str, str] = {}
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
         """Raises `Misconfigured` if the work folders cannot be made, or tasks cannot run as the user that is said."""
@@ -124,9 +139,13 @@ class ProcessRunner(SlotRunner):
             self._path = await self._in_thread(path_for, self._users.any_of_them(), path)
             self._has_groups = await self._in_thread(can_be_given)
             self._starter = TaskStarter(STARTERS, new_privileges=self._users.are_of_operator)
-            launcher = await self._in_thread(self._folder.let_others_pass)
-            self._python = Interpreter(program=str(python.program), launcher=str(launcher))
-            self._python_environment = environment_of(python)
+            launcher, gate = await self._in_thread(self._folder.let_others_pass)
+            self._python = Interpreter(
+                program=str(python.program),
+                launcher=str(launcher),
+                gate=str(gate),
+                environment=environment_of(python),
+            )
 
     async def release_resources(self) -> None:
         self._watch.close()
@@ -152,17 +171,17 @@ class ProcessRunner(SlotRunner):
         assignment = attempt.assignment
         if self._starts.pause_left_seconds() > 0.0:
             return self._given_back(f"no task can be started here for now: {self._starts.detail}")
-        source = await self._source(assignment)
-        if isinstance(source, Ending):
-            return source
+        text = await self._text(assignment)
+        if isinstance(text, Ending):
+            return text
         assert self._folder is not None
         folder = self._folder.path / f"{assignment.run_id}-{assignment.token}"
         remains: Path | None = folder
         try:
             try:
-                spawned = await self._in_thread(self._spawn, assignment, folder, source)
+                spawned = await self._in_thread(self._spawn, assignment, folder, text)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-                return self._not_started(error)
+                return self._not_started(assignment, error)
             except StarterLost as lost:
                 return self._no_starter(lost)
             self._starts.succeeded()
@@ -195,24 +214,35 @@ class ProcessRunner(SlotRunner):
         finally:
             remove_folder(folder)
 
-    async def _source(self, assignment: Assignment) -> bytes | Ending | None:
-        """The script of a python task; None for others."""
+    async def _text(self, assignment: Assignment) -> TaskText | Ending:
+        """The script of a python task, and the files that travel with a task."""
         task = assignment.task
-        if task["kind"] != "python":
-            return None
-        if "source" in task:
-            return str(task["source"]).encode()
         try:
-            digest = str(task["file"]).removeprefix("sha256:")
-            return await read_script(self._settings.blobs, assignment.namespace, digest)
-        except NotFound as refused:
+            source = await self._source(assignment) if task["kind"] == "python" else None
+            files = {}
+            for name, said in task.get("files", {}).items():
+                content = file_content(said)
+                if content is None:
+                    content = await read_script(self._settings.blobs, assignment.namespace, said["sha256"])
+                files[name] = content
+            return TaskText(source, files)
+        except (NotFound, Invalid) as refused:
             now = self._now()
             return Ending(Verdict.INVALID, now, now, "invalid", refused.detail)
 
-    def _not_started(self, error: OSError) -> Ending:
+    async def _source(self, assignment: Assignment) -> bytes:
+        """Raises `NotFound`, and `Invalid` for one that an earlier release took."""
+        task = assignment.task
+        if "source" in task:
+            return source_bytes(str(task["source"]))
+        digest = str(task["file"]).removeprefix("sha256:")
+        return await read_script(self._settings.blobs, assignment.namespace, digest)
+
+    def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
-        message = f"it could not be started: {error.strerror}: {error.filename}"
-        return Ending(Verdict.FAILED, now, now, "not_started", message)
+        user = None if self._users is None else self._users.of(assignment.namespace).name
+        fault = not_started(assignment.task, error, user=user)
+        return Ending(fault.verdict, now, now, fault.reason, fault.error)
 
     def _no_starter(self, lost: StarterLost) -> Ending:
         """Give back a run that never began, and start nothing for a while: its starters ended one after the other."""
@@ -226,7 +256,7 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- start
 
-    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None) -> Spawned:
+    def _spawn(self, assignment: Assignment, folder: Path, text: TaskText) -> Spawned:
         """In a thread: folders wait for the disk."""
         assert self._folder is not None
         try:
@@ -234,26 +264,30 @@ class ProcessRunner(SlotRunner):
         except FileNotFoundError:
             self._folder.make_again()
             folder.mkdir(mode=0o700)
-        work = folder / "work"
+        work = folder / WORK
         work.mkdir()
+        write_files(text.files, work)
         marks = self._folder.marks
         number = marks.attempt(next(self._counts))
-        arguments = arguments_of(assignment, folder, source, number=number, python=self._python)
-        environment = {
-            **inherited_environment(self._settings.pass_environment),
-            **context_environment(assignment, folder),
-        }
+        task = assignment.task
+        python = interpreter_of(task, self._python)
+        arguments = arguments_of(assignment, folder, text, number=number, python=python)
+        environment = inherited_environment(self._settings.pass_environment)
         user = None if self._users is None else self._users.of(assignment.namespace)
         if user is not None:
-            environment |= self._python_environment if source is not None else {}
+            environment |= python.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
             environment["PATH"] = self._path
-            for path in (*folder.iterdir(), folder):
-                os.chown(path, user.uid, user.gid)
+        environment |= task.get("env", {})
+        environment |= context_environment(assignment, folder)
+        if user is not None:
+            for place, _, names in os.walk(folder):
+                for path in (place, *(os.path.join(place, name) for name in names)):
+                    os.chown(path, user.uid, user.gid)
         return spawn(
             Start(
                 arguments=arguments,
-                work=work,
+                work=Path(task.get("directory") or work),
                 environment=environment,
                 limits=assignment.limits,
                 # Of this attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead.
@@ -336,24 +370,34 @@ class ProcessRunner(SlotRunner):
         """The ending by its exit status and its files. In a thread."""
         if reaped is None:
             return _unknown_ending(attempt, ended)
-        status = reaped.status
+        status, uid, task = reaped.status, self._uid_of(attempt), attempt.assignment.task
+        tail = attempt.sink.tail.strip()
+        is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
+        if is_foreign and status >= 0:
+            version = _read(folder / VERSION_FILE, MAX_VERSION_BYTES, uid=uid)
+            fault = interpreter_fault(task, version, tail)
+            if fault is not None:
+                return Ending(fault.verdict, attempt.started, ended, fault.reason, fault.error)
         if status == 0:
-            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=self._uid_of(attempt))
+            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=uid)
             if result is not None:
                 return self._with_result(attempt, result, ended)
             return Ending(Verdict.OK, attempt.started, ended)
-        tail = attempt.sink.tail.strip()
         what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
         symptoms: tuple[str, ...] = ()
         if status < 0:
             what, reason = f"ended by signal {_signal_name(-status)}", "signal"
         else:
-            asked, uid = attempt.assignment.names_errors, self._uid_of(attempt)
+            asked = is_foreign or attempt.assignment.names_errors
             names = _read(folder / SYMPTOMS_FILE, MAX_SYMPTOMS_BYTES, uid=uid) if asked else None
             symptoms = (str(status), *(names or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
                 verdict = Verdict.INVALID
         error = f"{what}: {tail}" if tail else what
+        if task["kind"] == "python" and status == 1:
+            fault = missing_module(tail, symptoms if asked else None)
+            if fault is not None:
+                verdict, reason, error = fault.verdict, fault.reason, f"{fault.error}\n{error}"
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _uid_of(self, attempt: Attempt) -> int:
