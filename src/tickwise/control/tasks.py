@@ -303,10 +303,9 @@ class TaskService:
             content = source_bytes(checked.source)
             digest = hashlib.sha256(content).hexdigest()
             await self._context.blobs.put(script_key(who.namespace, digest), content)
-            normal = {
-                **{field: value for field, value in normal.items() if field != "source"},
-                "file": f"sha256:{digest}",
-            }
+            # In the order of a task that names its script, so that the same content is the same version.
+            further = {field: value for field, value in normal.items() if field not in ("kind", "source")}
+            normal = {"kind": checked.kind, "file": f"sha256:{digest}", **further}
         elif checked.kind == PYTHON:
             await self._check_file(who, normal["file"].removeprefix("sha256:"))
         return normal
