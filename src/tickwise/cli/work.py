@@ -22,8 +22,8 @@ from tickwise.cli import moments
 from tickwise.cli.failures import FieldSource
 from tickwise.cli.session import Decorated, Session
 from tickwise.domain.errors import Invalid
-from tickwise.domain.script_coding import source_text
-from tickwise.domain.task_files import files_bytes
+from tickwise.domain.scripts.coding import source_text
+from tickwise.domain.scripts.files import files_bytes
 
 INLINE_LIMIT_BYTES: Final = 256 * 1024
 """A larger script is stored once as a task and named by its id: every run's row would carry it otherwise."""

@@ -28,8 +28,8 @@ from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.domain.script_coding import source_bytes, source_text
-from tickwise.domain.task_files import apart, files_bytes, stored_digests
+from tickwise.domain.scripts.coding import source_bytes, source_text
+from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
 from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import PAGE_BYTES, Page, StoredTask

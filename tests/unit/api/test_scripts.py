@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
-from tests.unit.api.rig import START, create, get, post
+from tests.unit.api.rig import START, get, post
 from tickwise.adapters.clock import VirtualClock
 from tickwise.control.tasks import MAX_SOURCE_BYTES
 from tickwise.ports.blobs import read_script
@@ -64,7 +64,7 @@ async def test_files_of_a_stored_task_are_kept_once_and_named_by_their_digests(h
         assert content == await read_script(here.control.context.blobs, "default", digest)
     again = await post(here, "/tasks", 201, taskId="report", task=stored["task"])
     assert again["version"] == stored["version"]
-    made = await create(here, taskId="report", every="1h")
+    made = (await post(here, "/jobs", 201, name="a", taskId="report", every="1h"))["job_id"]
     assert stored["task"] == (await get(here, f"/jobs/{made}"))["task"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tickwise.domain.errors import Invalid
-from tickwise.domain.script_coding import source_bytes, source_text
+from tickwise.domain.scripts.coding import source_bytes, source_text
 
 SCRIPTS = [
     b"print('plain')\n",

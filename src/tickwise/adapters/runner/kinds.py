@@ -18,7 +18,7 @@ from tickwise.adapters.runner.surroundings import (
     surroundings,
 )
 from tickwise.domain.errors import Invalid
-from tickwise.domain.script_coding import source_bytes
+from tickwise.domain.scripts.coding import source_bytes
 from tickwise.ports.runner import TaskLimits
 
 MAX_SOURCE_CHARACTERS = 1 << 20

@@ -27,7 +27,7 @@ from tickwise.domain.audit import AuditAction, AuditEntry
 from tickwise.domain.errors import Busy, Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
-from tickwise.domain.task_files import stored_digests
+from tickwise.domain.scripts.files import stored_digests
 from tickwise.ports.blobs import script_key
 from tickwise.ports.store import JobRow, JobTransfer
 

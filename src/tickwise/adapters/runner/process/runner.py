@@ -81,8 +81,8 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
-from tickwise.domain.script_coding import source_bytes
-from tickwise.domain.task_files import file_content
+from tickwise.domain.scripts.coding import source_bytes
+from tickwise.domain.scripts.files import file_content
 from tickwise.ports.blobs import read_script
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 

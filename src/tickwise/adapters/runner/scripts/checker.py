@@ -23,7 +23,7 @@ from typing import Final
 
 from tickwise.adapters.runner.scripts import compiler_program
 from tickwise.domain.errors import Invalid
-from tickwise.domain.script_coding import source_bytes
+from tickwise.domain.scripts.coding import source_bytes
 from tickwise.ports.runner import ScriptFinding
 
 CPU_SECONDS: Final = 0.5
