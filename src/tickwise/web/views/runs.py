@@ -24,7 +24,7 @@ from tickwise.web.columns import Column, Values, columns_of
 from tickwise.web.json_text import pretty
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of, labels_of
-from tickwise.web.views.output import Output, output_of
+from tickwise.web.views.output import Output, artefacts_of_run, output_of
 from tickwise.web.views.rows import (
     error_groups,
     job_names,
@@ -147,6 +147,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "took": took(row),
         "anomaly": await visit.control.anomalies.of_run(visit.who, row, visit.now),
         "output": output,
+        "left": await artefacts_of_run(visit, details, output),
         "follow": _follow(visit, details, output),
         "payload": None if payload is None else pretty(bytes(payload)),
         "payload_bytes": payload_bytes,

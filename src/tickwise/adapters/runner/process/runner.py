@@ -33,6 +33,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
@@ -43,6 +44,7 @@ from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.start import (
+    PYTHON_SCRIPT,
     WORK,
     Spawned,
     Start,
@@ -194,25 +196,51 @@ class ProcessRunner(SlotRunner):
                 return _given_up(attempt, spawned.tree.leader, ended)
             process = spawned.tree.process
             if watched is None and reason is None:
-                remains = None
-                ending: Ending = await self._in_thread(self._reaped, attempt, folder, process, ended)
-                return ending
-            reaped = await self._in_thread(reap, process)
-            if watched is not None:
-                reason = await self._last_look(watched, reaped, reason)
-            if reason is not None:
-                return attempt.ending_for(reason, attempt.started, ended)
-            return await self._in_thread(self._judge, attempt, folder, reaped, ended)  # type: ignore[no-any-return]  # it is what _judge says
+                ending, found = await self._in_thread(self._reaped, attempt, folder, process, ended, text)
+                if found is None:
+                    remains = None
+                    return ending  # type: ignore[no-any-return]  # it is what _reaped says
+            else:
+                reaped = await self._in_thread(reap, process)
+                if watched is not None:
+                    reason = await self._last_look(watched, reaped, reason)
+                if reason is not None:
+                    ending = attempt.ending_for(reason, attempt.started, ended)
+                else:
+                    ending = await self._in_thread(self._judge, attempt, folder, reaped, ended)
+                found = await self._in_thread(self._left_files, attempt, folder, text)
+            if found is not None:
+                await self._keep(attempt, folder, found)
+            return ending  # type: ignore[no-any-return]  # it is what _judge says
         finally:
             if remains is not None:
                 await self._in_thread(partial(remove_folder, folder))
 
-    def _reaped(self, attempt: Attempt, folder: Path, process: Process, ended: float) -> Ending:
-        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait."""
+    def _reaped(
+        self, attempt: Attempt, folder: Path, process: Process, ended: float, text: TaskText
+    ) -> tuple[Ending, LeftFiles | None]:
+        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait.
+        With the files that are to be kept; without any, the folder is removed."""
+        found = None
         try:
-            return self._judge(attempt, folder, reap(process), ended)
+            ending = self._judge(attempt, folder, reap(process), ended)
+            found = self._left_files(attempt, folder, text)
+            return ending, found
         finally:
-            remove_folder(folder)
+            if found is None:
+                remove_folder(folder)
+
+    def _left_files(self, attempt: Attempt, folder: Path, text: TaskText) -> LeftFiles | None:
+        given = {**text.files, PYTHON_SCRIPT: text.source} if text.files and text.source is not None else text.files
+        return look(folder / WORK, self._uid_of(attempt), given)
+
+    async def _keep(self, attempt: Attempt, folder: Path, found: LeftFiles) -> None:
+        """Store the files that a task left, and say so at the end of its output."""
+        run_id, number = attempt.assignment.run_id, attempt.assignment.attempt
+        keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread)
+        note = await keeper.keep(folder / WORK, found, self._uid_of(attempt), attempt.hurry)
+        begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
+        attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
 
     async def _text(self, assignment: Assignment) -> TaskText | Ending:
         """The script of a python task, and the files that travel with a task."""
