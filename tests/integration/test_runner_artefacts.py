@@ -14,8 +14,8 @@ from tests.integration.test_runner_process import Shop
 from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.runner.artefacts import MAX_ENTRIES
 from tickwise.control.runs.artefacts import artefact_content, artefacts_of
+from tickwise.documents.artefacts import MAX_ARTEFACT_BYTES, MAX_ARTEFACTS, MAX_ATTEMPT_BYTES
 from tickwise.domain.errors import Unavailable
-from tickwise.ports.artefacts import MAX_ARTEFACT_BYTES, MAX_ARTEFACTS, MAX_ATTEMPT_BYTES
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import assignment, log_of
 

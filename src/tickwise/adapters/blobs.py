@@ -12,8 +12,8 @@ import obstore
 from obstore.exceptions import BaseError, NotFoundError, NotSupportedError
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
+from tickwise.documents.artefacts import ARTEFACTS
 from tickwise.domain.errors import Bug, Misconfigured, NotFound, Unavailable
-from tickwise.ports.artefacts import ARTEFACTS
 from tickwise.ports.blobs import LOGS, BlobInfo, Blobs, check_folder, check_key
 
 _Result = TypeVar("_Result")

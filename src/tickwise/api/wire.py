@@ -478,7 +478,7 @@ class ArtefactView(msgspec.Struct, kw_only=True):
     size_bytes: int
     sha256: str
     url: str
-    """Where its content is."""
+    """The address of its content."""
 
 
 def artefact_views(run: UUID, found: RunArtefacts) -> list[ArtefactView]:

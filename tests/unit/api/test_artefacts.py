@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 from uuid import UUID
 
 from tests.support.app import API
+from tests.support.artefacts import keep_artefacts
 from tests.support.pages import pages
-from tickwise.ports.artefacts import ARTEFACTS, Artefact, artefact_key, index_content, index_key
-from tickwise.ports.blobs import Blobs
+from tickwise.documents.artefacts import ARTEFACTS
 from tickwise.ports.store import ClaimRequest, NewExecutor, Retention
 from tickwise.roles.scheduler.upkeep import Upkeep
 
 CONTENTS = {"out/<b>.csv": b"<script>", "résumé.txt": b"x" * 10}
-
-
-async def _store(blobs: Blobs, run: UUID, contents: dict[str, bytes], attempt: int = 1) -> None:
-    """What an executor stores."""
-    for number, content in enumerate(contents.values()):
-        await blobs.put(artefact_key(run, attempt, number), content)
-    said = [Artefact(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in contents.items()]
-    await blobs.put(index_key(run, attempt), index_content(said))
 
 
 async def _run(rig: Any) -> UUID:
@@ -50,7 +41,7 @@ async def test_artefacts_are_listed_and_downloaded_as_files() -> None:
     async with pages() as rig:
         run = await _run(rig)
         await _claim(rig)
-        await _store(rig.here.control.context.blobs, run, CONTENTS)
+        await keep_artefacts(rig.here.control.context.blobs, run, CONTENTS)
         found = (await rig.here.client.get(f"{API}/runs/{run}/artefacts")).json()
         assert [(each["name"], each["size_bytes"]) for each in found] == [("out/<b>.csv", 8), ("résumé.txt", 10)]
         for each in found:
@@ -77,7 +68,7 @@ async def test_artefacts_of_another_namespace_are_not_found() -> None:
     async with pages() as rig:
         run = await _run(rig)
         await _claim(rig)
-        await _store(rig.here.control.context.blobs, run, CONTENTS)
+        await keep_artefacts(rig.here.control.context.blobs, run, CONTENTS)
         key = await rig.here.key("stranger", "runs:read", namespace="other")
         for path in ("", "/out%2F%3Cb%3E.csv"):
             answer = await rig.here.client.get(
@@ -92,7 +83,7 @@ async def test_artefacts_go_with_their_runs_and_the_oldest_first_for_want_of_roo
         store, blobs = rig.here.store, rig.here.control.context.blobs
         run = await _run(rig)
         for attempt in (1, 2, 3):
-            await _store(blobs, run, {"a": b"x" * 100}, attempt)
+            await keep_artefacts(blobs, run, {"a": b"x" * 100}, attempt)
         total = sum(each.size_bytes for each in await blobs.list(ARTEFACTS))
         upkeep = Upkeep(store, blobs, retention=Retention(runs_seconds=1e9, failed_seconds=1e9), logs_seconds=1.0)
         await upkeep.expire_artefacts(total)

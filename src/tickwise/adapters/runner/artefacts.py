@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.domain.errors import Unavailable
-from tickwise.ports.artefacts import (
+from tickwise.documents.artefacts import (
     MAX_ARTEFACT_BYTES,
     MAX_ARTEFACTS,
     MAX_ATTEMPT_BYTES,
@@ -31,6 +30,7 @@ from tickwise.ports.artefacts import (
     index_content,
     index_key,
 )
+from tickwise.domain.errors import Unavailable
 from tickwise.ports.blobs import Blobs
 
 MAX_ENTRIES: Final = 20_000
@@ -41,7 +41,7 @@ NAMES_SHOWN: Final = 10
 MAX_KEEPING_SECONDS: Final = 60.0
 """The longest that the end of a run waits for its artefacts."""
 MAX_HURRIED_SECONDS: Final = 1.0
-"""The same of a run that is to end at once."""
+"""The longest wait of a run that is to end at once."""
 LITTER: Final = frozenset({"__pycache__"})
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -202,7 +202,8 @@ class ArtefactKeeper:
         self._in_thread = in_thread
 
     async def keep(self, work: Path, found: LeftFiles, uid: int, hurry: asyncio.Future[None]) -> str:
-        """What the log says of them. It ends soon after `hurry` is done; raises nothing for a store that is away."""
+        """Store the files. The answer: the lines of the log about them. It ends soon after `hurry` is done, and raises
+        nothing for a store that is away."""
         storing = asyncio.ensure_future(self._store(work, found, uid))
         ends: set[asyncio.Future[Any]] = {storing, hurry}
         await asyncio.wait(ends, timeout=MAX_KEEPING_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -32,8 +32,6 @@ MAX_ENV_CHARACTERS: Final = 64 << 10
 """Names and values of all variables. Linux takes 128 kB for one."""
 SECRET: Final = "secret:"
 OWN_VARIABLES: Final = "TICKWISE_"
-OWN_SCRIPTS: Final = frozenset({"task.py", "task.sh"})
-"""The names of a task's own script beside the files that travel with it."""
 
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -21,9 +21,9 @@ from tickwise.control.context import ControlContext
 from tickwise.control.filters import UNFINISHED
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.runs.cancels import cancel_run
+from tickwise.documents.artefacts import artefacts_folder
 from tickwise.domain.errors import NotFound, Refused
 from tickwise.domain.model import Principal
-from tickwise.ports.artefacts import artefacts_folder
 from tickwise.ports.blobs import logs_folder, scripts_folder
 from tickwise.ports.store import NO_TEXT, RunQuery
 

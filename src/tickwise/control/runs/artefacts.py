@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
+from tickwise.documents.artefacts import Artefact, artefact_key, index_key, read_index
 from tickwise.domain.errors import NotFound
-from tickwise.ports.artefacts import Artefact, artefact_key, index_key, read_index
 from tickwise.ports.blobs import Blobs
 
 

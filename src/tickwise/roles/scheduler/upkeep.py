@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from tickwise.ports.artefacts import ARTEFACTS, MAX_TOTAL_BYTES
+from tickwise.documents.artefacts import ARTEFACTS, MAX_TOTAL_BYTES
 from tickwise.ports.blobs import LOGS, BlobInfo, Blobs, log_day
 from tickwise.ports.store import Retention, Store
 
