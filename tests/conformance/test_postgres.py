@@ -96,6 +96,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
+from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
@@ -587,6 +588,14 @@ class TestStarts(Backend, StartsContract):
 
 
 class TestObjectiveJobs(Backend, ObjectiveJobsContract):
+    pass
+
+
+class TestUsage(Backend, UsageContract):
+    pass
+
+
+class TestSamples(Backend, SamplesContract):
     pass
 
 

@@ -205,6 +205,24 @@ EXECUTORS: Final = Dashboard(
             ],
         ),
         Panel(
+            "Processor of tasks, by kind",
+            "short",
+            [(_rate("tickwise_task_cpu_seconds_total", "kind"), "{{kind}}")],
+            meaning="Cores, counted when an attempt ends: of tasks with processes of their own.",
+        ),
+        Panel(
+            "Peaks of memory of tasks, p95",
+            "bytes",
+            [
+                (
+                    "histogram_quantile(0.95, "
+                    "sum by (le, kind) (rate(tickwise_task_memory_peak_bytes_bucket[$__rate_interval])))",
+                    "{{kind}}",
+                )
+            ],
+            meaning="Of attempts that ended, as far as the peak is known.",
+        ),
+        Panel(
             "Memory of the processes themselves",
             "bytes",
             [('process_resident_memory_bytes{job="tickwise"}', "{{role}} {{instance}}")],

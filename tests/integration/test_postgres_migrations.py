@@ -118,6 +118,9 @@ def first_words(name: str) -> str:
     if name in ("claim", "claim_named"):
         text = text.replace("true AS alive, namespaces", "true AS alive")
         text = "\n".join(line for line in text.splitlines() if "SELECT namespaces FROM me" not in line)
+    if name == "finish":
+        text = text.replace("origin, cpu_seconds, memory_bytes, output_bytes,", "origin,")
+        text = text.replace("d.origin, f.cpu_seconds, f.memory_bytes, f.output_bytes,", "d.origin,")
     # Nothing was stopped, and nobody followed runs.
     text = text.replace("FROM tickwise.stops_of_jobs", "FROM tickwise.holds WHERE false")
     text = re.sub(r"tickwise\.is_stopped\([^)]*\)", "false", text)

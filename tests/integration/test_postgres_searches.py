@@ -16,6 +16,7 @@ import pytest_asyncio
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.connection.link import PAGE_SETTINGS
 from tickwise.adapters.store.postgres.jobs import jobs
 from tickwise.adapters.store.postgres.records import letters, records, searches
 from tickwise.adapters.store.postgres.records.paging import bounded
@@ -107,6 +108,12 @@ async def store(session: asyncpg.Connection, database_url: str) -> AsyncIterator
     await made.close()
 
 
+async def as_for_pages(session: asyncpg.Connection) -> None:
+    """Let the rest of this transaction be planned as pages are whose plan is kept."""
+    for name, value in {**PAGE_SETTINGS, "statement_timeout": "60s"}.items():
+        await session.execute(f"SET LOCAL {name} = '{value}'")
+
+
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
@@ -116,6 +123,13 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def rows_read(session: asyncpg.Connection, text: str, arguments: list[Any]) -> float:
     """Rows that the scans of a statement met, those that it passed over included."""
     return met(await session.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {text}", *arguments))
+
+
+def sorted_rows(text: str) -> float:
+    """Rows that came out of sorts, of a plan that was carried out."""
+    sorts = [node for node in nodes(json.loads(text)[0]["Plan"]) if "Sort" in node["Node Type"]]
+    read: float = sum(node["Actual Loops"] * node["Actual Rows"] for node in sorts)
+    return read if not sorts else max(read, 0.1)
 
 
 def met(text: str) -> float:
@@ -252,7 +266,7 @@ async def test_a_look_at_many_jobs_reads_about_as_much_as_it_shows(
     connection = await asyncpg.connect(database_url)
     for what, (name, arguments, most) in asked.items():
         async with connection.transaction(readonly=True):
-            await connection.fetchrow(statement("search_terms_kept"), "60000")
+            await as_for_pages(connection)
             told = ", ".join("NULL" if each is None else repr(each) for each in arguments)
             await connection.execute(f"PREPARE look AS {statement(name)}")
             text = await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE look({told})")
@@ -266,12 +280,50 @@ async def test_a_look_at_many_jobs_reads_about_as_much_as_it_shows(
     assert read == {}, known
 
 
+UNDER_WAY = """
+INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, trigger)
+SELECT at, at, at, pg_temp.id(at, 9 * {runs} + n), CASE WHEN n % 2 = 0 THEN '{busy}'::uuid ELSE pg_temp.id(at, n) END,
+       1, namespace, 1
+FROM n WHERE n <= 6000;
+"""
+"""Half of them of one job."""
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_look_at_a_job_passes_over_the_runs_of_all_others(session: asyncpg.Connection, known: str) -> None:
+    """Thousands are under way, one of them of this job; or thousands of this one."""
+    busy, idle = UUID(int=7), UUID(int=8)
+    read, found = {}, {}
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute(UNDER_WAY.format(runs=RUNS, busy=busy))
+    few = await session.fetchval(
+        "SELECT job_id FROM tickwise.runs WHERE job_id <> $1 AND namespace = 'default' LIMIT 1", busy
+    )
+    await as_for_pages(session)
+    for job, newest in ((few, 1), (busy, 50), (idle, 0)):
+        asked: dict[str, list[Any]] = {
+            "runs_newest_of_job": ["default", searches.LAST_ID, 50, job, True, True],
+            "runs_latest": ["default", [job], 50, 9e9, None],
+        }
+        for name, arguments in asked.items():
+            rows = await session.fetch(statement(name), *arguments)
+            found[name, job] = len([row for row in rows if row["ended_at"] is None])
+            assert [row["run_id"] for row in rows] == sorted((row["run_id"] for row in rows), reverse=True)
+            # `count` and the array read a thousand at most; the rows of a page, and one of each partition.
+            if (count := await rows_read(session, statement(name), arguments)) > (1_400 if job == busy else 120):
+                read[name, job] = count
+            assert found[name, job] == newest, name
+    await transaction.rollback()
+    assert read == {}, known
+
+
 @pytest.mark.takes_up_to(240)
 async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     session: asyncpg.Connection, known: str, database_url: str
 ) -> None:
     """One plan for all values, made by a session that knows nothing of them: the newest, the oldest, another namespace,
-    a job. Its bound in bytes adds no sort to it."""
+    a job. Its bound in bytes adds no sort to it; the few runs of a job that are under way are put in order."""
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
     old = records.first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
     texts_and_bound = [True, True, PAGE_BYTES]
@@ -296,16 +348,16 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     for name, calls in pages.items():
         for arguments in calls:
             async with connection.transaction(readonly=True):
-                await connection.fetchrow(statement("search_terms_kept"), "60000")
+                await as_for_pages(connection)
                 told = ", ".join(f"'{value}'" if not isinstance(value, int) else str(value) for value in arguments)
                 text = statement(name) if name == "job_get" else bounded(name)
                 await connection.execute(f"PREPARE page AS {text}")
                 text = await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE page({told})")
                 await connection.execute("DEALLOCATE page")
-            if [node for node in nodes(json.loads(text)[0]["Plan"]) if "Sort" in node["Node Type"]]:
-                sorts.add(name)
             # A page reads its rows, some for each of what is joined to it, and one of each partition that it is of.
             shown = arguments[2] if len(arguments) > 2 else 1
+            if sorted_rows(text) > (2 * shown if name == "runs_newest_of_job" else 0):
+                sorts.add(name)
             if met(text) > 4 * shown + 100:
                 read[f"{name}({told})"] = met(text)
     await connection.close()

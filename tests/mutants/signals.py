@@ -132,4 +132,32 @@ SIGNALS: Final = (
         "return answer(http_status_of(report), details_of(report))",
         ("tests/unit/api/test_healthz.py::test_a_stranger_is_told_how_each_part_is_and_no_number",),
     ),
+    Mutant(
+        "a peak of memory is told only if it is the task's own",
+        "src/tickwise/adapters/runner/process/task_starter_program.py",
+        "starters_peak is not None and peak > starters_peak",
+        "True",
+        ("tests/integration/test_task_usage.py::test_a_peak_is_told_only_if_it_is_the_tasks_own",),
+    ),
+    Mutant(
+        "a usage that cannot be does not reach the store",
+        "src/tickwise/roles/executor/settlement.py",
+        "if usage is not None and not usage.is_plausible:",
+        "if False:",
+        ("tests/unit/roles/test_usage.py::test_a_usage_that_cannot_be_is_none",),
+    ),
+    Mutant(
+        "a job that often does the same has no anomaly",
+        "src/tickwise/domain/observing/anomalies.py",
+        "if alike >= max(ALIKE_LEAST, ALIKE_SHARE * len(earlier)):",
+        "if False:",
+        ("tests/unit/roles/test_anomaly_watch.py::test_what_may_be_usual_is_not_told",),
+    ),
+    Mutant(
+        "several schedulers tell one anomaly once",
+        "src/tickwise/roles/scheduler/anomaly_watch.py",
+        'f"anomaly/{anomaly.quantity}/{run.run_id}"',
+        'f"anomaly/{id(anomaly)}/{run.run_id}"',
+        ("tests/integration/test_postgres_anomalies.py::test_two_schedulers_tell_one_anomaly_once",),
+    ),
 )

@@ -35,11 +35,13 @@ jobs, runs and labels are no labels here, so the number of series does not grow 
 | worker utilisation | `tickwise_executor_slots_busy` over `tickwise_executor_slots` |
 | processor of executor hosts | `tickwise_host_cpu_seconds_total` over `tickwise_host_cpu_cores` |
 | memory of executor hosts | `tickwise_host_memory_bytes` over `tickwise_host_memory_limit_bytes` |
+| processor and memory of tasks | `tickwise_task_cpu_seconds_total`, `tickwise_task_memory_peak_bytes`, by `kind` |
 | processor and memory of a process | `process_cpu_seconds_total`, `process_resident_memory_bytes` |
 | latency of store and broker | `tickwise_store_seconds`, `tickwise_broker_send_seconds`; lag: `tickwise_broker_lag` |
 
 Those of hosts are of the control group, if that has less than the host, and include the tasks. Those of a process begin
-with `process_`, as in every client of Prometheus.
+with `process_`, as in every client of Prometheus. Those of tasks are counted when an attempt ends, of attempts that
+were measured: tasks with processes of their own (`python`, `shell`); of functions and http tasks only the output is.
 
 `deploy/prometheus/alerts.yaml` has these as recorded series (`tickwise:…`) and alarms on them
 ([monitoring](../how-to/monitoring.md), [runbooks](../how-to/runbooks.md), [dashboards](../how-to/grafana.md)).

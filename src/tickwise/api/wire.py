@@ -36,6 +36,7 @@ from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
+from tickwise.domain.observing.anomalies import Anomaly, AnomalyKind, AnomalyQuantity
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 
@@ -50,6 +51,10 @@ Relative = Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
 
 _DRAWN: Final = DrawnFields(JOB_FIELDS)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT_BELOW: Final = 2.0**32
+"""Below it a float has more than a microsecond's precision, and the quick way, which a list takes hundreds of times,
+rounds as the other does."""
+_from_timestamp: Final = datetime.fromtimestamp
 
 encode = msgspec.json.Encoder().encode
 _HTTP: Final = HTTP.encode()
@@ -57,6 +62,8 @@ _HTTP: Final = HTTP.encode()
 
 def time_of(instant: float) -> datetime:
     """An instant as it is written; exact to the microsecond, in any year."""
+    if 0.0 <= instant < _EXACT_BELOW:
+        return _from_timestamp(instant, UTC)
     return _EPOCH + timedelta(microseconds=round(instant * 1_000_000))
 
 
@@ -232,6 +239,12 @@ class AttemptView(msgspec.Struct, kw_only=True):
     reason: str | None
     error_message: str | None
     log_url: Relative
+    cpu_seconds: float | None
+    """Processor time of its processes; null: it was not measured, as of functions in a worker, or has not ended."""
+    memory_bytes: int | None
+    """The peak of its control group, or of its largest process; null: not measured, or below what can be told."""
+    output_bytes: int | None
+    """The output that was kept; null: not measured, or the attempt has not ended."""
 
 
 class CancelView(msgspec.Struct, kw_only=True):
@@ -293,6 +306,20 @@ class RunView(msgspec.Struct, kw_only=True):
     """One of `retry_of`, `backfill_id` and `started_by`: the one that is set."""
 
 
+class AnomalyView(msgspec.Struct, kw_only=True):
+    """A quantity of a run that is unlike that of the newest 50 earlier runs of its job that succeeded."""
+
+    quantity: AnomalyQuantity
+    """`duration` in seconds, `output` in bytes."""
+    kind: AnomalyKind
+    value: float
+    low: float
+    """Of ten earlier runs one had less, …"""
+    high: float
+    """… and one had more."""
+    runs_compared: int
+
+
 class RunDetailView(RunView, kw_only=True):
     """A run with all that is known of it."""
 
@@ -305,6 +332,8 @@ class RunDetailView(RunView, kw_only=True):
     attempts: list[AttemptView]
     warnings: Sequence[str]
     """Of a waiting run: its needs that no executor meets."""
+    anomalies: list[AnomalyView]
+    """Of one that goes on or succeeded: the quantities that are unlike those of earlier runs of its job."""
 
 
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
@@ -352,7 +381,7 @@ def run_view(row: RunRow) -> RunView:
     return RunView(**_run_fields(row))
 
 
-def run_detail_view(details: RunDetails) -> RunDetailView:
+def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDetailView:
     """A run as it is answered alone."""
     row = details.row
     payload, size, source = received_payload(details)
@@ -364,6 +393,17 @@ def run_detail_view(details: RunDetails) -> RunDetailView:
         payload_from=source,
         attempts=[attempt_view(row.run_id, attempt) for attempt in details.attempts],
         warnings=details.warnings,
+        anomalies=[
+            AnomalyView(
+                quantity=each.quantity,
+                kind=each.kind,
+                value=each.value,
+                low=each.low,
+                high=each.high,
+                runs_compared=each.runs,
+            )
+            for each in anomalies
+        ],
     )
 
 
@@ -391,6 +431,9 @@ def attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
         reason=row.reason,
         error_message=row.error,
         log_url=f"{API}/runs/{run}/logs?attempt={row.attempt}",
+        cpu_seconds=row.cpu_seconds,
+        memory_bytes=row.memory_bytes,
+        output_bytes=row.output_bytes,
     )
 
 

@@ -152,6 +152,15 @@ def relative(at: float, seen_at: float) -> str:
     return f"in {amount}" if distance > 0 else f"{amount} ago"
 
 
+def size(count: float) -> str:
+    """A number of bytes in its largest fitting unit, each 1,000 of the one before: `512 B`, `3.2 MB`, `48 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if round(count) < 1000:
+            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.0f} TB"
+
+
 def length(seconds: float) -> str:
     """A duration in its largest fitting unit: `420 ms`, `12 s`, `5 min`, `3 h`, `2 d`."""
     if seconds < 1:

@@ -91,8 +91,8 @@ class Settings:
     )
     database_connections: int = _setting(
         5,
-        "The most connections to the database that a process keeps in its shared pool. Up to nine of the hot path and "
-        "two for signals come beside them (`docs/how-to/database-connections.md`).",
+        "The most connections to the database that a process keeps in its shared pool. Up to eleven of the hot path "
+        "and two for signals come beside them (`docs/how-to/database-connections.md`).",
         least=2,
         most=100,
     )

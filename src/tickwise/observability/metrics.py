@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwise.domain.lifecycle import FINAL, STATES
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost
@@ -39,6 +40,10 @@ LATENESS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.
 DURATION_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400)
 STORE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 HTTP_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+MEMORY_BYTES: Final = (4_194_304, 16_777_216, 67_108_864, 268_435_456, 1_073_741_824, 4_294_967_296, 17_179_869_184)
+"""4 MiB to 16 GiB."""
+MAX_KINDS: Final = 30
+"""Kinds of tasks that are counted apart; those of further plugins are counted as `other`."""
 MAX_REASONS: Final = 100
 """Different reasons of failures that are counted apart; all further ones are counted as `other`."""
 OTHER_REASON: Final = "other"
@@ -60,10 +65,12 @@ class Metrics:
         self._apart(registry)
         self._bounds(registry)
         self._hosts(registry)
+        self._usage(registry)
         self._watch(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
         self._reasons: set[str] = set()
+        self._kinds: set[str] = set()
         self._by_answer: dict[tuple[str, int], Counter] = {}
         self._by_route: dict[str, Series] = {}
         self._by_method: dict[str, Histogram] = {}
@@ -157,6 +164,29 @@ class Metrics:
             "Durations of requests, by route.",
             ["route"],
             buckets=HTTP_SECONDS,
+            registry=registry,
+        )
+
+    def _usage(self, registry: CollectorRegistry) -> None:
+        """The metrics of what attempts used."""
+        self._task_cpu = Counter(
+            "tickwise_task_cpu_seconds",
+            "Processor time of the attempts that were measured, by the kind of their task: those with processes of "
+            "their own.",
+            ["kind"],
+            registry=registry,
+        )
+        self._task_memory = Histogram(
+            "tickwise_task_memory_peak_bytes",
+            "Peaks of the memory of attempts that were measured, by the kind of their task.",
+            ["kind"],
+            buckets=MEMORY_BYTES,
+            registry=registry,
+        )
+        self._task_output = Counter(
+            "tickwise_task_output_bytes",
+            "Output of attempts that was kept, by the kind of their task; quick functions without output aside.",
+            ["kind"],
             registry=registry,
         )
 
@@ -440,6 +470,18 @@ class Metrics:
                 self._by_state[state].inc(count)
         self._duration.observe(durations_seconds)
         self._latency.observe(latencies_seconds)
+
+    def used(self, kind: str, usage: ResourceUsage) -> None:
+        """An attempt of this kind of task ended, and its usage was measured."""
+        if len(self._kinds) < MAX_KINDS:
+            self._kinds.add(kind)
+        label = kind if kind in self._kinds else OTHER_REASON
+        if usage.cpu_seconds is not None:
+            self._task_cpu.labels(label).inc(usage.cpu_seconds)
+        if usage.memory_bytes is not None:
+            self._task_memory.labels(label).observe(usage.memory_bytes)
+        if usage.output_bytes is not None:
+            self._task_output.labels(label).inc(usage.output_bytes)
 
     def refused(self, count: int) -> None:
         """Outcomes that the store refused as stale."""

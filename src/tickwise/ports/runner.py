@@ -15,6 +15,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
+from tickwise.domain.observing.usage import ResourceUsage
+
 
 class TaskLimits(NamedTuple):
     """The resources that one attempt may use, with all processes that it starts. None: no limit.
@@ -108,6 +110,8 @@ class Ending(NamedTuple):
     HTTP status ("503"), or the names of an exception's classes, its own first, each qualified and short
     ("decimal.InvalidOperation", "InvalidOperation", "decimal.DecimalException", …); with the reason `circuit_open`, the
     host."""
+    usage: ResourceUsage | None = None
+    """The resources that it used, as far as the kernel counted them for this attempt alone."""
 
 
 class TaskKind(Protocol):

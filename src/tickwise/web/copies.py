@@ -47,7 +47,7 @@ LISTINGS: Final = {
     "/analytics": CopiedList(
         "analytics",
         {
-            "group_by": "--by", "from": "--since", "until": "--until", "sort": "--sort", "top": "--top",
+            "group_by": "--group-by", "from": "--since", "until": "--until", "sort": "--sort", "top": "--top",
             "job_id": "--job", "job_name": "--name", "status": "--status", "reason": "--reason", "queue": "--queue",
             "trigger": "--trigger", "executor_id": "--executor", "label": "--label",
         },

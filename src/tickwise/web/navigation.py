@@ -42,7 +42,7 @@ DOORS: Final = (
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
     Door("Timeline", "/timeline", "g t", RunService.search),
-    Door("Analytics", "/analytics", "g l", AnalyticsService.answer),
+    Door("Analytics", "/analytics", "g m", AnalyticsService.answer),
     Door("Operations", "/bulk", "g b", OperationService.page),
     Door("Dead letters", "/dead-letters", "g d", LetterService.search),
     Door("Errors", "/errors", "g f", ErrorGroupService.search),

@@ -13,7 +13,8 @@ from tickwise.cli.main import main
 SPREAD = {"count": 3, "p50": 1.0, "p95": 90.0, "p99": 95.0, "mean": 20.0, "max": 100.0}
 FIGURES: dict[str, Any] = {
     "runs": 4, "by_status": {"SUCCESS": 3, "FAILED": 1, "CANCELLED": 0, "SKIPPED": 0}, "success_ratio": 0.75,
-    "retries": 2, "seconds": 120.0, "duration": SPREAD, "lateness": None,
+    "retries": 2, "seconds": 120.0, "duration": SPREAD, "lateness": None, "cpu_seconds": 300.0, "cpu": SPREAD,
+    "memory": {**SPREAD, "p95": 48_000_000.0},
 }  # fmt: skip
 FOUND: dict[str, Any] = {
     "group_by": "job", "from": "2026-11-21T08:00:00Z", "until": "2026-11-22T08:00:00Z", "coverage": "sampled",
@@ -34,7 +35,7 @@ def test_groups_are_rows_and_an_estimate_says_so(capsys: pytest.CaptureFixture[s
     """All that was said is asked for; hostile text does nothing to the terminal."""
     with serving(Reply(200, FOUND)) as server:
         assert 0 == run(
-            server.url, "--by", "label:team", "--since", "2026-11-21 08:00", "--utc", "--status", "failed",
+            server.url, "--group-by", "label:team", "--since", "2026-11-21 08:00", "--utc", "--status", "failed",
             "--top", "5", "--label", "a=b", "--sort", "failed",
         )  # fmt: skip
     [asked] = server.received
@@ -47,6 +48,7 @@ def test_groups_are_rows_and_an_estimate_says_so(capsys: pytest.CaptureFixture[s
     )
     assert query["from"][0].startswith("2026-11-21T08:00:00")
     told = capsys.readouterr()
+    assert ("CPU" in told.out, "5 min" in told.out, "48 MB" in told.out) == (True, True, True)
     assert ("75.00%" in told.out, "(all others)" in told.out, "total" in told.out, "\x1b" in told.out) == (
         True,
         True,

@@ -17,6 +17,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.signals import Topic
@@ -166,9 +167,9 @@ async def test_from_what_was_stopped_and_is_held_nothing_goes_on_before_it_is_de
     told: list[Outcome] = []
     real = rig.store.attempts.finish
 
-    async def attempts_finish(executor: int, outcomes: Sequence[Outcome]) -> Any:
+    async def attempts_finish(executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Any:
         told.extend(outcomes)
-        return await real(executor, outcomes)
+        return await real(executor, outcomes, usage)
 
     rig.store.attempts.finish = attempts_finish  # type: ignore[method-assign]  # to listen
     await rig.tick()

@@ -13,6 +13,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import Bug, InDoubt
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.ports.store import Began
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, read_body
 from tickwise.roles.executor.lease import Lease
@@ -86,11 +87,13 @@ class Picky:
 
     def __init__(self) -> None:
         self.kept: list[Outcome] = []
+        self.usage: dict[UUID, ResourceUsage] = {}
 
-    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         if any(outcome.state == CODES[RunState.SUCCESS] for outcome in outcomes):
             raise Bug("a result that cannot be kept")
         self.kept += outcomes
+        self.usage |= usage
         return []
 
 

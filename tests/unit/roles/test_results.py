@@ -14,6 +14,7 @@ from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.domain.errors import BrokerUnavailable, Bug, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import MarkedChannel, NewJob
@@ -28,7 +29,7 @@ NOISE = b"\xff\x00 no message of ours"
 async def register(**settings: Any) -> Rig:
     """An executor that publishes how its attempts end."""
     settings.setdefault("exchange", Exchange(partitions=2))
-    rig = Rig(results="broker", poll_seconds=0.1, **settings)
+    rig = Rig(**{"results": "broker", "poll_seconds": 0.1, **settings})
     await drive(rig.clock, rig.executor.prepare())
     return rig
 
@@ -250,11 +251,11 @@ async def test_a_batch_that_is_under_way_at_an_expiry_is_dropped(monkeypatch: py
     assert 1 == len(outbox) == len(pairs)
     real = writer.write
 
-    async def expired_meanwhile(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def expired_meanwhile(executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> Sequence[UUID]:
         outbox.forget()
         if fails:
             raise StoreUnavailable("away")
-        return await real(executor, outcomes)
+        return await real(executor, outcomes, usage)
 
     monkeypatch.setattr(writer, "write", expired_meanwhile)
     with pytest.raises(StoreUnavailable) if fails else nullcontext():
@@ -318,7 +319,7 @@ async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
     assert rig.broker is not None
     told: list[tuple[int, int]] = []
 
-    async def finish(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(executor: int, outcomes: Sequence[Outcome], _: UsageByRun) -> Sequence[UUID]:
         told.append((executor, len(outcomes)))
         return []
 
@@ -402,10 +403,10 @@ async def test_one_outcome_that_cannot_be_stored_ends_plainly_and_harms_no_other
     rig = await register()
     first, second, third = await ended(rig, 3)
 
-    async def finish(executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         if any(each.run_id == second.run_id and each.state == CODES[RunState.SUCCESS] for each in outcomes):
             raise Bug("a result that cannot be kept")
-        return await rig.store.attempts.finish(executor, outcomes)
+        return await rig.store.attempts.finish(executor, outcomes, usage)
 
     picky = WrappedStore(rig.store)
     picky.attempts.finish = finish

@@ -45,7 +45,7 @@ async def test_filters_stay_in_the_form_the_table_and_the_commands(rig: Rig, bro
     page = Markup((await browser.get("/analytics?group_by=hour&status=FAILED&label=&sort=failed")).text)
     hrefs = {each.get("href", "") for each in page.named("a")}
     assert "/analytics.csv?group_by=hour&sort=failed&status=FAILED" in hrefs
-    assert "tickwise analytics --by=hour --status=FAILED --sort=failed --namespace default" in page.words
+    assert "tickwise analytics --group-by=hour --status=FAILED --sort=failed --namespace default" in page.words
     assert "client.request" in page.words
     assert "/api/v1/analytics?group_by=hour" in page.words
     answer = await browser.get("/analytics.csv?group_by=hour&status=FAILED")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shlex
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from tickwise.ports.store import ClaimRequest
 from tickwise.testing.factories import executor, outcome
 from tickwise.web.copies import LISTINGS, Copier
 from tickwise.web.display import COOKIE
+from tickwise.web.navigation import DOORS
 
 SHELL: Final = {"kind": "shell", "command": "date"}
 OUTPUT: Final = b"".join(b"line %05d of many, to fill a page\n" % number for number in range(20_000)) + b"the END\n"
@@ -172,6 +174,11 @@ async def test_the_palette_finds_pages_jobs_and_ids(rig: Rig) -> None:
 
 
 NASTY: Final = "a'b\"c $(touch x) `y` ; & \\ | ü\n"
+
+
+def test_keys_lead_to_one_page_each() -> None:
+    """Two that share keys leave one of them without."""
+    assert [keys for keys, doors in Counter(door.keys for door in DOORS).items() if doors > 1] == []
 
 
 def test_a_command_has_the_values_as_they_are() -> None:

@@ -42,7 +42,7 @@ class OutputSink:
         self._clock = clock
         self._run_id = run_id
         self._attempt = attempt
-        self._room = limit_bytes
+        self._limit = self._room = limit_bytes
         self._pending = bytearray()
         self._chunk_count = 0
         self._writing: asyncio.Task[None] | None = None
@@ -63,6 +63,11 @@ class OutputSink:
         while self.is_full:
             self._stored.clear()
             await self._stored.wait()
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of output that were taken, up to the limit."""
+        return self._limit - self._room
 
     @property
     def lost(self) -> str | None:

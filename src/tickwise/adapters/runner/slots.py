@@ -16,6 +16,7 @@ from uuid import UUID
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import TickwiseError
+from tickwise.domain.observing.usage import NOT_MEASURED
 from tickwise.domain.retry import OUTPUT_LOST
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 
@@ -90,11 +91,16 @@ def _over(reason: str, assignment: Assignment) -> str:
 
 
 def with_log(ending: Ending, sink: OutputSink) -> Ending:
-    """Change an ending when its log is closed: no attempt ends well whose output was lost."""
-    if ending.verdict is not Verdict.OK or sink.lost is None:
+    """Change an ending when its log is closed: no attempt ends well whose output was lost, and of one that began the
+    size of its output is known, unless that was lost."""
+    if sink.lost is None:
+        if ending.verdict in (Verdict.RELEASED, Verdict.UNOFFERED):
+            return ending
+        return ending._replace(usage=(ending.usage or NOT_MEASURED)._replace(output_bytes=sink.kept_bytes))
+    if ending.verdict is not Verdict.OK:
         return ending
     error = f"it ended well, but its output could not be stored: {sink.lost}"
-    return Ending(Verdict.FAILED, ending.started, ending.ended, OUTPUT_LOST, error)
+    return Ending(Verdict.FAILED, ending.started, ending.ended, OUTPUT_LOST, error, usage=ending.usage)
 
 
 class SlotRunner:

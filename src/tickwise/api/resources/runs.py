@@ -167,7 +167,8 @@ async def run_counts(call: Call) -> Reply:
 async def run_get(call: Call) -> Reply:
     """One run."""
     details = await call.control.runs.get(call.principal, call.uuid("run_id", "run"))
-    return answer(200, run_detail_view(details))
+    anomalies = await call.control.anomalies.of_run(call.principal, details)
+    return answer(200, run_detail_view(details, anomalies))
 
 
 async def run_cancel(call: Call) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def show(session: Session, run: str) -> None:
     seen_at = moments.now()
     fields: dict[str, Any] = {}
     for name, value in found.items():
-        if name in ("attempts", "warnings") or value in (None, "", [], {}):
+        if name in ("attempts", "warnings", "anomalies") or value in (None, "", [], {}):
             continue
         if name.endswith(("_time", "_at")) and isinstance(value, str):
             value = session.time(value, seen_at=seen_at)
@@ -157,6 +158,11 @@ def show(session: Session, run: str) -> None:
             fields["job name"] = _job_names(session, [found])[value]
     for number, warning in enumerate(found.get("warnings") or [], 1):
         fields[f"warning {number}"] = warning
+    for each in found.get("anomalies") or []:
+        written = moments.size if each["quantity"] == "output" else moments.length
+        fields[f"unusual {each['quantity']}"] = (
+            f"{written(each['value'])}, usually {written(each['low'])} to {written(each['high'])}"
+        )
     output.record(session, fields)
     attempts_table(session, found.get("attempts") or [], seen_at)
 
@@ -165,12 +171,18 @@ def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: fl
     """The attempts of a run as rows, if it has any."""
     if attempts:
         click.echo()
-        output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "EXECUTOR", "ERROR"), [
+        output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "CPU", "MEMORY", "EXECUTOR", "ERROR"), [
             (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
-             _took(each, seen_at), str(each.get("executor_id") or ""),
+             _took(each, seen_at), _measured(moments.length, each.get("cpu_seconds")),
+             _measured(moments.size, each.get("memory_bytes")), str(each.get("executor_id") or ""),
              main_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip
+
+
+def _measured(written: Callable[[float], str], value: float | None) -> str:
+    """A measured quantity; empty: it was not measured."""
+    return "" if value is None else written(value)
 
 
 @runs.command()

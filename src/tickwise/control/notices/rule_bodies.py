@@ -40,7 +40,7 @@ RUNS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 1_000
 SECONDS_MAX: Final = 30 * 86_400.0
 REPEAT_SECONDS_LEAST: Final = 60.0
-NOT_RAISED: Final = frozenset({NoticeEvent.ANOMALY, NoticeEvent.EXPIRING})
+NOT_RAISED: Final = frozenset({NoticeEvent.EXPIRING})
 """Events that this version does not raise: a rule about one would wait for ever."""
 OF_INSTALLATION: Final = frozenset({NoticeEvent.EXECUTOR_LOST})
 """Events that belong to no namespace."""

@@ -18,7 +18,8 @@ STATES: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState
 _SPREAD: Final = ("p50", "p95", "p99", "mean", "max")
 TITLES: Final = (
     "kind", "key", "name", "runs", *(state.value.lower() for state in STATES), "success_ratio", "retries", "seconds",
-    *(f"duration_{each}" for each in _SPREAD), *(f"lateness_{each}" for each in _SPREAD), "coverage", "share", "since",
+    *(f"duration_{each}" for each in _SPREAD), *(f"lateness_{each}" for each in _SPREAD), "cpu_seconds",
+    *(f"cpu_{each}" for each in _SPREAD), *(f"memory_bytes_{each}" for each in _SPREAD), "coverage", "share", "since",
 )  # fmt: skip
 _COMPUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """The first characters of a cell that spreadsheets compute, or pass over on their way to one."""
@@ -61,6 +62,9 @@ def _cells(answer: AnalyticsAnswer, row: RunGroup) -> list[str]:
         _number(row.seconds),
         *_spread(row.duration),
         *_spread(row.lateness),
+        _number(row.cpu_seconds),
+        *_spread(row.cpu),
+        *_spread(row.memory),
     ]
 
 

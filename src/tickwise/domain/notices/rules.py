@@ -49,7 +49,7 @@ class NoticeEvent(StrEnum):
     OBJECTIVE = "objective"
     """The error budget of an objective burns too fast."""
     ANOMALY = "anomaly"
-    """A run took far longer, or wrote far more, than its job usually does."""
+    """A run that succeeded took, or wrote, far more or less than earlier runs of its job."""
     EXPIRING = "expiring"
     """A certificate or a key ends soon."""
 

@@ -44,6 +44,8 @@ class GroupSort(StrEnum):
     FAILED = "failed"
     SECONDS = "seconds"
     """The time that their last attempts took together."""
+    CPU = "cpu"
+    """The processor time that their last attempts took together, as far as it was measured."""
 
 
 class GroupKind(StrEnum):
@@ -68,7 +70,8 @@ class Coverage(StrEnum):
 
 
 class Spread(NamedTuple):
-    """The spread of a quantity in seconds. A quantile lies between the two nearest values, by its distance."""
+    """The spread of a quantity in seconds, or in bytes. A quantile lies between the two nearest values, by its
+    distance."""
 
     runs: int
     """Those that have it."""
@@ -97,6 +100,12 @@ class RunGroup:
     """The time that the last attempts took together."""
     duration: Spread | None = None
     lateness: Spread | None = None
+    cpu_seconds: float = 0.0
+    """The processor time that the last attempts took together, of those that were measured."""
+    cpu: Spread | None = None
+    """The processor time of the last attempt, of those that were measured."""
+    memory: Spread | None = None
+    """The peak of the memory of the last attempt, in bytes, of those that were measured."""
 
     @property
     def success_ratio(self) -> float | None:
@@ -143,6 +152,8 @@ class MeasuredRun:
     retries: int
     seconds: float | None
     lateness: float | None
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -174,6 +185,9 @@ def row_of_runs(kind: GroupKind, key: str | None, runs: Sequence[MeasuredRun]) -
         seconds=sum(run.seconds or 0.0 for run in runs),
         duration=spread_of(run.seconds for run in runs),
         lateness=spread_of(run.lateness for run in runs),
+        cpu_seconds=sum(run.cpu_seconds or 0.0 for run in runs),
+        cpu=spread_of(run.cpu_seconds for run in runs),
+        memory=spread_of(run.memory_bytes for run in runs),
     )
 
 
@@ -207,4 +221,6 @@ def analysed(runs: Sequence[MeasuredRun], *, group_by: GroupBy, sort: GroupSort,
 def _size(row: RunGroup, sort: GroupSort) -> float:
     if sort is GroupSort.FAILED:
         return row.states.get(RunState.FAILED, 0)
+    if sort is GroupSort.CPU:
+        return row.cpu_seconds
     return row.runs if sort is GroupSort.RUNS else row.seconds

@@ -30,6 +30,7 @@ from tickwise.domain.notices.rules import (
     NoticeState,
     NotificationRule,
 )
+from tickwise.domain.observing.anomalies import MeasuredEnd
 
 MAX_BURST = 10
 MAX_ERROR = 1_000
@@ -355,8 +356,26 @@ class LostExecutor(NamedTuple):
     """There is one of its name again."""
 
 
+class RunSample(NamedTuple):
+    """A run that succeeded, with what later ones of its job are compared with."""
+
+    run_id: UUID
+    namespace: str
+    ended_at: float
+    measured: MeasuredEnd
+    """Of its last attempt."""
+
+
+class NoticeJobPage(NamedTuple):
+    """The jobs of some namespaces on a page of all."""
+
+    jobs: Sequence[NoticeJob]
+    beyond: UUID | None
+    """The job behind which the next page begins; None: this was the last one."""
+
+
 class DelayStore(Protocol):
-    """The delays that no event tells: schedulers look for them, a bounded number at a time."""
+    """The delays and other oddities that no event tells: schedulers look for them, a bounded number at a time."""
 
     async def slow_runs(self, namespace: str, seconds: float, limit: int) -> Sequence[SlowRun]:
         """Runs of a namespace that were due more than `seconds` ago and have not ended; of those in its lanes that wait
@@ -365,6 +384,21 @@ class DelayStore(Protocol):
 
     async def durations(self, job_ids: Collection[UUID], most: int) -> Mapping[UUID, Sequence[float]]:
         """The durations in seconds of the newest `most` runs of jobs that succeeded."""
+        ...
+
+    async def samples(
+        self, job_ids: Collection[UUID], most: int, *, since: float | None = None, before: UUID | None = None
+    ) -> Mapping[UUID, Sequence[RunSample]]:
+        """The newest `most` runs of jobs that succeeded, the newest first by id, of each job's newest 4 * `most` ended
+        runs. `before`: only those with a smaller id. `since`: of these runs only those that ended from then on. Of jobs
+        without any, nothing."""
+        ...
+
+    async def watched_jobs(
+        self, namespaces: Collection[str], limit: int, *, after: UUID, ids: Collection[UUID] | None = None
+    ) -> NoticeJobPage:
+        """Look at the `limit` jobs behind the job `after`, by id, of all jobs that may have several runs, or of `ids`
+        alone; those of these namespaces. Jobs of others fill pages, and hide none."""
         ...
 
     async def overdue_timers(

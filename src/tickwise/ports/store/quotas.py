@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tickwise.domain.errors import Conflict
 from tickwise.domain.quotas import Quotas
-from tickwise.domain.schedule import ScheduleType
+from tickwise.domain.schedule import ONE_TIME_TYPES, ScheduleType
 from tickwise.ports.store.definitions import Added, JobChange, NewJob
 from tickwise.ports.store.placement import change_lasts, is_lasting
 
@@ -58,16 +58,29 @@ class StoredJob(NamedTuple):
 
 
 def cost_of_change(change: JobChange, schedule_type: str, stored: StoredJob) -> Cost:
-    """The cost of an edit: that the job counts from now on, and the bytes that it then has more. Nothing of an edit
-    that shrinks or keeps. `schedule_type`: that before the edit."""
+    """The cost of an edit: that the job counts from now on, the bytes that it then has more, and the runs that it asks
+    for. Nothing of an edit that shrinks or keeps. `schedule_type`: that before the edit."""
     plan = change.replan
     counted = stored.lasts and _is_active(schedule_type, stored.has_timer, stored.has_runs)
     has_timer = stored.has_timer if plan is None else plan.timer is not None or bool(plan.missed)
     counts = (stored.lasts or change_lasts(change)) and _is_active(change.schedule_type, has_timer, stored.has_runs)
+    runs = _runs_asked(change, schedule_type, stored)
     if not counts:
-        return Cost()
+        return Cost(runs=runs)
     more = len(change.definition.encode()) - (stored.bytes if counted else 0)
-    return Cost(jobs=0 if counted else 1, bytes=max(0, more))
+    return Cost(jobs=0 if counted else 1, runs=runs, bytes=max(0, more))
+
+
+def _runs_asked(change: JobChange, schedule_type: str, stored: StoredJob) -> int:
+    """The runs that an edit asks for by itself, as a submit does: those that it makes up for, and the run of a job that
+    runs once. The run of a job that was to run once before, and has not, is counted already; fires of a schedule are
+    counted when they are due."""
+    plan = change.replan
+    if plan is None:
+        return 0
+    counted = schedule_type in ONE_TIME_TYPES and (stored.has_timer or stored.has_runs)
+    once = not plan.recurring and plan.timer is not None and not counted
+    return len(plan.missed) + (1 if once else 0)
 
 
 def _is_active(schedule_type: str, has_timer: bool, has_runs: bool) -> bool:

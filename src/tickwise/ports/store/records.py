@@ -28,6 +28,10 @@ class AttemptRow:
     ended_at: float | None
     reason: str | None
     error: str | None
+    cpu_seconds: float | None = None
+    """Its usage (`domain.observing.usage`); None: it was not measured, or has not ended."""
+    memory_bytes: int | None = None
+    output_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store.definitions import NewRun, NewSkip, Receipt, Replay
 from tickwise.ports.store.records import AttemptRow, RunRow
@@ -457,7 +458,7 @@ class AttemptStore(Protocol):
         """
         ...
 
-    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         """Record how attempts ended, those of one namespace in one transaction. Returns the refused, which changed
         nothing.
 
@@ -470,6 +471,9 @@ class AttemptStore(Protocol):
         give-back. A repeat of a recorded outcome, with the same executor and token, is accepted and changes nothing
         (`domain.rules.repeats`); a repeated give-back or revoke changes nothing. What a store cannot keep of an error
         text (NUL, lone surrogates) it replaces.
+
+        `usage` has the usage of attempts that were measured. It is kept with each attempt that stays on record, and a
+        repeat changes nothing of it.
 
         An outcome that is no legal move from where the run is, or that cannot be stored, is the caller's bug: that one
         is refused, or the call raises `Bug` and records nothing of that outcome's namespace. Outcomes of other

@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.lease import Lease
@@ -72,6 +73,8 @@ class Outbox:
         """Set while one of the outcomes is not to be gathered with others."""
         self._outcomes: collections.deque[tuple[Outcome, RunnerCapacity]] = collections.deque()
         self._under_way: list[tuple[Outcome, RunnerCapacity]] = []
+        self._usage: dict[tuple[UUID, int], ResourceUsage] = {}
+        """By run and token, of the outcomes above that have one. Beside them: most have none, and cost nothing more."""
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
@@ -84,9 +87,18 @@ class Outbox:
         published = 0 if self._publisher is None else self._publisher.count
         return len(self._outcomes) + len(self._under_way) + published
 
-    def add(self, outcome: Outcome, capacity: RunnerCapacity, *, urgent: bool = False) -> None:
+    def add(
+        self,
+        outcome: Outcome,
+        capacity: RunnerCapacity,
+        *,
+        urgent: bool = False,
+        usage: ResourceUsage | None = None,
+    ) -> None:
         """One more outcome. An urgent one goes to the store at once, with all that were gathered so far."""
         capacity.unrecorded += 1
+        if usage is not None:
+            self._usage[outcome.run_id, outcome.token] = usage
         self._outcomes.append((outcome, capacity))
         if urgent:
             self._urgent.set()
@@ -163,6 +175,7 @@ class Outbox:
         self._remembered_count = self._remembered_bytes = 0
         waiting = [*self._outcomes]
         self._outcomes.clear()
+        self._usage.clear()
         for _, capacity in waiting:
             capacity.recorded(1)
         if self._publisher is not None:
@@ -186,7 +199,7 @@ class Outbox:
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
         expiries = self._expiries
         try:
-            await self._pass_on(self._lease.number, [outcome for outcome, _ in batch])
+            await self._pass_on(self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch))
         except BaseException:
             # At any failure the store has neither accepted nor refused these.
             if expiries == self._expiries:
@@ -197,19 +210,28 @@ class Outbox:
             raise
         finally:
             self._under_way = []
+        if self._usage:
+            for outcome, _ in batch:
+                self._usage.pop((outcome.run_id, outcome.token), None)
         self._passed_on(batch)
         if expiries == self._expiries:
             self._remember(batch)
         return 0.0 if outcomes else IDLE_SECONDS
 
-    async def _pass_on(self, executor: int, outcomes: Sequence[Outcome]) -> None:
+    def _usage_of(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> UsageByRun:
+        if not self._usage:
+            return NO_USAGE
+        found = [(each.run_id, self._usage.get((each.run_id, each.token))) for each, _ in batch]
+        return {run_id: usage for run_id, usage in found if usage is not None}
+
+    async def _pass_on(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> None:
         """To the store, or to the broker: what is in doubt (a lease that was over) goes the short way."""
         publisher = self._publisher
         if publisher is not None and publisher.takes(outcomes):
             direct = any(outcome.reason in BEGUN_UNTOLD for outcome in outcomes)
-            if not direct and await publisher.publish(executor, outcomes):
+            if not direct and await publisher.publish(executor, outcomes, usage):
                 return
-        self._writer.count(outcomes, await self._writer.write(executor, outcomes))
+        self._writer.count(outcomes, await self._writer.write(executor, outcomes, usage))
 
     def _passed_on(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
         counts = collections.Counter(capacity for _, capacity in batch)

@@ -143,6 +143,7 @@ class Executor(Service):
             circuits=self._circuits,
             run_log=self._run_log,
             traces=self._traces,
+            telemetry=self._telemetry,
         )
         self._lease_watch = LeaseWatch(
             lease=lease, held_runs=held_runs, capacities=self._capacities, telemetry=self._telemetry

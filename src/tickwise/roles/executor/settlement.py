@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.store import Began
@@ -29,6 +30,7 @@ from tickwise.roles.executor.run_log import RunLog
 from tickwise.roles.executor.run_traces import RunTraces
 from tickwise.roles.executor.start_records import StartRecords
 from tickwise.roles.executor.store_clock import StoreClock
+from tickwise.roles.shared.service import Telemetry
 
 _OK: Final = Verdict.OK
 _new = tuple.__new__
@@ -48,8 +50,10 @@ class RunSettlement:
         circuits: CircuitRecord | None = None,
         run_log: RunLog | None = None,
         traces: RunTraces | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._traces = traces
+        self._telemetry = telemetry
         self._clock = clock
         self._time = time
         self._held_runs = held_runs
@@ -63,16 +67,21 @@ class RunSettlement:
             self._outbox.late(ending.started - held.claimed.due)
         if ending.verdict is Verdict.UNOFFERED and self._circuits is not None:
             self._circuits.add(held.claimed.namespace, ending)
-        self.settle(held, outcome_of(held, ending, self._clock.chance()))
+        usage = ending.usage
+        if usage is not None and not usage.is_plausible:
+            usage = None
+        if usage is not None and self._telemetry is not None:
+            self._telemetry.used(held.body.kind, usage)
+        self.settle(held, outcome_of(held, ending, self._clock.chance()), usage)
 
-    def settle(self, held: HeldRun, outcome: Outcome) -> None:
+    def settle(self, held: HeldRun, outcome: Outcome, usage: ResourceUsage | None = None) -> None:
         """Settle a run with this outcome, which waits for the store from now on."""
         self._held_runs.forget(held)
         if self._run_log is not None:
             self._run_log.ended(held, outcome)
         if held.trace is not None and self._traces is not None:
             self._traces.ended(held, outcome)
-        self._outbox.add(outcome, held.capacity, urgent=held.is_urgent())
+        self._outbox.add(outcome, held.capacity, urgent=held.is_urgent(), usage=usage)
 
     def give_back(self, batch: Iterable[HeldRun]) -> None:
         """Settle runs that have not begun here: they are queued again."""
@@ -121,22 +130,22 @@ class RunReports:
         lines = 0 if self._run_log is None else self._run_log.ends_room
         for run_id, ending in endings:
             held = live.get(run_id)
-            verdict, started, ended, _, _, result, _, _ = ending
-            if held is None or verdict is not _OK:
+            verdict, started, ended, _, _, result, _, _, usage = ending
+            if held is None or verdict is not _OK or usage is not None:
                 self.ended(run_id, ending)
                 continue
             del live[run_id]
-            claimed, capacity = held.claimed, held.capacity
+            claimed, capacity, body = held.claimed, held.capacity, held.body
             capacity.launched -= 1
             if claimed.attempt == 1:
                 late.append(started - claimed.due)
-            outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
+            outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, body.is_followed)
             done.append((made := _new(Outcome, outcome), capacity))
             if len(logged) < lines:
                 logged.append((held, ended - started))
             if held.trace is not None and self._traces is not None:
                 self._traces.ended(held, made)
-            urgent = urgent or held.body.is_waited_for or claimed.guarded
+            urgent = urgent or body.is_waited_for or claimed.guarded
         if self._run_log is not None:
             self._run_log.succeeded(logged, len(done))
         self._outbox.add_many(done, late, urgent=urgent)

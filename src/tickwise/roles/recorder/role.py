@@ -20,6 +20,7 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.model import Outcome
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock
@@ -165,9 +166,12 @@ class ResultsRecorder(Recorder):
             else (await self._verified(self._check, batch))
         )
         outcomes: dict[int, list[Outcome]] = {}
+        usage: dict[int, dict[UUID, ResourceUsage]] = {}
         for message in messages:
             outcomes.setdefault(message.executor, []).extend(message.outcomes)
-        await self._finish(outcomes)
+            if message.usage:
+                usage.setdefault(message.executor, {}).update(message.usage_by_run())
+        await self._finish(outcomes, usage)
         await self._marked.put(MarkedChannel.RESULTS, await self._marks(messages))
 
     async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
@@ -214,14 +218,16 @@ class ResultsRecorder(Recorder):
             del self._applied[next(iter(self._applied))]
         return marks
 
-    async def _finish(self, outcomes: Mapping[int, Sequence[Outcome]]) -> None:
+    async def _finish(
+        self, outcomes: Mapping[int, Sequence[Outcome]], usage: Mapping[int, Mapping[UUID, ResourceUsage]]
+    ) -> None:
         turns = asyncio.Semaphore(EXECUTORS_AT_ONCE)
 
         async def write(executor: int, ended: Sequence[Outcome]) -> None:
             for begin in range(0, len(ended), MAX_OUTCOMES):
                 part = ended[begin : begin + MAX_OUTCOMES]
                 async with turns:
-                    refused: Sequence[UUID] = await self._writer.write(executor, part)
+                    refused: Sequence[UUID] = await self._writer.write(executor, part, usage.get(executor, NO_USAGE))
                 self._writer.count(part, refused)
 
         told = await asyncio.gather(

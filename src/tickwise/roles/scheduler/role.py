@@ -11,6 +11,7 @@
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
+    anomalies     runs unlike earlier ones of their job are told of, where a rule asks (`anomaly_watch.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -41,6 +42,7 @@ from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.scheduler.alerting import Alerting, DelayLooks
+from tickwise.roles.scheduler.anomaly_watch import AnomalyWatch
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
@@ -152,6 +154,7 @@ class Scheduler(Service):
         self._error_folding = ErrorFolding(store.error_groups)
         self._objective_watch = ObjectiveWatch(store.searches, ObjectiveNotes(store.alerts, clock).tell)
         self._alerting = Alerting(store, clock)
+        self._anomaly_watch = AnomalyWatch(self._alerting, store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
@@ -201,6 +204,7 @@ class Scheduler(Service):
             Loop("alerting", self._alerting.step, clock),
             Loop("delays", self._delay_looks.step, clock),
             Loop("objectives", self._objective_watch.step, clock, after=AFTER_START_SECONDS),
+            Loop("anomalies", self._anomaly_watch.step, clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -241,6 +245,7 @@ class Scheduler(Service):
         while await self._error_folding.step() == 0:
             pass
         await self._delay_looks.step()
+        await self._anomaly_watch.step()
         while await self._alerting.step() == 0:
             pass
         while self._operations is not None and await self._operations.step() == 0:

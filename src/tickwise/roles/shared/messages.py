@@ -17,6 +17,7 @@ import msgspec
 from tickwise.domain.audit import CallerKind, Source
 from tickwise.domain.callers import Asker
 from tickwise.domain.model import Lane, Outcome
+from tickwise.domain.observing.usage import ResourceUsage, UsageByRun
 from tickwise.ports.store import NewJob, Ready
 
 VERSION: Final = 1
@@ -64,6 +65,24 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
         return [UUID(bytes=text[at : at + ID_BYTES]) for at in range(0, len(text), ID_BYTES)]
 
 
+class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The resources that one attempt used. Absent: not measured."""
+
+    outcome: int
+    """The place of its outcome in `outcomes`, from 0."""
+    cpu_seconds: float | None = None
+    """Processor time, user and system."""
+    memory_bytes: int | None = None
+    """The peak."""
+    output_bytes: int | None = None
+    """The output that was kept."""
+
+    @property
+    def usage(self) -> ResourceUsage:
+        """As the store keeps it."""
+        return ResourceUsage(self.cpu_seconds, self.memory_bytes, self.output_bytes)
+
+
 class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ends of attempts of one executor. Keyed by the executor, so they come in order."""
 
@@ -74,7 +93,27 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int = 1
     """The lowest number that its executor still waits for, this one at most: all before it are settled, so that no
     recorder waits for a lost message."""
+    usage: tuple[OutcomeUsage, ...] = ()
+    """Of the attempts that were measured. Not in `outcomes`: an array with one more item would be a new version."""
     v: int = VERSION
+
+    @classmethod
+    def of(cls, executor: int, number: int, outcomes: Sequence[Outcome], since: int, usage: UsageByRun) -> Results:
+        """A message with these outcomes, and the usage of those that have one."""
+        if not usage:
+            return cls(executor, number, tuple(outcomes), since)
+        used = [(place, usage.get(outcome.run_id)) for place, outcome in enumerate(outcomes)]
+        return cls(
+            executor,
+            number,
+            tuple(outcomes),
+            since,
+            tuple(OutcomeUsage(place, *found) for place, found in used if found is not None),
+        )
+
+    def usage_by_run(self) -> UsageByRun:
+        """The usage of its outcomes, by their runs."""
+        return {self.outcomes[each.outcome].run_id: each.usage for each in self.usage}
 
 
 class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -230,6 +269,10 @@ def decode(kind: type[T], value: bytes) -> T:
         raise UnreadableMessage(_why(value, wrong)) from wrong
     if message.v > VERSION:
         raise UnreadableMessage(f"it is of version {message.v}, and this program reads up to {VERSION}")
+    if isinstance(message, Results) and not all(
+        0 <= each.outcome < len(message.outcomes) and each.usage.is_plausible for each in message.usage
+    ):
+        raise UnreadableMessage("it names a usage of no outcome, or one that cannot be")
     if isinstance(message, Hints) and len(message.runs) % ID_BYTES:
         raise UnreadableMessage("its list of runs does not end with a whole id")
     if isinstance(message, Hints) and len(message.runs) > MAX_HINTED * ID_BYTES:

@@ -19,6 +19,7 @@ import structlog
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import AttemptStore, Began
@@ -41,7 +42,7 @@ class OutcomeWriter:
         self._telemetry = telemetry
         self._signals = signals
 
-    async def write(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def write(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         """Write outcomes to the store; the ids of the refused runs. An outcome that cannot be stored does not stop the
         others of its batch."""
         if not outcomes:
@@ -52,13 +53,16 @@ class OutcomeWriter:
             # since. Without the start on record the next attempt would have the same number.
             await self._attempts.start(executor, begun)
         try:
-            return await self._attempts.finish(executor, outcomes)
+            return await self._attempts.finish(executor, outcomes, usage)
         except Bug as bug:
             logger.error("outcome_impossible", run_id=str(outcomes[0].run_id), count=len(outcomes), detail=bug.detail)
             if len(outcomes) == 1:
                 return await self._write_plainly(executor, outcomes[0], bug)
         half = len(outcomes) // 2
-        return [*await self.write(executor, outcomes[:half]), *await self.write(executor, outcomes[half:])]
+        return [
+            *await self.write(executor, outcomes[:half], usage),
+            *await self.write(executor, outcomes[half:], usage),
+        ]
 
     async def _write_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
         """End the run of an outcome that cannot be stored as FAILED with the error, for the executor must not hold the

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
@@ -49,6 +50,10 @@ class Telemetry(Protocol):
     ) -> None:
         """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took; and of those that ended
         their run, how long after its nominal time."""
+        ...
+
+    def used(self, kind: str, usage: ResourceUsage) -> None:
+        """An attempt of this kind of task ended, and its usage was measured."""
         ...
 
     def refused(self, count: int) -> None:

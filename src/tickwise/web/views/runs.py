@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from jinja2.filters import do_filesizeformat
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import RunRetryBody
@@ -18,11 +19,12 @@ from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import EVERY_TEXT, Replay, RunQuery
+from tickwise.ports.store import EVERY_TEXT, AttemptRow, Replay, RunQuery
 from tickwise.web import forms, once
 from tickwise.web.columns import Column, Values, columns_of
 from tickwise.web.json_text import pretty
 from tickwise.web.page import WebPage
+from tickwise.web.texts import duration
 from tickwise.web.views.jobs import filters_of, labels_of
 from tickwise.web.views.output import Output, artefacts_of_run, output_of
 from tickwise.web.views.rows import (
@@ -143,9 +145,10 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "successors": await _successors(visit, explanation),
         "explanation": explanation,
         "spans": waterfall(row, details.attempts, explanation, visit.now),
+        "usage": {each.attempt: used for each in details.attempts if (used := _usage(each))},
         "lateness": _first_lateness(details),
         "took": took(row),
-        "anomaly": await visit.control.anomalies.of_run(visit.who, row, visit.now),
+        "anomalies": await visit.control.anomalies.of_run(visit.who, details),
         "output": output,
         "left": await artefacts_of_run(visit, details, output),
         "follow": _follow(visit, details, output),
@@ -212,6 +215,13 @@ def _first_lateness(details: RunDetails) -> float | None:
     """The seconds from its due time to the start of its first attempt."""
     starts = [each.started_at for each in details.attempts if each.started_at is not None]
     return max(0.0, min(starts) - details.row.due_at) if starts else lateness_of(details.row)
+
+
+def _usage(attempt: AttemptRow) -> str:
+    """The measured usage of an attempt in one line: `1.2 s CPU, 48.0 MB`; empty: none was measured."""
+    cpu, memory = attempt.cpu_seconds, attempt.memory_bytes
+    parts = ["" if cpu is None else f"{duration(cpu)} CPU", "" if memory is None else do_filesizeformat(memory)]
+    return ", ".join(part for part in parts if part)
 
 
 RUNS: Final[tuple[WebPage, ...]] = (

@@ -451,7 +451,7 @@ class FunctionRunner:
                 started, ended = result.started, result.ended
                 run.lane.took(ended - started)
                 if result.result is None:
-                    ending = _new_ending(Ending, (_OK, started, ended, None, None, None, None, ()))
+                    ending = _new_ending(Ending, (_OK, started, ended, None, None, None, None, (), None))
                 else:
                     ending = self._with_result(result)
             else:

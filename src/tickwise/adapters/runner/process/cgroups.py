@@ -67,6 +67,8 @@ class Usage(NamedTuple):
     """The kernel killed one of it because the group had no memory left."""
     processes_exceeded: bool | None = None
     """A fork was refused because the group had too many."""
+    memory_bytes: int | None = None
+    """The peak."""
 
 
 class GroupMount(NamedTuple):
@@ -177,6 +179,9 @@ _FILES: Final[Mapping[int, Mapping[Resource, str]]] = {
 }
 
 
+_PEAKS: Final = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """The control group of one attempt: one folder for each hierarchy that it needs. Blocking calls."""
@@ -218,7 +223,7 @@ class Group:
 
     def usage(self) -> Usage:
         """Its counts up to now."""
-        return Usage(self._cpu_seconds(), self._memory_exceeded(), self._processes_exceeded())
+        return Usage(self._cpu_seconds(), self._memory_exceeded(), self._processes_exceeded(), self._memory_peak())
 
     def _cpu_seconds(self) -> float | None:
         place = self.places.get(Resource.CPU)
@@ -241,6 +246,14 @@ class Group:
                 return met > 0 and _counts(place.folder / "memory.oom_control").get("oom_kill", 0) > 0
             events = _counts(place.folder / "memory.events")
             return events.get("oom", 0) > 0 and events.get("oom_kill", 0) > 0
+        return None
+
+    def _memory_peak(self) -> int | None:
+        place = self.places.get(Resource.MEMORY)
+        if place is None:
+            return None
+        with contextlib.suppress(OSError, ValueError):  # before Linux 5.19 there is none in version 2
+            return int((place.folder / _PEAKS[place.version]).read_text())
         return None
 
     def _processes_exceeded(self) -> bool | None:

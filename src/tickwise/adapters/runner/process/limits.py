@@ -59,6 +59,8 @@ class Watched:
     """Told once, on the event loop, which limit was passed: the reason."""
     cpu_seconds: float = 0.0
     """The most that a look has found."""
+    memory_bytes: int | None = None
+    """The peak that its group has counted."""
     strangers: set[tuple[int, int]] = field(default_factory=set)
     """Processes that were looked at and do not belong to it, by number and beginning."""
 
@@ -72,6 +74,7 @@ class Watched:
             if usage.processes_exceeded:
                 return PROCESS_LIMIT
             cpu_seconds = max(cpu_seconds, usage.cpu_seconds or 0.0)
+            self.memory_bytes = usage.memory_bytes
         self.cpu_seconds = max(self.cpu_seconds, cpu_seconds)
         if limits.cpu_seconds is not None and self.cpu_seconds > limits.cpu_seconds:
             return CPU_LIMIT

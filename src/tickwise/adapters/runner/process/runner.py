@@ -82,6 +82,7 @@ from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
 from tickwise.domain.scripts.coding import source_bytes
 from tickwise.domain.scripts.files import file_content
@@ -208,6 +209,7 @@ class ProcessRunner(SlotRunner):
                     ending = attempt.ending_for(reason, attempt.started, ended)
                 else:
                     ending = await self._in_thread(self._judge, attempt, folder, reaped, ended)
+                ending = ending._replace(usage=_usage(reaped, watched))
                 found = await self._in_thread(self._left_files, attempt, folder, text)
             if found is not None:
                 await self._keep(attempt, folder, found)
@@ -223,7 +225,8 @@ class ProcessRunner(SlotRunner):
         With the files that are to be kept; without any, the folder is removed."""
         found = None
         try:
-            ending = self._judge(attempt, folder, reap(process), ended)
+            reaped = reap(process)
+            ending = self._judge(attempt, folder, reaped, ended)._replace(usage=_usage(reaped))
             found = self._left_files(attempt, folder, text)
             return ending, found
         finally:
@@ -383,8 +386,9 @@ class ProcessRunner(SlotRunner):
     async def _last_look(self, watched: Watched, reaped: Reaped | None, reason: str | None) -> str | None:
         """The reason of the end by the final counts: a limit counts as exceeded even if the process was quicker than
         its watcher."""
-        if reason is None:
-            reason = await self._in_thread(watched.verdict, 0.0 if reaped is None else reaped.cpu_seconds)
+        seconds = 0.0 if reaped is None else reaped.cpu_seconds or 0.0
+        exceeded = await self._in_thread(watched.verdict, seconds)
+        reason = exceeded if reason is None else reason
         group = watched.tree.group
         for _ in range(GROUP_TRIES):
             if group is None or await self._in_thread(group.remove):
@@ -485,6 +489,15 @@ class _Pump:
             self._paused.cancel()
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
+
+
+def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsage | None:
+    """The usage of a task by its end and by its control group, if it has one; None: nothing of it is known."""
+    cpu, memory = (None, None) if reaped is None else (reaped.cpu_seconds, reaped.memory_bytes)
+    if watched is not None:
+        cpu = max(cpu or 0.0, watched.cpu_seconds) if cpu is not None or watched.cpu_seconds else None
+        memory = memory if watched.memory_bytes is None else watched.memory_bytes
+    return None if cpu is None and memory is None else ResourceUsage(cpu, memory)
 
 
 def _read(file: Path, most: int, *, uid: int) -> bytes | None:

@@ -35,7 +35,7 @@ import structlog
 
 from tickwise.adapters.runner.process import task_starter_program
 from tickwise.adapters.runner.process.task_groups import credentials
-from tickwise.adapters.runner.process.task_starter_program import REPORT_BYTES
+from tickwise.adapters.runner.process.task_starter_program import REPORT_BYTES, peak_bytes
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.adapters.runner.process.tree import Reaped
 from tickwise.ports.clock import Clock
@@ -111,11 +111,11 @@ class StartedTask:
         """Take its exit status after its end; None if it is lost with the starter."""
         descriptor, self._descriptor = self._descriptor, -1
         try:
-            _, status, cpu_seconds = self._program.ask(("reap", self.pid))
+            _, status, cpu_seconds, peak, starters_peak = self._program.ask(("reap", self.pid))
         except OSError:
             return _reaped_as_init(descriptor)
         else:
-            return Reaped(status, cpu_seconds)
+            return Reaped(status, cpu_seconds, peak_bytes(peak, starters_peak))
         finally:
             os.close(descriptor)
 
@@ -129,7 +129,7 @@ def _reaped_as_init(descriptor: int) -> Reaped | None:
     if found is None:
         return None
     status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-    return Reaped(status, 0.0)
+    return Reaped(status)
 
 
 class _Report(NamedTuple):

@@ -117,7 +117,24 @@ class Starter:
             raise ChildProcessError(errno.ECHILD, "")
         self._children.remove(pid)
         _, status, usage = os.wait4(pid, 0)
-        return ("reaped", os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)
+        seconds = usage.ru_utime + usage.ru_stime
+        return ("reaped", os.waitstatus_to_exitcode(status), seconds, usage.ru_maxrss, own_peak())
+
+
+def own_peak() -> "int | None":
+    """The peak of the memory of this process since its program was executed, in units of 1,024 bytes."""
+    try:
+        with open("/proc/self/status", "rb") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith(b"VmHWM:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def peak_bytes(peak: int, starters_peak: "int | None") -> "int | None":
+    """The peak of an ended process, from that of its resource usage; None: it is not known. Both arguments are in units
+    of 1,024 bytes. The kernel counts the memory of the program that a process was forked from as its own, so a peak is
+    known only above that of its starter."""
+    return peak * 1024 if starters_peak is not None and peak > starters_peak else None
 
 
 def _execute(arguments: "list[str]", environment: "dict[str, str]") -> None:

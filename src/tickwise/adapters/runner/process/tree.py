@@ -38,6 +38,7 @@ from typing import NamedTuple, Protocol
 
 from tickwise.adapters.runner.process.cgroups import Group
 from tickwise.adapters.runner.process.task_groups import credentials_of, groups_of
+from tickwise.adapters.runner.process.task_starter_program import own_peak, peak_bytes
 from tickwise.ports.clock import Clock
 
 _PROC = Path("/proc")
@@ -375,8 +376,10 @@ class Reaped(NamedTuple):
 
     status: int
     """Negative: the signal that ended it."""
-    cpu_seconds: float
-    """Its own, with that of all descendants that were waited for."""
+    cpu_seconds: float | None = None
+    """Its own, with that of all descendants that were waited for; None: other code took it."""
+    memory_bytes: int | None = None
+    """The peak of it, or of one of them that was larger; None: it is not known."""
 
 
 def reap(process: Process) -> Reaped | None:
@@ -386,6 +389,6 @@ def reap(process: Process) -> Reaped | None:
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError:  # other code in this program waits for all children
-        return Reaped(process.wait(), 0.0)
+        return Reaped(process.wait())
     process.returncode = os.waitstatus_to_exitcode(status)
-    return Reaped(process.returncode, usage.ru_utime + usage.ru_stime)
+    return Reaped(process.returncode, usage.ru_utime + usage.ru_stime, peak_bytes(usage.ru_maxrss, own_peak()))

@@ -194,7 +194,9 @@ class Jobs(Duty):
     def _take_room(self, job: JobRecord, change: JobChange) -> None:
         if (room := open_room(self._state, job.namespace)) is not None:
             stored = StoredJob(job.lasting, job.timer is not None, bool(job.runs), len(job.definition.encode()))
-            room.demand(cost_of_change(change, job.schedule_type, stored))
+            if (cost := cost_of_change(change, job.schedule_type, stored)) != Cost():
+                room.demand(cost)
+                close_room(self._state, job.namespace, room)
 
     def _take_key(self, job: JobRecord, key: str | None) -> None:
         keys = self._state.job_keys

@@ -20,6 +20,7 @@ from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome, Trigger
+from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.repeats import is_repeat
 from tickwise.domain.rules.requests import StopRequest
@@ -308,33 +309,33 @@ class Attempts(Duty):
         self._state.noted(run)
         return True
 
-    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         for outcome in outcomes:  # All are judged before any is recorded: a bug records nothing.
             event = event_of(outcome)
             check_instants(outcome.run_id, outcome.started, outcome.ended, outcome.retry_at)
             run = self._held(executor, outcome.run_id, outcome.token)
             if run is not None:
                 move(run.state, event)
-        return [outcome.run_id for outcome in outcomes if not self._finish(executor, outcome)]
+        return [outcome.run_id for outcome in outcomes if not self._finish(executor, outcome, usage)]
 
-    def _finish(self, executor: int, outcome: Outcome) -> bool:
+    def _finish(self, executor: int, outcome: Outcome, usage: UsageByRun) -> bool:
         run = self._held(executor, outcome.run_id, outcome.token)
         if run is None:
             return self._was_recorded(executor, outcome)
         event = event_of(outcome)
         if event in (RunEvent.RELEASED, RunEvent.RETRIED):
-            self._put_back(run, event, outcome)
+            self._put_back(run, event, outcome, usage)
         else:
-            report = report_of(outcome)
+            report = report_of(outcome, usage)
             if event is RunEvent.CANCELLED and run.cancelling:
                 report = replace(report, cancel=cancel_row(run.request))
             run.failures += event is RunEvent.FAILED
             self._state.end(run, event, report)
         return True
 
-    def _put_back(self, run: RunRecord, event: RunEvent, outcome: Outcome) -> None:
+    def _put_back(self, run: RunRecord, event: RunEvent, outcome: Outcome, usage: UsageByRun) -> None:
         """Queue the run again, plan its retry, or end it by request. An attempt that began stays on record."""
-        report, state = report_of(outcome), move(run.state, event)
+        report, state = report_of(outcome, usage), move(run.state, event)
         run.failures += event is RunEvent.RETRIED
         if event is RunEvent.RELEASED and outcome.started <= 0:
             # A start that is recorded first may have been so for nothing.
@@ -383,7 +384,7 @@ def check_instants(run_id: UUID, *instants: float | None) -> None:
             raise Bug(f"{instant} is no instant that an attempt of the run {run_id} can have")
 
 
-def report_of(outcome: Outcome) -> Report:
+def report_of(outcome: Outcome, usage: UsageByRun = NO_USAGE) -> Report:
     """The stored part of an outcome."""
     return Report(
         started=outcome.started if outcome.started > 0 else None,
@@ -393,6 +394,7 @@ def report_of(outcome: Outcome) -> Report:
         result=outcome.result,
         reported=True,
         follow=outcome.follow and outcome.state in FOLLOWED,
+        usage=usage.get(outcome.run_id, NOT_MEASURED),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CancelKind, RunState
+from tickwise.domain.observing.usage import NOT_MEASURED, ResourceUsage
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import AttemptRow, CancelRow, RunRow
 
@@ -28,6 +29,7 @@ class Report:
     """Others may go on from here."""
     cancel: CancelRow | None = None
     """The request by which it ended CANCELLED."""
+    usage: ResourceUsage = NOT_MEASURED
 
 
 def is_coming(run: RunRecord, now: float) -> bool:
@@ -95,4 +97,7 @@ def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
         ended_at=report.ended,
         reason=report.reason,
         error=report.error,
+        cpu_seconds=report.usage.cpu_seconds,
+        memory_bytes=report.usage.memory_bytes,
+        output_bytes=report.usage.output_bytes,
     )

@@ -55,7 +55,8 @@ class AnalyticsParameters(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
     ) = msgspec.field(name="from", default=UNSET)
     until: Annotated[Time, Meta(description="Due before then; now if it is not sent.")] | UnsetType = UNSET
     sort: Annotated[
-        GroupSort, Meta(description="The largest first: by runs, failed runs, or the time that they took.")
+        GroupSort,
+        Meta(description="The largest first: by runs, failed runs, the time that they took, or their processor time."),
     ] = GroupSort.RUNS
     top: Annotated[
         int, Meta(ge=1, le=TOP_MOST, description="The groups with a row of their own; the rest is one row.")
@@ -76,7 +77,7 @@ class AnalyticsParameters(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
 
 
 class SpreadView(msgspec.Struct, kw_only=True):
-    """The spread of a quantity, in seconds."""
+    """The spread of a quantity, in seconds; of memory in bytes."""
 
     count: int
     """The runs that have it, of those that were read."""
@@ -108,6 +109,12 @@ class AnalyticsRow(msgspec.Struct, kw_only=True):
     """Of the last attempts, from start to end."""
     lateness: SpreadView | None
     """From the due time to the start, of runs with one attempt."""
+    cpu_seconds: float
+    """The processor time that the last attempts took together, of those that were measured."""
+    cpu: SpreadView | None
+    """The processor time of the last attempts that were measured."""
+    memory: SpreadView | None
+    """The peak of the memory of the last attempts that were measured."""
 
 
 class AnalyticsTotal(msgspec.Struct, kw_only=True):
@@ -120,6 +127,9 @@ class AnalyticsTotal(msgspec.Struct, kw_only=True):
     seconds: float
     duration: SpreadView | None
     lateness: SpreadView | None
+    cpu_seconds: float
+    cpu: SpreadView | None
+    memory: SpreadView | None
 
 
 class AnalyticsView(msgspec.Struct, kw_only=True):
@@ -160,6 +170,9 @@ def _total_view(row: RunGroup) -> AnalyticsTotal:
         seconds=row.seconds,
         duration=_spread_view(row.duration),
         lateness=_spread_view(row.lateness),
+        cpu_seconds=row.cpu_seconds,
+        cpu=_spread_view(row.cpu),
+        memory=_spread_view(row.memory),
     )
 
 

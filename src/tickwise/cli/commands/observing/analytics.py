@@ -12,15 +12,14 @@ from tickwise.cli.commands.runs import past
 from tickwise.cli.references import job_id
 from tickwise.cli.session import Session, view_options
 
-SORTS: Final = ("runs", "failed", "seconds")
+SORTS: Final = ("runs", "failed", "seconds", "cpu")
 TOP_MOST: Final = 100
 ROWS: Final = {"none": "(none)", "rest": "(all others)"}
 
 
 @click.command()
 @click.option(
-    "--by",
-    "group_by",
+    "--group-by",
     default="job",
     show_default=True,
     metavar="WHAT",
@@ -51,8 +50,8 @@ def analytics(session: Session, /, as_csv: bool, **said: Any) -> None:
     """Count and measure ended runs by groups.
 
     \b
-    tickwise analytics --by job --sort failed --since 7d
-    tickwise analytics --by label:team --csv
+    tickwise analytics --group-by job --sort failed --since 7d
+    tickwise analytics --group-by label:team --csv
     """
     query = _query(session, said)
     if as_csv:
@@ -84,7 +83,7 @@ def _query(session: Session, said: dict[str, Any]) -> dict[str, Any]:
         "queue": said["queue"],
         "executor_id": said["executor"],
     }
-    work.blame(session, "?group_by", "--by", said["group_by"])
+    work.blame(session, "?group_by", "--group-by", said["group_by"])
     for option, name in (("--since", "from"), ("--until", "until"), ("--executor", "executor_id")):
         work.blame(session, f"?{name}", option, said["executor" if name == "executor_id" else option[2:]] or "")
     for status in said["statuses"]:
@@ -96,7 +95,21 @@ def _query(session: Session, said: dict[str, Any]) -> dict[str, Any]:
 
 def _show(session: Session, found: dict[str, Any]) -> None:
     rows = [_cells(session, row, found["group_by"]) for row in found["groups"]]
-    titles = ("GROUP", "RUNS", "FAILED", "SUCCESS", "P50", "P95", "P99", "MAX", "LATE P95", "TOOK", "RETRIES")
+    titles = (
+        "GROUP",
+        "RUNS",
+        "FAILED",
+        "SUCCESS",
+        "P50",
+        "P95",
+        "P99",
+        "MAX",
+        "LATE P95",
+        "TOOK",
+        "RETRIES",
+        "CPU",
+        "MEM P95",
+    )
     if rows:
         rows.append(("total", *_figures(found["total"])))
     output.table(session, titles, rows, empty="No run has ended in this time.")
@@ -114,7 +127,7 @@ def _cells(session: Session, row: dict[str, Any], group_by: str) -> tuple[str, .
 
 
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
-    ratio, took, late = row["success_ratio"], row["duration"], row["lateness"]
+    ratio, took, late, memory = row["success_ratio"], row["duration"], row["lateness"], row["memory"]
     return (
         str(row["runs"]),
         str(row["by_status"]["FAILED"]),
@@ -123,4 +136,6 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
         "" if late is None else moments.length(late["p95"]),
         moments.length(row["seconds"]) if row["seconds"] else "",
         str(row["retries"] or ""),
+        "" if row["cpu"] is None else moments.length(row["cpu_seconds"]),
+        "" if memory is None else moments.size(memory["p95"]),
     )

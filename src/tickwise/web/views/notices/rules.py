@@ -43,6 +43,7 @@ EVENTS: Final = {
     NoticeEvent.DEAD_LETTER: "a run became a dead letter",
     NoticeEvent.FUSE: "a job was paused because it fired too often",
     NoticeEvent.OBJECTIVE: "the error budget of a job's objective burns too fast",
+    NoticeEvent.ANOMALY: "a run took or wrote far more or less than earlier ones",
 }
 """The events of jobs, in words."""
 FIELDS: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwise.adapters.store.memory.history import is_of, matches
-from tickwise.adapters.store.memory.records import JobRecord
+from tickwise.adapters.store.memory.records import EndedRun, JobRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.observing.analytics import HOUR_SECONDS, Analysis, GroupBy, MeasuredRun, RunGroup, analysed
 from tickwise.ports.store import AnalyticsQuery, RunRow
@@ -21,7 +21,7 @@ class AnalyticsSearches(Duty):
             asked = replace(query.runs, namespace=row.namespace) if query.everywhere else query.runs
             asked = replace(asked, ids=(), before=None, after=None)
             if matches(row, asked) and is_of(job, asked):
-                found.append(_measured(row, job, query))
+                found.append(_measured(ended, job, query))
         answer = analysed(found, group_by=query.group_by, sort=query.sort, top=query.top)
         return replace(
             answer, groups=[replace(row, name=self._name_of_group(query.group_by, row)) for row in answer.groups]
@@ -39,8 +39,10 @@ class AnalyticsSearches(Duty):
         return None
 
 
-def _measured(row: RunRow, job: JobRecord | None, query: AnalyticsQuery) -> MeasuredRun:
+def _measured(run: EndedRun, job: JobRecord | None, query: AnalyticsQuery) -> MeasuredRun:
+    row = run.row
     began, ended = row.started_at, row.ended_at
+    last = next((each for each in run.attempts if each.token == run.token), None)
     return MeasuredRun(
         key=_key(row, job, query),
         state=row.state,
@@ -48,6 +50,8 @@ def _measured(row: RunRow, job: JobRecord | None, query: AnalyticsQuery) -> Meas
         retries=max(row.attempt - 1, 0),
         seconds=None if began is None or ended is None else max(0.0, ended - began),
         lateness=None if began is None or row.attempt != 1 else max(0.0, began - row.due_at),
+        cpu_seconds=None if last is None else last.cpu_seconds,
+        memory_bytes=None if last is None else last.memory_bytes,
     )
 
 

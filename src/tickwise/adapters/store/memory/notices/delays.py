@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from tickwise.adapters.store.memory.records import RunRecord
+from tickwise.adapters.store.memory.records import EndedRun, RunRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.notices.changes import NoticeJob
+from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
     LostExecutor,
+    NoticeJobPage,
     OverdueTimer,
     OverdueTimers,
+    RunSample,
     SlowRun,
     TimerPlace,
 )
@@ -53,6 +57,32 @@ class Delays(Duty):
                 found[job_id] = seconds[:most]
         return found
 
+    async def samples(
+        self, job_ids: Collection[UUID], most: int, *, since: float | None = None, before: UUID | None = None
+    ) -> Mapping[UUID, Sequence[RunSample]]:
+        found = {}
+        for job_id in job_ids:
+            job = self._state.jobs.get(job_id)
+            ids = [] if job is None else [each for each in job.ended if before is None or each < before]
+            newest = [self._state.ended[run_id] for run_id in sorted(ids, reverse=True)[: 4 * most]]
+            samples = [sample for each in newest if (sample := _sample(each)) is not None][:most]
+            samples = [each for each in samples if since is None or each.ended_at >= since]
+            if samples:
+                found[job_id] = samples
+        return found
+
+    async def watched_jobs(
+        self, namespaces: Collection[str], limit: int, *, after: UUID, ids: Collection[UUID] | None = None
+    ) -> NoticeJobPage:
+        known = sorted(each for each in self._state.jobs if each > after and (ids is None or each in ids))
+        page = [self._state.jobs[each] for each in known[:limit]]
+        jobs = [
+            NoticeJob(each.namespace, each.job_id, each.name, dict(each.labels))
+            for each in page
+            if each.namespace in namespaces
+        ]
+        return NoticeJobPage(jobs, page[-1].job_id if len(page) >= limit else None)
+
     async def overdue_timers(
         self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST
     ) -> OverdueTimers:
@@ -81,3 +111,15 @@ class Delays(Duty):
             if each.gone_at is not None and each.gone_at > since and each.gone_at >= each.lease_until
         ]
         return sorted(lost, key=lambda each: (each.gone_at, each.number), reverse=True)[:limit]
+
+
+def _sample(run: EndedRun) -> RunSample | None:
+    """A run as later ones are compared with it; None: it did not succeed."""
+    row = run.row
+    if row.state is not RunState.SUCCESS or row.started_at is None or row.ended_at is None:
+        return None
+    last = next((each for each in run.attempts if each.token == run.token), None)
+    output = None if last is None else last.output_bytes
+    return RunSample(
+        row.run_id, row.namespace, row.ended_at, MeasuredEnd(max(0.0, row.ended_at - row.started_at), output)
+    )

@@ -167,6 +167,8 @@ def _reader(kind: _Type) -> Callable[[bytes], list[Any]]:
 
     def read(content: bytes) -> list[Any]:
         (dimensions,) = _LENGTH.unpack_from(content)
+        if dimensions == 0:
+            return []
         if dimensions > 1:
             raise ValueError(f"an array of {kind.name} has {dimensions} dimensions: columns have one")
         return [*values(content)]

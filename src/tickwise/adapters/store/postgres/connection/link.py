@@ -27,6 +27,12 @@ BEAT: Final = "beat"
 BEAT_SECONDS: Final = 3.0
 """A third of the shortest lease that is usual: a heartbeat that hangs must fail in time for another try."""
 
+PAGES: Final = "pages"
+PAGES_AT_ONCE: Final = 2
+"""Sessions for pages whose plan is kept. Such a page takes about a millisecond of the server."""
+PAGE_SECONDS: Final = 10.0
+"""The most time that such a page takes, and any search."""
+
 UPKEEP: Final = "upkeep"
 UPKEEP_SECONDS: Final = 1_800.0
 """A day may hold tens of millions of runs, and a step of the upkeep reads a whole day."""
@@ -61,6 +67,22 @@ HOT_SETTINGS: Final = {
 POOL_SETTINGS: Final = {"jit": "off", "idle_in_transaction_session_timeout": "30s", "lock_timeout": LOCK_TIMEOUT}
 
 
+PAGE_SETTINGS: Final = {
+    **POOL_SETTINGS,
+    "plan_cache_mode": "force_generic_plan",
+    "max_parallel_workers_per_gather": "0",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "statement_timeout": f"{PAGE_SECONDS:g}s",
+    "lock_timeout": f"{PAGE_SECONDS / 2:g}s",
+}
+"""A page whose plan is kept is planned once, for all values. Its statement is written for one plan, in the order of an
+index. The wait for a lock ends earlier, so that its error names the lock."""
+
+
 READ_SETTINGS: Final = {"default_transaction_read_only": "on"}
 """The session setting of a store that only reads: it writes to no server, not even to a primary."""
 
@@ -77,9 +99,10 @@ HOT: Final = Terms(CONNECT_SECONDS, COMMAND_SECONDS, HOT_SETTINGS)
 TERMS: Final = {
     BEAT: Terms(BEAT_SECONDS, BEAT_SECONDS, HOT_SETTINGS),
     # It gives up rather than let others queue behind it.
+    PAGES: Terms(CONNECT_SECONDS, COMMAND_SECONDS, PAGE_SETTINGS),
     UPKEEP: Terms(CONNECT_SECONDS, UPKEEP_SECONDS, {**POOL_SETTINGS, "lock_timeout": "1s"}),
 }
-"""Lines that are not as the hot ones are."""
+"""Lines that are not as the hot ones are, by the first word of their duty."""
 
 _LOST = (
     asyncpg.PostgresConnectionError,
@@ -276,6 +299,7 @@ class Links:
         self._shift: tuple[str, str] | None = None
         self._pool: asyncpg.Pool | None = None
         self._lines: dict[str, Line] = {}
+        self._pages = count()
 
     def line(self, duty: str) -> Line:
         """The connection for a duty. It is made at its first use."""
@@ -287,9 +311,14 @@ class Links:
         """A connection for a duty that is held for long: another one for each that is busy."""
         return next(line for number in count(1) if not (line := self.line(f"{duty} {number}")).busy)
 
+    def page_line(self) -> Line:
+        """A connection for a page whose plan is kept: an idle one, else each in turn."""
+        lines = [self.line(f"{PAGES} {number}") for number in range(1, PAGES_AT_ONCE + 1)]
+        return next((line for line in lines if not line.busy), lines[next(self._pages) % PAGES_AT_ONCE])
+
     async def connect(self, duty: str) -> asyncpg.Connection:
         """A new hot connection."""
-        terms = TERMS.get(duty, HOT)
+        terms = TERMS.get(duty.partition(" ")[0], HOT)
         with _outage(), translated(writes=False):
             connection = await self._dialer.dial(
                 self.dsn,
@@ -398,6 +427,8 @@ class Links:
                 connection.terminate()
             if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
                 await pool.expire_connections()
+                for number in range(1, PAGES_AT_ONCE + 1):
+                    self.line(f"{PAGES} {number}").expire()
             raise
         finally:
             # An error while the connection is given back must not replace the result or the first error.
@@ -434,6 +465,12 @@ class Line:
     def release(self) -> None:
         """Give the connection back. The next user gets a fresh one in place of one that is closed."""
         self._turn.release()
+
+    def expire(self) -> None:
+        """Give up the connection: its server is no longer the one to ask. Who uses it now finds it cut."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
 
     @contextlib.asynccontextmanager
     async def hold(self) -> AsyncIterator[asyncpg.Connection]:

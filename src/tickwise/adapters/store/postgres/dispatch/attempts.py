@@ -20,6 +20,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Outcome
+from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.sentences import REVOKED
 from tickwise.ports.store import Began, ClaimRequest
@@ -32,6 +33,8 @@ _QUEUED: Final = CODES[RunState.QUEUED]
 _RELEASED: Final = frozenset({CODES[RunState.RETRYING], _QUEUED})
 _FOLLOWED: Final = frozenset({_SUCCESS, _FAILED})
 _OUTCOMES: Final = _RELEASED | {_SUCCESS, _FAILED, _CANCELLED, _SKIPPED}
+
+_NO_COLUMNS: Final = (None, None, None)
 
 _FIELDS: Final = len(Claimed._fields)
 _RUN: Final = Claimed._fields.index("run_id")
@@ -215,19 +218,19 @@ class Attempts(Part):
         except StoreUnavailable as error:
             raise InDoubt("some starts were recorded, others were not: repeat them all") from error
 
-    async def finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+    async def finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
         """See the port."""
         if not outcomes:
             return []
         try:
-            return await self._finish(executor, outcomes)
+            return await self._finish(executor, outcomes, usage)
         except Invalid:
             # Some text cannot be stored as it is. Output of a task must not hold up a whole batch of outcomes.
             outcomes = [_storable(outcome) for outcome in outcomes]
         except UniqueBroken:
             await self._drop_ended(executor, outcomes)
         try:
-            return await self._finish(executor, outcomes)
+            return await self._finish(executor, outcomes, usage)
         except (Invalid, UniqueBroken) as error:
             raise Bug(f"outcomes of executor {executor} cannot be stored") from error
 
@@ -239,7 +242,7 @@ class Attempts(Part):
         # A slot that one of them had is found free by the sweep.
         log.error("runs that had ended were held again: %s", ", ".join(str(row[0]) for row in rows))
 
-    async def _finish(self, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+    async def _finish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> list[UUID]:
         kinds = {outcome.state for outcome in outcomes}
         if not kinds <= _OUTCOMES:
             raise Bug(f"{sorted(kinds - _OUTCOMES)} are no outcomes of an attempt")
@@ -247,7 +250,7 @@ class Attempts(Part):
         followed = [one for one in outcomes if one.follow and _starts_others(one)]
         if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds and not followed:
             async with self._links.line("finish").use(writes=True) as connection:
-                refused = await _end(connection, executor, outcomes, over)
+                refused = await _end(connection, executor, outcomes, usage, over)
                 # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
                 # ended, too: this finds runs that began to wait while it ran.
                 woken = await wake_or_not(connection, over)
@@ -263,9 +266,9 @@ class Attempts(Part):
         releases = [outcome for outcome in outcomes if outcome.state in _RELEASED]
         async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
             await _follow(connection, executor, followed)
-            refused = await _end(connection, executor, ends, over) if ends else []
+            refused = await _end(connection, executor, ends, usage, over) if ends else []
             refused += await _skip(connection, executor, skips, over) if skips else []
-            refused += await _release(connection, executor, releases, over) if releases else []
+            refused += await _release(connection, executor, releases, usage, over) if releases else []
             woken = await wake(connection, over)
         await self._shared.report_handover(woken)
         return refused
@@ -289,17 +292,29 @@ async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Seque
         await connection.execute(statement("completions_report"), executor, *arguments, succeeded)
 
 
-async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:
+async def _end(
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun, over: Ended
+) -> list[UUID]:
     """The final ones: the common case, one statement. Runs that others may wait for are added to `over`."""
     ids, tokens, states, started, ended, reasons, errors, results, _, _ = zip(*outcomes, strict=True)
     _check_instants(started, ended)
     if len(set(ids)) != len(ids):
         # One run twice would be two rows of history: the first report of each counts, as it would have alone.
         first = list({outcome.run_id: outcome for outcome in reversed(outcomes)}.values())
-        await _end(connection, executor, first, over)
+        await _end(connection, executor, first, usage, over)
         return await _unrecorded(connection, executor, outcomes)
     count, jobs, namespaces, keys = await connection.fetchrow(
-        statement("finish"), executor, ids, tokens, states, started, ended, reasons, errors, results
+        statement("finish"),
+        executor,
+        ids,
+        tokens,
+        states,
+        started,
+        ended,
+        reasons,
+        errors,
+        results,
+        *_usage_columns(outcomes, usage),
     )
     over.add(jobs, namespaces, keys)
     if count == len(ids):
@@ -326,11 +341,11 @@ async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequenc
 
 
 async def _release(
-    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun, over: Ended
 ) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "state", "started", "ended", "reason", "error", "retry_at")
     _check_instants(*columns[3:5], [instant for instant in columns[-1] if instant is not None])
-    rows = await connection.fetch(statement("release"), executor, *columns)
+    rows = await connection.fetch(statement("release"), executor, *columns, *_usage_columns(outcomes, usage))
     taken = {row[0] for row in rows}
     if taken:
         begun = [run for run, counts, _, _ in rows if counts]
@@ -350,6 +365,13 @@ def _check_instants(*columns: Sequence[float]) -> None:
     for column in columns:
         if column and not (max(column) < LATEST_INSTANT and min(column) > -LATEST_INSTANT):
             raise Bug(f"{max(column)} or {min(column)} is no instant that an attempt can have")
+
+
+def _usage_columns(outcomes: Sequence[Outcome], usage: UsageByRun) -> Sequence[Sequence[Any] | None]:
+    """The usage of these attempts, a column for each quantity; None for a batch without any, which costs nothing."""
+    if not usage:
+        return _NO_COLUMNS
+    return [*zip(*[usage.get(outcome.run_id, NOT_MEASURED) for outcome in outcomes], strict=True)]
 
 
 def _columns(outcomes: Sequence[Outcome], *names: str) -> list[list[Any]]:

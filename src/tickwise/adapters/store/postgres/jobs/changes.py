@@ -18,7 +18,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
 from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
-from tickwise.adapters.store.postgres.jobs.quotas import close_room, open_room
+from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs, open_room
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
@@ -212,6 +212,8 @@ async def _take_room(connection: asyncpg.Connection, job: asyncpg.Record, change
     cost = cost_of_change(change, job["schedule_type"], StoredJob(*stored))
     if cost != Cost():
         room = await open_room(connection, change.namespace, quotas, cost)
+        if cost.runs:
+            await count_runs(connection, room)
         await close_room(connection, room, room.demand(cost))
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.searches import LAST_ID, labels_asked, like, search, searched_page
+from tickwise.adapters.store.postgres.records.searches import (
+    LAST_ID,
+    connected,
+    labels_asked,
+    like,
+    search,
+    searched_page,
+)
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus
@@ -64,7 +71,7 @@ class JobSearches(Part):
             arguments: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
         else:
             name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
-        async with self._links.pooled(writes=False) as connection:
+        async with connected(self._links, name) as connection:
             return page_of(await searched_page(connection, name, arguments, query.bytes_most, self._clock), job_row)
 
     async def _count_jobs(self, query: JobQuery) -> int:
@@ -145,6 +152,9 @@ async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID)
     return None if row is None else job_row(row)
 
 
+_decode_labels: Final = msgspec.json.Decoder(dict[str, str]).decode
+
+
 def job_row(row: Mapping[str, Any]) -> JobRow:
     """A row of the view of jobs, as the port says it."""
     return JobRow(
@@ -156,7 +166,7 @@ def job_row(row: Mapping[str, Any]) -> JobRow:
         task_kind=row["task_kind"],
         lane=Lane(row["queue"], row["priority"], tuple(row["requires"])),
         definition=row["definition"],
-        labels=json.loads(row["labels"]),
+        labels=_decode_labels(row["labels"]),
         owner=row["owner"],
         created_by=row["created_by"],
         created_at=row["created_at"],

@@ -6,8 +6,18 @@ CROSS JOIN LATERAL (
   SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
          failures, crashes, executor, reason, NULL::text AS error, NULL::text AS result, origin, NULL::text AS definition, nominal_at,
          blocked, limit_key, paced, cancel_asked, cancel_heard, cancel_error, occurrences, until
-  FROM tickwise.runs_shown s
-  WHERE s.job_id = q.job_id AND s.namespace = $1 AND (s.state <> {RunState.SKIPPED} OR s.nominal_at <= $4::float8)
+  FROM (
+    -- Those under way by the index of their job, as in `runs_newest_of_job`; then those that have ended.
+    SELECT * FROM tickwise.runs_shown s
+    WHERE s.namespace = $1 AND s.ended_at IS NULL AND s.run_id = ANY((
+      SELECT CASE WHEN (SELECT count(*) <= 1000 FROM (SELECT FROM tickwise.runs l WHERE l.job_id = q.job_id LIMIT 1001) f)
+        THEN ARRAY(SELECT run_id FROM (SELECT run_id FROM tickwise.runs l WHERE l.job_id = q.job_id OFFSET 0) f ORDER BY run_id DESC LIMIT $3)
+        ELSE ARRAY(SELECT run_id FROM tickwise.runs l WHERE l.job_id = q.job_id ORDER BY run_id DESC LIMIT $3) END)::uuid[])
+    UNION ALL
+    (SELECT * FROM tickwise.runs_shown s
+     WHERE s.job_id = q.job_id AND s.namespace = $1 AND s.ended_at IS NOT NULL
+       AND (s.state <> {RunState.SKIPPED} OR s.nominal_at <= $4::float8)
+     ORDER BY run_id DESC LIMIT $3)) s
   ORDER BY run_id DESC LIMIT $3) r
 WHERE $5::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = q.job_id AND j.labels @> ANY($5) OFFSET 0)
 

@@ -9,12 +9,17 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.searches import LAST_ID
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.notices.changes import NoticeJob
+from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
     LostExecutor,
+    NoticeJobPage,
     OverdueTimer,
     OverdueTimers,
+    RunSample,
     SlowRun,
     TimerPlace,
 )
@@ -44,6 +49,40 @@ class Delays(Part):
             for row in await connection.fetch(statement("delays_durations"), list(job_ids), most):
                 found.setdefault(row["job_id"], []).append(row["seconds"])
         return found
+
+    async def samples(
+        self, job_ids: Collection[UUID], most: int, *, since: float | None = None, before: UUID | None = None
+    ) -> Mapping[UUID, Sequence[RunSample]]:
+        """See the port."""
+        found: dict[UUID, list[RunSample]] = {}
+        asked = list(job_ids), most, since, LAST_ID if before is None else before
+        async with self._links.pooled(writes=False) as connection:
+            for row in await connection.fetch(statement("delays_samples"), *asked):
+                measured = MeasuredEnd(row["seconds"], row["output_bytes"])
+                sample = RunSample(row["run_id"], row["namespace"], row["ended_at"], measured)
+                found.setdefault(row["job_id"], []).append(sample)
+        return found
+
+    async def watched_jobs(
+        self, namespaces: Collection[str], limit: int, *, after: UUID, ids: Collection[UUID] | None = None
+    ) -> NoticeJobPage:
+        """See the port."""
+        asked = [list(namespaces), after, limit, *([] if ids is None else [list(ids)])]
+        name = "delays_jobs" if ids is None else "delays_jobs_named"
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement(name), *asked)
+        jobs = [
+            NoticeJob(
+                row["namespace"],
+                row["job_id"],
+                row["name"],
+                {} if row["labels"] is None else _labels(row["labels"]),
+            )
+            for row in rows
+            if row["is_asked"]
+        ]
+        beyond = [row["job_id"] for row in rows if row["ends_page"]]
+        return NoticeJobPage(jobs, beyond[0] if beyond else None)
 
     async def overdue_timers(
         self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST

@@ -26,6 +26,41 @@ CROSS JOIN LATERAL (
   WHERE h.job_id = q.job_id AND h.job_id IS NOT NULL AND h.state = {RunState.SUCCESS} AND h.started IS NOT NULL
   ORDER BY h.run_id DESC LIMIT $2) h
 
+-- name: delays_samples
+-- The newest $2 runs of each of the jobs $1 that succeeded, of its newest 4 * $2 ended runs with ids below $4; with $3 those of them alone that
+-- ended from then on.
+SELECT q.job_id, h.run_id, h.namespace, date_part('epoch', h.ended) AS ended_at, greatest(0, date_part('epoch', h.ended - h.started)) AS seconds,
+       h.output_bytes
+FROM unnest($1::uuid[]) q(job_id)
+CROSS JOIN LATERAL (
+  SELECT n.* FROM (
+    SELECT run_id, namespace, state, started, ended, output_bytes FROM tickwise.history h
+    WHERE h.job_id = q.job_id AND h.job_id IS NOT NULL AND h.run_id < $4
+    ORDER BY h.run_id DESC LIMIT 4 * $2::bigint) n
+  WHERE n.state = {RunState.SUCCESS} AND n.started IS NOT NULL ORDER BY n.run_id DESC LIMIT $2) h
+WHERE $3::float8 IS NULL OR h.ended >= to_timestamp($3)
+ORDER BY q.job_id, h.run_id DESC
+
+-- name: delays_jobs
+-- Of the $3 lasting jobs behind the job $2 those of the namespaces $1; and the last one of a full page, of any namespace.
+WITH page AS MATERIALIZED (
+  SELECT job_id, namespace, name, labels FROM tickwise.jobs_lasting WHERE job_id > $2 ORDER BY job_id LIMIT $3
+),
+said AS (
+  SELECT p.*, job_id = (SELECT job_id FROM page ORDER BY job_id OFFSET $3 - 1) AS ends_page, namespace = ANY($1::text[]) AS is_asked FROM page p
+)
+SELECT job_id, namespace, name, labels::text AS labels, ends_page, is_asked FROM said WHERE is_asked OR ends_page ORDER BY job_id
+
+-- name: delays_jobs_named
+-- Of the $3 jobs behind the job $2, of the jobs $4, those of the namespaces $1; and the last one of a full page, of any namespace.
+WITH page AS MATERIALIZED (
+  SELECT job_id, namespace, name, labels FROM tickwise.jobs WHERE job_id = ANY($4::uuid[]) AND job_id > $2 ORDER BY job_id LIMIT $3
+),
+said AS (
+  SELECT p.*, job_id = (SELECT job_id FROM page ORDER BY job_id OFFSET $3 - 1) AS ends_page, namespace = ANY($1::text[]) AS is_asked FROM page p
+)
+SELECT job_id, namespace, name, labels::text AS labels, ends_page, is_asked FROM said WHERE is_asked OR ends_page ORDER BY job_id
+
 -- name: delays_timers
 -- Of the $3 timers behind the place ($4 due, $5 job) that are overdue longest, by more than $2 seconds, those of the namespaces $1; and the
 -- last one of a full page, of any namespace.

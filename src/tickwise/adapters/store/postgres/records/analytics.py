@@ -207,6 +207,7 @@ def _scaled(row: RunGroup, share: float) -> RunGroup:
         states={state: round(count / share) for state, count in row.states.items()},
         retries=round(row.retries / share),
         seconds=row.seconds / share,
+        cpu_seconds=row.cpu_seconds / share,
     )
 
 
@@ -222,6 +223,9 @@ def _group(row: asyncpg.Record) -> RunGroup:
         seconds=row["seconds"],
         duration=_spread(row, "duration"),
         lateness=_spread(row, "lateness"),
+        cpu_seconds=row["cpu_seconds"],
+        cpu=_spread(row, "cpu"),
+        memory=_spread(row, "memory"),
     )
 
 

@@ -1,7 +1,7 @@
 -- name: analytics_sampled
 -- The ended runs that match, on $15 percent of the pages of the table, the same ones each time. The parameters as in `analytics_newest`.
 -- Runs that are due long after the time in their id, and have that before the window, are not among them.
-SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended
+SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended, cpu_seconds, memory_bytes
 FROM tickwise.history h TABLESAMPLE SYSTEM ($15::float4) REPEATABLE (0)
 WHERE ($1::text IS NULL OR namespace = $1)
   AND ($2::uuid IS NULL OR job_id = $2)

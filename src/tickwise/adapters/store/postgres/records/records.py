@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
+    connected,
     labelled_jobs,
     labels_asked,
     like,
@@ -54,7 +56,8 @@ longer after it (snoozed, deferred, asked for long before it was made) has its n
 that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
 by nodes' clocks, due times by the store's."""
 
-_RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
+_RUN_COLUMNS: Final = tuple({field.name for field in fields(RunRow)} - {"state", "cancel", "ready_at"})
+_run_values: Final = itemgetter(*_RUN_COLUMNS)
 
 
 class RunRecords(Part):
@@ -78,8 +81,9 @@ class RunSearches(Part):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
+        page = _page(query)
+        async with connected(self._links, LIST if page is None else page[0]) as connection:
+            name, asked = page or (LIST, await self._searched_for(connection, query))
             asked += texts_of(query)
             found = page_of(await searched_page(connection, name, asked, query.bytes_most, self._clock), run_row)
             return Page(await _with_requests(connection, found), cut=found.cut)
@@ -159,6 +163,9 @@ class Figures(Part):
         return StoreStats(**dict(row), queues=tuple(BusyQueue(*each.values()) for each in fullest))
 
 
+LIST: Final = "runs_list"
+
+
 def texts_of(query: RunQuery | LetterQuery) -> list[bool]:
     """The parameters of a page that say which texts come with its runs."""
     return [RunText.RESULT in query.texts, RunText.DEFINITION in query.texts]
@@ -236,10 +243,9 @@ async def _with_requests(connection: asyncpg.Connection, shown: Sequence[RunRow]
 
 def run_row(row: Mapping[str, Any]) -> RunRow:
     """A row of the view of runs, as the port says it; other columns of it are passed over."""
-    found = {name: value for name, value in row.items() if name in _RUN_COLUMNS}
     cancel = None
     if row["cancel_asked"] is not None:
         cancel = CancelRow(asked_at=row["cancel_asked"], heard_at=row["cancel_heard"], error=row["cancel_error"])
-    if found["ready_at"] == math.inf:
-        found["ready_at"] = None
-    return RunRow(**{**found, "state": STATES[row["state"]], "cancel": cancel})
+    ready_at = None if row["ready_at"] == math.inf else row["ready_at"]
+    values = zip(_RUN_COLUMNS, _run_values(row), strict=True)
+    return RunRow(**dict(values), state=STATES[row["state"]], cancel=cancel, ready_at=ready_at)

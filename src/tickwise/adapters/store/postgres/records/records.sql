@@ -33,11 +33,14 @@ FROM tickwise.runs_shown WHERE run_id = $1 AND namespace = $2
 -- name: run_attempts
 -- Every attempt of a run: those that did not end it, and the one that did or that is under way. $1 run.
 SELECT attempt, token, executor, state, date_part('epoch', claimed) AS dispatched_at, date_part('epoch', started) AS started_at,
-       date_part('epoch', ended) AS ended_at, reason, error
+       date_part('epoch', ended) AS ended_at, reason, error, cpu_seconds, memory_bytes, output_bytes
 FROM tickwise.attempts WHERE run_id = $1
 UNION ALL
-SELECT attempt, token, executor, state, dispatched_at, started_at, ended_at, reason, error
-FROM tickwise.runs_shown WHERE run_id = $1 AND executor IS NOT NULL
+SELECT attempt, token, executor, state, dispatched_at, started_at, ended_at, reason, error, h.cpu_seconds, h.memory_bytes, h.output_bytes
+FROM tickwise.runs_shown r
+LEFT JOIN LATERAL (
+  SELECT cpu_seconds, memory_bytes, output_bytes FROM tickwise.history h WHERE h.run_id = r.run_id OFFSET 0) h ON true
+WHERE r.run_id = $1 AND executor IS NOT NULL
 ORDER BY token
 
 -- name: runs_tally
@@ -106,14 +109,24 @@ ORDER BY sum(g.waiting + g.held) DESC, l.namespace COLLATE "C", l.queue COLLATE 
 
 -- name: runs_newest_of_job
 -- The newest runs of a job. $1 namespace, $2 ids below it, $3 limit, $4 job, $5 and $6 whether with results, and with definitions. Planned
--- once.
+-- once. Of those under way, few of a job are sorted, and many are read from the newest on: in the order of all runs, few would be looked
+-- for through everything that has just gone from this table.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
        failures, crashes, executor, reason, error, CASE WHEN $5::boolean THEN result END AS result, origin,
        CASE WHEN $6::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
        cancel_error, occurrences, until, coalesce(octet_length(error), 0) + coalesce(CASE WHEN $5 THEN octet_length(result) END, 0)
          + coalesce(CASE WHEN $6 THEN octet_length(definition) END, 0) AS bytes
-FROM tickwise.runs_shown
-WHERE namespace = $1 AND job_id = $4 AND run_id < $2
+FROM (
+  SELECT * FROM tickwise.runs_shown
+  WHERE namespace = $1 AND ended_at IS NULL AND run_id = ANY((
+    SELECT CASE WHEN (SELECT count(*) <= 1000 FROM (SELECT FROM tickwise.runs WHERE job_id = $4 LIMIT 1001) f)
+      THEN ARRAY(SELECT run_id FROM (SELECT run_id FROM tickwise.runs WHERE job_id = $4 OFFSET 0) f
+                 WHERE run_id < $2 ORDER BY run_id DESC LIMIT $3)
+      ELSE ARRAY(SELECT run_id FROM tickwise.runs WHERE job_id = $4 AND run_id < $2 ORDER BY run_id DESC LIMIT $3) END)::uuid[])
+  UNION ALL
+  (SELECT * FROM tickwise.runs_shown
+   WHERE namespace = $1 AND job_id = $4 AND ended_at IS NOT NULL AND run_id < $2
+   ORDER BY run_id DESC LIMIT $3)) s
 ORDER BY run_id DESC LIMIT $3
 
 -- name: runs_newest

@@ -2,7 +2,8 @@
 
 A search is one statement with all that may be asked; what is not asked is NULL, falls away when it is planned, and the
 rest finds its index. A plan that was made for all values at once would read a table from end to end, so none is kept.
-The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept.
+The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept,
+by sessions whose settings it needs (`connected`). So it is one exchange with the server.
 
 What has no index (a part of a name, an owner, a rare kind of task) is looked for from the newest on. Invariant: such a
 search ends, with its page or with an error that says what would narrow it, and takes nobody's connection for longer.
@@ -12,21 +13,22 @@ is `StoreUnavailable`, and nothing about the search is at fault.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.connection.link import Links
+from tickwise.adapters.store.postgres.connection.link import PAGE_SECONDS, Links
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
 from tickwise.domain.selectors import Selector, alternatives
 from tickwise.ports.clock import Clock
 
-SEARCH_SECONDS: Final = 10.0
+SEARCH_SECONDS: Final = PAGE_SECONDS
 """About ten million jobs, or forty million runs, that are read and do not match."""
 
 
@@ -72,23 +74,34 @@ def like(text: str) -> str:
     return f"%{literal}%"
 
 
+@contextlib.asynccontextmanager
+async def connected(links: Links, name: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection for the statement `name` and what belongs to its answer."""
+    if name in KEPT:
+        async with links.page_line().use(writes=False) as connection:
+            yield connection
+    else:
+        async with links.pooled(writes=False) as connection:
+            yield connection
+
+
 async def search(links: Links, name: str, arguments: Sequence[Any], clock: Clock) -> list[asyncpg.Record]:
     """The rows of the statement `name`. Raises `Invalid` if it takes too long, `StoreUnavailable`."""
-    async with links.pooled(writes=False) as connection:
+    async with connected(links, name) as connection:
         return await searched(connection, name, arguments, clock)
 
 
 async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
-    """Search on a connection of the caller, who translates other errors."""
+    """Search on a connection of the caller (`connected`), who translates other errors."""
     return await _fetched(connection, statement(name), arguments, clock, kept=name in KEPT)
 
 
 async def searched_page(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], bytes_most: int | None, clock: Clock
 ) -> list[asyncpg.Record]:
-    """Search for a page that is cut before it holds more than `bytes_most`, on a connection of the caller."""
+    """Search for a page that is cut before it holds more than `bytes_most`, on such a connection."""
     return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, kept=name in KEPT)
 
 
@@ -97,10 +110,12 @@ async def _fetched(
 ) -> list[asyncpg.Record]:
     begun = clock.monotonic()
     try:
-        async with connection.transaction(readonly=True):
-            terms = "search_terms_kept" if kept else "search_terms"
-            await connection.fetchrow(statement(terms), str(int(SEARCH_SECONDS * 1000)))
+        if kept:
             rows: list[asyncpg.Record] = await connection.fetch(text, *arguments)
+            return rows
+        async with connection.transaction(readonly=True):
+            await connection.fetchrow(statement("search_terms"), str(int(SEARCH_SECONDS * 1000)))
+            rows = await connection.fetch(text, *arguments)
     except asyncpg.QueryCanceledError as error:
         if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:
             raise

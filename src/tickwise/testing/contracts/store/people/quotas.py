@@ -296,6 +296,31 @@ class QuotasContract(StoreContract):
             row = await store.jobs.change(make.change(row, **edit))
         assert row.version == 4
 
+    async def test_an_edit_that_asks_for_a_run_needs_room_for_it(self, store: Store, make: Factory) -> None:
+        """Jobs that run by a schedule or on demand, and become jobs that run once, ask as a submit does. A run that was
+        counted and is put off asks for nothing; one that was counted and has ended is asked for anew."""
+        await self.limited(store, runs_per_day=3)
+        jobs = self.recurring(make, 3)
+        once = make.job(make.now + HOUR, namespace=TEAM)
+        await self.add(store, *jobs, once)
+        edit: dict[str, Any] = {
+            "schedule_type": "FUTURE",
+            "replan": make.plan(make.now + 2 * HOUR, recurring=False),
+        }
+        row = await self.job_row(store, once.job_id, TEAM)
+        assert (await store.jobs.change(make.change(row, **edit))).version == 2
+        for job in jobs[:2]:
+            change = make.change(await self.job_row(store, job.job_id, TEAM), **edit)
+            for _ in range(2):
+                assert (await store.jobs.change(change)).version == 2
+        row = await self.job_row(store, jobs[2].job_id, TEAM)
+        with pytest.raises(Conflict) as refusal:
+            await store.jobs.change(make.change(row, **edit))
+        assert refusal.value.code == "quota_runs"
+        assert await self.job_row(store, row.job_id, TEAM) == row
+        assert (await store.quotas.use(TEAM)).runs_today == 3
+        assert await self.results(store, [make.job(namespace=TEAM)]) == [Added.NO_QUOTA_RUNS]
+
     async def test_definitions_and_stored_tasks_have_so_many_bytes(self, store: Store, make: Factory) -> None:
         """Together; jobs that pass within a day, and a task that is stored just so, take none."""
         await self.limited(store, bytes=1_000)

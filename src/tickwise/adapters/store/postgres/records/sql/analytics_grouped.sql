@@ -12,6 +12,7 @@ measured AS MATERIALIZED (
   SELECT p.state, greatest(p.attempt - 1, 0) AS retries,
          greatest(0, date_part('epoch', p.ended - p.started)) AS seconds,
          CASE WHEN p.attempt = 1 THEN greatest(0, date_part('epoch', p.started - p.due)) END AS late,
+         p.cpu_seconds, p.memory_bytes,
          CASE {by}::text WHEN 'job' THEN p.job_id::text WHEN 'label' THEN l.value WHEN 'namespace' THEN p.namespace
            WHEN 'executor' THEN nullif(p.executor, 0)::text WHEN 'reason' THEN p.reason
            ELSE (floor(date_part('epoch', p.due) / 3600) * 3600)::bigint::text END AS key
@@ -20,6 +21,7 @@ measured AS MATERIALIZED (
 ranked AS MATERIALIZED (
   SELECT key, row_number() OVER (
       ORDER BY CASE {sort}::text WHEN 'failed' THEN count(*) FILTER (WHERE state = {RunState.FAILED}) WHEN 'seconds' THEN coalesce(sum(seconds), 0)
+        WHEN 'cpu' THEN coalesce(sum(cpu_seconds), 0)
         ELSE count(*) END DESC, key COLLATE "C") AS place
   FROM measured WHERE key IS NOT NULL GROUP BY key
 ),
@@ -36,7 +38,12 @@ rows AS (
          percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY seconds) AS duration, avg(seconds) AS duration_mean,
          max(seconds) AS duration_most, count(late) AS lateness_count,
          percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY late) AS lateness, avg(late) AS lateness_mean,
-         max(late) AS lateness_most
+         max(late) AS lateness_most,
+         coalesce(sum(cpu_seconds), 0) AS cpu_seconds, count(cpu_seconds) AS cpu_count,
+         percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY cpu_seconds) AS cpu, avg(cpu_seconds) AS cpu_mean,
+         max(cpu_seconds) AS cpu_most, count(memory_bytes) AS memory_count,
+         percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY memory_bytes::float8) AS memory,
+         avg(memory_bytes::float8) AS memory_mean, max(memory_bytes)::float8 AS memory_most
   FROM placed GROUP BY GROUPING SETS ((kind, place), ())
 )
 SELECT w.*, r.key, (SELECT count(*) FROM ranked) AS distinct_keys,

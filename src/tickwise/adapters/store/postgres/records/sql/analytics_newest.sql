@@ -2,9 +2,9 @@
 -- The newest ended runs that match. $1 namespace (NULL: all), $2 job, $3 states, $4 and $5 window of due times, $6 and $7 the ids of that
 -- window: below the first only what is due long after the time in its id, $8 triggers, $9 reason, $10 executor, $11 jobs, $12 a part of
 -- their name (as a LIKE pattern), $13 their labels (all of one of these), $14 their queue, $15 at most. Planned for each call's own values.
-SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended
+SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended, cpu_seconds, memory_bytes
 FROM (
-  (SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended FROM tickwise.history h
+  (SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended, cpu_seconds, memory_bytes FROM tickwise.history h
   WHERE ($1::text IS NULL OR namespace = $1)
     AND ($2::uuid IS NULL OR job_id = $2)
     AND ($3::smallint[] IS NULL OR state = ANY($3))
@@ -24,7 +24,7 @@ FROM (
     AND run_id >= $6
   ORDER BY run_id DESC LIMIT $15)
   UNION ALL
-  (SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended FROM tickwise.history h
+  (SELECT run_id, job_id, namespace, state, reason, executor, attempt, due, started, ended, cpu_seconds, memory_bytes FROM tickwise.history h
   WHERE ($1::text IS NULL OR namespace = $1)
     AND ($2::uuid IS NULL OR job_id = $2)
     AND ($3::smallint[] IS NULL OR state = ANY($3))
