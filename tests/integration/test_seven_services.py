@@ -98,7 +98,7 @@ class Drive:
 
     async def store_tasks(self) -> None:
         """A stored task, and a job that names it."""
-        stored = {"taskId": "greet", "task": {"kind": "shell", "command": "echo hello"}}
+        stored = {"taskId": "greet", "task": {"kind": "shell", "command": "echo hello; echo kept > left"}}
         await self.ask("POST", "/tasks", 201, stored)
         assert ["greet"] == [each["taskId"] for each in await self.ask("GET", "/tasks")]
         await self.ask("GET", "/tasks/greet")
@@ -112,7 +112,9 @@ class Drive:
         self.unwitnessed = frozenset({UUID(told["job_id"])})
         run_id = await self.run_of(told["job_id"])
         logs = await self.gateway.answer("GET", f"/runs/{run_id}/logs")
-        assert "hello\n" == logs.text
+        assert "hello\n[kept as artefacts: left (5 bytes)]\n" == logs.text
+        assert ["left"] == [each["name"] for each in await self.ask("GET", f"/runs/{run_id}/artefacts")]
+        assert b"kept\n" == (await self.gateway.answer("GET", f"/runs/{run_id}/artefacts/left")).content
 
     async def keep_calendars(self) -> None:
         """Calendars and windows, from their making to their end."""

@@ -44,7 +44,7 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "getRun", "cancelRun", "retryRun", "getRunLog", "getDeadLetter", "redriveDeadLetter", "discardDeadLetter",
-            "decideDeadLetter", "explainRun", "streamRunLog",
+            "decideDeadLetter", "explainRun", "streamRunLog", "listArtefacts", "getArtefact",
         ),
         RUN,
     ),

@@ -11,6 +11,7 @@ import msgspec
 
 from tests.security.label_routes import JOB_BODY
 from tests.support.app import API, World
+from tests.support.artefacts import keep_artefacts
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import ClaimRequest, EndedOperation, OperationStatus
@@ -42,6 +43,7 @@ class Things:
             "key": self.key,
             "run_id": run_id,
             "operation_id": self.operation_id,
+            "artefact": "a",
             "backfill_id": "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d",
         }
         for value in values:
@@ -60,6 +62,7 @@ async def made(here: World, namespace: str, labels: dict[str, str]) -> Things:
     job_id = answer.json()["job_id"]
     failed = await _demanded(here, job_id, headers)
     await _fail(here, UUID(failed))
+    await keep_artefacts(here.control.context.blobs, UUID(failed), {"a": b"kept"})
     operation = Factory(await here.store.now(), seed=f"operation {number}").identifier()
     now = await here.store.now()
     request = {"filter": {"reason": SECRET}, "only": [labels] if labels else None}

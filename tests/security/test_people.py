@@ -30,7 +30,7 @@ IDS: Final = {
     "job_id": NOBODY, "run_id": NOBODY, "operation_id": NOBODY, "key_id": NOBODY, "user_id": NOBODY,
     "backfill_id": NOBODY, "key": "k", "task_id": "t", "name": "n", "queue": "q", "namespace": "team-b",
     "version": "1", "error_id": NOBODY, "stop_id": NOBODY, "channel_id": NOBODY, "rule_id": NOBODY,
-    "alert_id": NOBODY, "notice_id": NOBODY, "objective_id": NOBODY,
+    "alert_id": NOBODY, "notice_id": NOBODY, "objective_id": NOBODY, "artefact": "a",
 }  # fmt: skip
 EVENTS: Final = "streamEvents"
 GUARDED: Final = [endpoint for endpoint in RESOURCES if endpoint.permissions]

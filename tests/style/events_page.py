@@ -193,6 +193,7 @@ MEANINGS = {
     "of the batch are stored; this run ends as FAILED.",
     "outcomes_refused": "The store refused results that came too late: others have taken the runs over. Their ends "
     "are recorded by those.",
+    "artefacts_expired": "Artefacts were deleted: those past the retention of runs, or the oldest for want of room.",
     "outputs_expired": "Outputs of runs older than their retention were deleted.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

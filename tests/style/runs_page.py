@@ -64,6 +64,7 @@ REASONS = {
     "circuit_open": "The host of the http task keeps failing, so nothing was sent; the run went back for a while.",
     "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
+    "directory_missing": "Its folder (`task.directory`) cannot be entered on the executor. There is no retry.",
     "end_lost": "Of an attempt: the database lost its end when a standby took over or a backup was restored, and "
     "no executor holds a copy. It runs again.",
     "environment_invalid": "The environment that the script declares cannot be built: a package or a Python that is "
@@ -78,10 +79,15 @@ REASONS = {
     "exit_code": "The process ended with a status that is not 0.",
     "http_error": "No answer: no connection, a broken one, no such host.",
     "http_status": "The answer's status was not expected.",
+    "interpreter_missing": "Its interpreter (`task.python`, a script's first line) is not on the executor, such as "
+    "that of a virtual environment that was deleted. There is no retry.",
+    "interpreter_unusable": "Its interpreter is no Python, or a broken one. There is no retry.",
     "invalid": "It cannot succeed as it is, so there is no retry.",
     "lease_lost": "Of an attempt: its executor died or went silent. The run goes on elsewhere.",
     "lease_over": "Of an attempt: its executor could not reach the store, and stopped it in time. It runs again.",
     "memory_limit": "It needed more memory than its `limits.memory_bytes`.",
+    "module_missing": "The script imports a module that is not installed for its Python (`ModuleNotFoundError`). There "
+    "is no retry: name a Python that has it (`task.python`), or let it travel with the script (`task.files`).",
     "not_started": "The program could not be started.",
     "outcome_lost": "Of an attempt: the process that had started the task was killed, and the task's exit status is "
     "lost with it. It runs again.",
@@ -89,6 +95,7 @@ REASONS = {
     "output_lost": "It ended well, but its output could not be stored.",
     "poison": f"It was lost with its executor {CRASHES_MAX} times, so it is not tried again.",
     "process_limit": "It wanted more processes and threads at once than its `limits.processes`.",
+    "python_too_old": "Its interpreter is older than Python 3.9. There is no retry.",
     "result": "Its result is no JSON, or larger than allowed.",
     "retry_deadline": "It waited for its next attempt until after its `retry.deadline_seconds`.",
     "revoked": "Its executor was asked to let go of it before it began. It leaves no record.",
@@ -123,6 +130,7 @@ VARIABLES = {
     "FENCING_TOKEN": "Greater for every later attempt: lets another system refuse an attempt that was given up.",
     "NAMESPACE": "The namespace of the job.",
     "RESULT_FILE": "Write JSON here: it is kept as the run's result if the task succeeds.",
+    "WORK_FOLDER": "The attempt's own folder, with `task.files`; the current one unless the task names another.",
     "PAYLOAD": f"The parameters, as JSON, if they have at most {PAYLOAD_VARIABLE_LIMIT_BYTES} bytes.",
     "PAYLOAD_FILE": "Instead of `TICKWISE_PAYLOAD` if they are larger: a file with the JSON.",
 }

@@ -12,6 +12,7 @@ import obstore
 from obstore.exceptions import BaseError, NotFoundError, NotSupportedError
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
+from tickwise.documents.artefacts import ARTEFACTS
 from tickwise.domain.errors import Bug, Misconfigured, NotFound, Unavailable
 from tickwise.ports.blobs import LOGS, BlobInfo, Blobs, check_folder, check_key
 
@@ -104,7 +105,8 @@ class StoredBlobs:
 
 
 class OutputBlobs:
-    """The blobs of an executor: it reads all of them and writes outputs alone, so only the API changes scripts.
+    """The blobs of an executor: it reads all of them and writes outputs and artefacts alone, so only the API changes
+    scripts.
 
     This holds inside this process. The operator sets what the executor's user may do in the folders themselves."""
 
@@ -133,5 +135,5 @@ class OutputBlobs:
         await self._blobs.delete(keys)
 
     def _check(self, key: str) -> None:
-        if not key.startswith(LOGS):
-            raise Bug(f"an executor writes below {LOGS} alone, not {key[:200]!r}")
+        if not key.startswith((LOGS, ARTEFACTS)):
+            raise Bug(f"an executor writes below {LOGS} and {ARTEFACTS} alone, not {key[:200]!r}")

@@ -605,13 +605,21 @@ def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) ->
 
     framework = Starlette(
         routes=[
-            ExactRoute(each.path, _route(server, each), methods=[each.method], name=each.name) for each in endpoints
+            ExactRoute(_pattern(each), _route(server, each), methods=[each.method], name=each.name)
+            for each in endpoints
         ],
         exception_handlers={HTTPException: _framework_refused},
         lifespan=life,
     )
     framework.router.redirect_slashes = False
     return framework
+
+
+def _pattern(endpoint: Endpoint) -> str:
+    """The path of a route as the framework reads it."""
+    return (
+        endpoint.path.replace(f"{{{endpoint.rest}}}", f"{{{endpoint.rest}:path}}") if endpoint.rest else endpoint.path
+    )
 
 
 def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:

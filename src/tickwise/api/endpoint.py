@@ -189,6 +189,8 @@ class Endpoint:
     """A permission for jobs with certain labels is enough. Filled from `control`, which heeds the labels."""
     signed_in: bool = False
     """Any caller with a key or a token may use it: it is about the caller."""
+    rest: str = ""
+    """The value of the path that may hold slashes; its last one."""
     further: tuple[int, ...] = ()
     """Further statuses of success."""
     also: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)

@@ -76,6 +76,7 @@ _UUID: Final[Schema] = {"type": "string", "format": "uuid"}
 _PATH_SCHEMAS: Final[dict[str, Schema]] = dict.fromkeys(
     ("job_id", "run_id", "backfill_id", "operation_id", "key_id", "user_id", "stop_id"), _UUID
 )
+_PATH_SCHEMAS["artefact"] = {"type": "string", "minLength": 1, "maxLength": 500}
 _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
     "Idempotency-Key": (
         "The same request under the same key is done once, and answered as it was the first time.",
@@ -109,7 +110,7 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         'The requests that are left under each, such as `"address";r=60;t=1, "key";r=17;t=2`.',
         {"type": "string"},
     ),
-    "Content-Disposition": ("Of CSV: the name of its file.", {"type": "string"}),
+    "Content-Disposition": ("The name of the file: of CSV, and of an artefact.", {"type": "string"}),
     "Retry-After": ("Seconds after which to send the same again.", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": ("The scheme by which a key is sent.", {"type": "string"}),
     "ETag": ("The version of the resource, for `If-Match` and `If-None-Match`.", {"type": "string"}),

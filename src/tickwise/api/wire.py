@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -24,6 +25,7 @@ from tickwise.api.wire_policies import (
 )
 from tickwise.control.jobs.changes import ChangeResult
 from tickwise.control.jobs.next_run import next_run_of
+from tickwise.control.runs.artefacts import RunArtefacts
 from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
@@ -513,6 +515,31 @@ def log_view(run: UUID, chunk: LogChunk) -> LogView:
         complete=chunk.complete,
         text=chunk.content.decode(errors="replace"),
     )
+
+
+class ArtefactView(msgspec.Struct, kw_only=True):
+    """A file that an attempt left in its work folder."""
+
+    name: str
+    attempt_number: int
+    size_bytes: int
+    sha256: str
+    url: str
+    """The address of its content."""
+
+
+def artefact_views(run: UUID, found: RunArtefacts) -> list[ArtefactView]:
+    """The artefacts of an attempt."""
+    return [
+        ArtefactView(
+            name=each.name,
+            attempt_number=found.attempt,
+            size_bytes=each.size_bytes,
+            sha256=each.sha256,
+            url=f"{API}/runs/{run}/artefacts/{quote(each.name, safe='')}?attempt={found.attempt}",
+        )
+        for each in found.artefacts
+    ]
 
 
 class ExecutorView(msgspec.Struct, kw_only=True):

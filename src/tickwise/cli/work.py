@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,9 @@ import click
 from tickwise.cli import moments
 from tickwise.cli.failures import FieldSource
 from tickwise.cli.session import Decorated, Session
+from tickwise.domain.errors import Invalid
+from tickwise.domain.scripts.coding import source_text
+from tickwise.domain.scripts.files import files_bytes
 
 INLINE_LIMIT_BYTES: Final = 256 * 1024
 """A larger script is stored once as a task and named by its id: every run's row would carry it otherwise."""
@@ -39,7 +43,9 @@ class Script:
     kind: str
     source: str
     interpreter: tuple[str, ...] = ()
-    """The shell that its first line names, and its options."""
+    """The interpreter that its first line names, and its options."""
+    by_env: bool = False
+    """`env` looks for that interpreter."""
     unused: tuple[str, ...] = ()
     """Options of another interpreter, which have no effect."""
 
@@ -49,46 +55,60 @@ def read_script(path: Path) -> Script:
     if not path.exists():
         raise click.UsageError(f"there is no file {str(path)!r}.")
     try:
-        source = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except IsADirectoryError:
         raise click.UsageError(f"{str(path)!r} is a folder; name the script in it.") from None
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{str(path)!r} is no text; to run a program: --shell {path.absolute()}") from None
     except OSError as error:
         raise click.UsageError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    if not source.strip():
+    if not content.removeprefix(BOM_UTF8).strip():
         raise click.UsageError(f"{str(path)!r} is empty.")
     if path.suffix in {".json", ".yaml", ".yml", ".toml"}:
         raise click.UsageError(f"{str(path)!r} is no script; a job in JSON goes to `tickwise jobs create {path}`.")
-    interpreter = _shebang(source)
+    interpreter, by_env = _shebang(content)
     program = Path(interpreter[0]).name if interpreter else ""
     kind = _SUFFIXES.get(path.suffix)
     if kind is None:
         kind = "python" if program.startswith("python") else "shell" if program in _SHELLS else None
+    source = _text(path, content, kind)
     if kind is None:
         raise click.UsageError(
             f"{str(path)!r} is no known script. A Python script ends in .py, a shell script in .sh, or its first "
             "line says so (#!/usr/bin/env python3). Anything else is run with --shell."
         )
     if kind == "python":
-        return Script(path, kind, source, unused=interpreter[1:])
+        return Script(path, kind, source, interpreter, by_env, unused=interpreter[1:])
     if interpreter and program not in _SHELLS:
         raise click.UsageError(
             f"the first line of {str(path)!r} names {interpreter[0]}, which is no shell; run the file as a program: "
             f"--shell {path.absolute()}"
         )
-    return Script(path, kind, source, interpreter)
+    return Script(path, kind, source, interpreter, by_env)
 
 
-def _shebang(source: str) -> tuple[str, ...]:
-    """The words after `#!`: an interpreter and its options, also where `env` looks for it."""
-    first = source.split("\n", 1)[0]
+def _text(path: Path, content: bytes, kind: str | None) -> str:
+    """Of a Python script, as Python reads it. A shell takes neither a byte order mark nor the line ends of Windows."""
+    if kind == "python":
+        try:
+            return source_text(content)
+        except Invalid as error:
+            if b"\0" not in content:
+                raise click.UsageError(f"{str(path)!r}: {error.detail}.") from None
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{str(path)!r} is no text; to run a program: --shell {path.absolute()}") from None
+
+
+def _shebang(content: bytes) -> tuple[tuple[str, ...], bool]:
+    """The words after `#!`: an interpreter and its options; whether `env` looks for it."""
+    first = content.removeprefix(BOM_UTF8).split(b"\n", 1)[0].decode(errors="replace")
     words = first[2:].split() if first.startswith("#!") else []
-    if words and Path(words[0]).name == "env":
+    by_env = bool(words) and Path(words[0]).name == "env"
+    if by_env:
         del words[0]
         if words and words[0] in ("-S", "--split-string"):
             del words[0]
-    return tuple(words)
+    return tuple(words), by_env
 
 
 def script_task(script: Script) -> dict[str, Any]:
@@ -137,18 +157,12 @@ def environment_fields(session: Session, requirements: str | None, lock: str | N
     return fields
 
 
-def inline_or_stored(session: Session, script: Script, environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The task in the job's body; a large one is stored first and named by its id. `environment`: the fields that
-    declare the packages of the script. Raises `click.UsageError`."""
-    if environment and script.kind != "python":
-        raise click.UsageError(f"--{next(iter(environment))} belongs to Python scripts, and {script.path} is none.")
-    task = {**script_task(script), **environment}
+def inline_or_stored(session: Session, script: Script, task: dict[str, Any]) -> dict[str, Any]:
+    """The task in the job's body; a large one is stored first and named by its id."""
     blame_script(session, script)
     if script.unused:
-        session.note(
-            f"{script.path}: {' '.join(script.unused)} of its first line has no effect on the executor's Python."
-        )
-    if len(script.source.encode()) <= INLINE_LIMIT_BYTES:
+        session.note(f"{script.path}: {' '.join(script.unused)} of its first line has no effect.")
+    if len(script.source.encode()) + files_bytes(task) <= INLINE_LIMIT_BYTES:
         return {"task": task}
     stored = session.client.task_put({"name": script.path.name, "task": task})
     session.note(f"{script.path} is large: stored once as task {stored['taskId']}.")

@@ -28,6 +28,8 @@ from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
+from tickwise.domain.scripts.coding import source_bytes, source_text
+from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
 from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import PAGE_BYTES, Page, StoredTask
@@ -38,6 +40,8 @@ REMEMBERED_BYTES: Final = 4_096
 MAX_SOURCE_BYTES: Final = 128 << 10
 """The default limit of a script that stands in a job itself."""
 
+PYTHON: Final = "python"
+SHELL: Final = "shell"
 SOURCE_FIELD: Final = b'"source"'
 """The mark of a task that holds a script."""
 
@@ -59,6 +63,8 @@ class CheckedTask(NamedTuple):
     """The text of a script that the task holds itself."""
     unchecked: str | None = None
     """The reason why it is unknown whether that script compiles."""
+    files_bytes: int = 0
+    """The bytes of the files that stand in the task itself."""
 
 
 class KindRules(NamedTuple):
@@ -132,17 +138,23 @@ class TaskCheck:
     def inline(self, task: bytes, findings: Findings = NO_FINDINGS) -> CheckedTask:
         """Check a task that stands in a job itself, where a long script has no place. Raises `Invalid`."""
         checked = self(task, findings)
-        if checked.source is not None and len(checked.source) * 4 > self._source_bytes_most:
-            size = len(checked.source.encode())
+        if checked.files_bytes > self._source_bytes_most:
+            raise self._too_large("files have", checked.files_bytes, "/task/files")
+        if checked.source is not None and len(checked.source) * 4 + checked.files_bytes > self._source_bytes_most:
+            size = len(checked.source.encode()) + checked.files_bytes
             if size > self._source_bytes_most:
-                raise Invalid(
-                    f"the script has {size} bytes, and a job holds up to {self._source_bytes_most}; upload it as a "
-                    "stored task, which may be as large as a body (PUT /api/v1/tasks/NAME with the file), and name "
-                    "that by taskId",
-                    pointer="/task/source",
-                    code="script_too_large",
-                )
+                what = "script has" if not checked.files_bytes else "script and its files have"
+                raise self._too_large(what, size, "/task/source")
         return checked
+
+    def _too_large(self, what: str, size: int, pointer: str) -> Invalid:
+        return Invalid(
+            f"the {what} {size} bytes, and a job holds up to {self._source_bytes_most}; upload it as a stored task, "
+            "which may be as large as a body (PUT /api/v1/tasks/NAME with the file, or POST /api/v1/tasks), and name "
+            "that by taskId",
+            pointer=pointer,
+            code="script_too_large",
+        )
 
     def function(self, name: str) -> CheckedTask:
         """The task that runs the registered function of this name."""
@@ -171,7 +183,9 @@ class TaskCheck:
             refusal.pointer = "/task" + (refusal.pointer or "")
             raise
         source = normal.get("source") if kind == "python" else None
-        return CheckedTask(kind, msgspec.Raw(_encode(normal)), normal["name"] if kind == "function" else None, source)
+        function = normal["name"] if kind == "function" else None
+        size = files_bytes(normal) if kind in (PYTHON, SHELL) else 0
+        return CheckedTask(kind, msgspec.Raw(_encode(normal)), function, source, files_bytes=size)
 
     def _nearest(self, kind: str) -> str:
         near = difflib.get_close_matches(kind[:50], self._kinds, n=1)
@@ -279,15 +293,20 @@ class TaskService:
             said = bytes(with_secrets(msgspec.Raw(said), before.task))
         checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._context.clock)))
         normal: dict[str, Any] = msgspec.json.decode(checked.text)
+        if checked.kind in (PYTHON, SHELL):
+            for digest in stored_digests(normal):
+                await self._check_file(who, digest, "/task/files")
+            normal, contents = apart(normal)
+            for digest, content in contents.items():
+                await self._context.blobs.put(script_key(who.namespace, digest), content)
         if checked.source is not None:
-            content = checked.source.encode()
+            content = source_bytes(checked.source)
             digest = hashlib.sha256(content).hexdigest()
             await self._context.blobs.put(script_key(who.namespace, digest), content)
-            normal = {
-                **{field: value for field, value in normal.items() if field != "source"},
-                "file": f"sha256:{digest}",
-            }
-        elif checked.kind == "python":
+            # In the order of a task that names its script, so that the same content is the same version.
+            further = {field: value for field, value in normal.items() if field not in ("kind", "source")}
+            normal = {"kind": checked.kind, "file": f"sha256:{digest}", **further}
+        elif checked.kind == PYTHON:
             await self._check_file(who, normal["file"].removeprefix("sha256:"))
         return normal
 
@@ -299,9 +318,9 @@ class TaskService:
         file that is no text."""
         before = await self._find(who, task_id) if found is None else found.task
         try:
-            text = script.decode("utf-8-sig")
-        except UnicodeDecodeError as failure:
-            raise Malformed(f"the script is not UTF-8 text: {failure.reason} at byte {failure.start}") from None
+            text = source_text(script)
+        except Invalid as failure:
+            raise Malformed(failure.detail) from None
         if not text:
             raise Malformed("the script is empty")
         named = name if name is not None else UNSET if before is None else before.name
@@ -321,14 +340,14 @@ class TaskService:
             )
         return await read_script(self._context.blobs, who.namespace, file.removeprefix("sha256:"))
 
-    async def _check_file(self, who: Principal, digest: str) -> None:
+    async def _check_file(self, who: Principal, digest: str, pointer: str = "/task/file") -> None:
         """Check that the caller's own namespace has stored the script. Raises `Invalid`."""
         try:
             await self._context.blobs.get_range(script_key(who.namespace, digest), 0, 1)
         except NotFound:
             raise Invalid(
                 f"the namespace {who.namespace} has stored no script sha256:{digest}; send the script itself",
-                pointer="/task/file",
+                pointer=pointer,
             ) from None
 
     @requires(Permission.TASKS_WRITE)

@@ -1,8 +1,8 @@
 """The fields of a thing as the audit log shows them: secrets masked, commands as digests, the whole bounded.
 
-Values under names that hold secrets (`env`, `headers`, `payload`, …) are `***`, whole. A script or a command is its
-SHA-256, because no pattern finds each secret in a command line. Addresses are masked as the API masks them. A value
-that is masked on both sides still shows that it was changed.
+Values under names that hold secrets (`env`, `headers`, `payload`, …) are `***`, whole. A script, a command or a
+file is its SHA-256, because no pattern finds each secret in a command line. Addresses are masked as the API masks them.
+A value that is masked on both sides still shows that it was changed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ VALUE_CHARACTERS_MAX: Final = 2_048
 """A longer value of a field is shown by its digest."""
 HIDDEN: Final = frozenset({"env", "headers", "payload", "params", "body", "args", "kwargs", "password", "secret"})
 """Fields whose values are masked, each by itself: people put secrets into them."""
+FILES: Final = "files"
+"""The files that travel with a task, by name: their contents are shown by their digests, as scripts are."""
 SCRIPTS: Final = frozenset({"source", "script", "command", "argv"})
 """Fields that are shown by their digest. A reader of the log needs no permission to read jobs, and a log is kept for
 longer than a job: the secrets of a command line must not be in it."""
@@ -55,6 +57,8 @@ def shown(fields: Mapping[str, Any] | None) -> str | None:
 def _shown(name: str, value: Any) -> Any:
     if value is None or (isinstance(value, bool | int | float) and name not in HIDDEN and not is_secret_name(name)):
         return value
+    if name == FILES and isinstance(value, Mapping):
+        return {file: _digest(text if isinstance(text, str) else document({"": text})) for file, text in value.items()}
     if name in SCRIPTS:
         return _digest(value if isinstance(value, str) else document({"": value}))
     if name in HIDDEN or is_secret_name(name):

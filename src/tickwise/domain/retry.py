@@ -50,8 +50,9 @@ _NO_FAILURES: Final = frozenset(
 )  # fmt: skip
 FAILURES: Final = frozenset(
     (
-        "address_refused", "cpu_limit", "crashed", "error", "exit_code", "http_error", "http_status", "invalid",
-        "memory_limit", "not_started", "output_limit", "output_lost", "process_limit", "result", "signal", "timeout",
+        "address_refused", "cpu_limit", "crashed", "directory_missing", "error", "exit_code", "http_error",
+        "http_status", "interpreter_missing", "interpreter_unusable", "invalid", "memory_limit", "module_missing",
+        "not_started", "output_limit", "output_lost", "process_limit", "python_too_old", "result", "signal", "timeout",
         "unkillable",
     )
 )  # fmt: skip

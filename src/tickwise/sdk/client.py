@@ -613,6 +613,17 @@ class Client:
         response = self._exchange("GET", address, _Request(query=query, headers={"Accept": "*/*"}))
         return LogPart(response.content, offset + len(response.content))
 
+    def run_artefacts(self, run_id: str, attempt: int | None = None) -> list[Json]:
+        """The files that an attempt left in its work folder; of the newest one if none is named."""
+        answer: list[Json] = self.request("GET", f"/runs/{_safe(run_id)}/artefacts", query={"attempt": attempt}).body
+        return answer
+
+    def artefact_get(self, run_id: str, name: str, attempt: int | None = None) -> bytes:
+        """The content of one of them."""
+        address = self._address(f"/runs/{_safe(run_id)}/artefacts/{_safe(name)}")
+        query = {"attempt": attempt}
+        return self._exchange("GET", address, _Request(query=query, headers={"Accept": "*/*"})).content
+
     # ------------------------------------------------------------------------------------------ tasks
 
     def task_put(self, body: Json) -> Json:

@@ -14,7 +14,8 @@ from tests.support.kinds import builtin_kinds
 from tickwise.adapters.outgoing.access import HttpAccess
 from tickwise.adapters.runner.http.runner import _first_request
 from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS
-from tickwise.adapters.runner.process.start import Interpreter, arguments_of
+from tickwise.adapters.runner.process.interpreters import Interpreter
+from tickwise.adapters.runner.process.start import TaskText, arguments_of
 from tickwise.domain.errors import Invalid
 from tickwise.testing.contracts.runner import assignment
 
@@ -154,6 +155,6 @@ def test_a_start_leaves_the_task_as_it_is(tmp_path: Path) -> None:
         else:
             cast(
                 "list[str]",
-                arguments_of(given, tmp_path, None, number=1, python=Interpreter(program="python", launcher="")),
+                arguments_of(given, tmp_path, TaskText(), number=1, python=Interpreter(program="python", launcher="")),
             ).append("more")
         assert before == task

@@ -42,6 +42,11 @@ JOBS: dict[str, dict[str, Any]] = {
     "arguments": {"every": "1d", "task": {"kind": "shell", "argv": ["/bin/echo", "a b", ""]}},
     "arguments with lines": {"every": "1d", "task": {"kind": "shell", "argv": ["/bin/echo", "a\nb"]}},
     "script": {"every": "1d", "task": {"kind": "python", "source": "if True:\n    print('ä')\n"}},
+    "script with its surroundings": {"every": "1d", "task": {
+        "kind": "python", "source": "import helpers", "python": "/srv/venv/bin/python", "directory": "/srv",
+        "files": {"helpers.py": "a = 1\n", "x": {"base64": "AA=="}}, "env": {"REGION": "eu", "X": " a=b "}}},
+    "command with variables of several lines": {"every": "1d", "task": {
+        "kind": "shell", "command": "env", "env": {"A": "a\nb"}}},
     "request": {"every": "1d", "task": {"kind": "http", "method": "post", "url": "https://example.com/?token=x",
                 "headers": {"Authorization": "Bearer y", "Accept": "*/*"}, "body": {"a": 1}, "expect": ["2xx", 404]}},
     "request with a text that looks like JSON": {"every": "1d", "task": {

@@ -56,6 +56,7 @@ def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, st
         if assignment.tracestate is not None:
             environment["TRACESTATE"] = assignment.tracestate
     environment["TICKWISE_RESULT_FILE"] = str(folder / "result.json")
+    environment["TICKWISE_WORK_FOLDER"] = str(folder / "work")
     if len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES:
         environment["TICKWISE_PAYLOAD"] = assignment.payload.decode()
     else:

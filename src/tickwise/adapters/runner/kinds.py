@@ -9,7 +9,16 @@ from urllib.parse import urlsplit
 
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
 from tickwise.adapters.runner.scripts import demand
+from tickwise.adapters.runner.surroundings import (
+    PYTHON,
+    PYTHON_SCHEMA,
+    SCHEMAS,
+    SURROUNDINGS,
+    checked_python,
+    surroundings,
+)
 from tickwise.domain.errors import Invalid
+from tickwise.domain.scripts.coding import source_bytes
 from tickwise.ports.environments import ENVIRONMENT_REASONS
 from tickwise.ports.runner import TaskLimits
 
@@ -56,7 +65,8 @@ class FunctionKind:
 
 
 class PythonKind:
-    """`{"kind": "python", "source" | "file": …, "requirements" | "lock": …}`: a script in a process of its own."""
+    """`{"kind": "python", "source" | "file": …}`: a script in a Python process of its own, with its surroundings, and
+    the packages that `requirements`, `lock` or its header declare."""
 
     name: ClassVar[str] = "python"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
@@ -74,13 +84,22 @@ class PythonKind:
                 "pattern": f"^{_FILE.pattern}$",
                 "description": "An uploaded script, by the SHA-256 of its content.",
             },
+            PYTHON: PYTHON_SCHEMA,
+            **SCHEMAS,
             **demand.SCHEMA,
         },
         oneOf=[{"required": ["source"]}, {"required": ["file"]}],
     )
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
-        refuse_unknown(task, ("source", "file", *demand.ENVIRONMENT_FIELDS))
+        refuse_unknown(task, ("source", "file", PYTHON, *SURROUNDINGS, *demand.ENVIRONMENT_FIELDS))
+        checked = {**self._script(task), **surroundings(task, own_script="task.py")}
+        if task.get(PYTHON) is not None:
+            checked[PYTHON] = checked_python(task[PYTHON])
+            demand.refuse_with_python(checked)
+        return checked
+
+    def _script(self, task: Mapping[str, Any]) -> dict[str, Any]:
         if exactly_one(task, "source", "file") == "file":
             file = text(task, "file", characters_most=100)
             if not _FILE.fullmatch(file):
@@ -90,22 +109,14 @@ class PythonKind:
                 )
             return {"kind": self.name, "file": file, **demand.environment_fields(task)}
         source = text(task, "source", characters_most=MAX_SOURCE_CHARACTERS)
-        if not _is_unicode(source):
-            raise Invalid("the script holds half of a surrogate pair", pointer="/source", code="script_invalid")
+        source_bytes(source)  # it must be possible to write it
         # Its syntax is not looked at here: the compiler takes minutes for a text that is made to keep it busy.
         return {"kind": self.name, "source": source, **demand.environment_fields(task)}
 
 
-def _is_unicode(source: str) -> bool:
-    try:
-        source.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 class ShellKind:
-    """`{"kind": "shell", "command" | "argv": …}`: a text for /bin/sh, or a program with its arguments."""
+    """`{"kind": "shell", "command" | "argv": …}`: a text for /bin/sh, or a program with its arguments, with its
+    surroundings."""
 
     name: ClassVar[str] = "shell"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
@@ -125,12 +136,16 @@ class ShellKind:
                 "maxItems": MAX_ARGUMENTS,
                 "description": "A program and its arguments; no shell comes between.",
             },
+            **SCHEMAS,
         },
         oneOf=[{"required": ["command"]}, {"required": ["argv"]}],
     )
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
-        refuse_unknown(task, ("command", "argv"))
+        refuse_unknown(task, ("command", "argv", *SURROUNDINGS))
+        return {**self._command(task), **surroundings(task, own_script="task.sh")}
+
+    def _command(self, task: Mapping[str, Any]) -> dict[str, Any]:
         if exactly_one(task, "command", "argv") == "command":
             # Linux takes no single argument over 128 kB.
             return {"kind": self.name, "command": text(task, "command", characters_most=100_000)}

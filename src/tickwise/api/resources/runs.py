@@ -29,6 +29,7 @@ from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import (
     API,
+    ArtefactView,
     ExecutorView,
     LogView,
     RunCountView,
@@ -36,6 +37,7 @@ from tickwise.api.wire import (
     RunDetailView,
     RunStateView,
     RunView,
+    artefact_views,
     executor_view,
     log_view,
     run_count_view,
@@ -45,6 +47,7 @@ from tickwise.api.wire import (
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.cluster import ClusterService
 from tickwise.control.filters import Text, TriggerName
+from tickwise.control.runs.artefacts import attachment
 from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
@@ -115,6 +118,12 @@ class RunCountsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     since: Time | UnsetType = UNSET
     until: Time | UnsetType = UNSET
+
+
+class ArtefactsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The attempt that left them."""
+
+    attempt: Annotated[int, Meta(ge=1, description="The newest attempt if it is left out.")] | UnsetType = UNSET
 
 
 class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -214,6 +223,22 @@ async def run_log(call: Call) -> Reply:
     return Reply(200, chunk.content, headers, b"text/plain; charset=utf-8")
 
 
+async def artefacts_list(call: Call) -> Reply:
+    """The files that an attempt left."""
+    query: ArtefactsQuery = call.query
+    run_id = call.uuid("run_id", "run")
+    found = await call.control.runs.artefacts(call.principal, run_id, attempt=given(query.attempt))
+    return answer(200, artefact_views(run_id, found))
+
+
+async def artefact_get(call: Call) -> Reply:
+    """The content of one. It is a file of others: no browser may show it, or guess what it is."""
+    query: ArtefactsQuery = call.query
+    run_id, name = call.uuid("run_id", "run"), call.path_values["artefact"]
+    content = await call.control.runs.artefact(call.principal, run_id, name, attempt=given(query.attempt))
+    return Reply(200, content, [(b"content-disposition", attachment(name).encode())], b"application/octet-stream")
+
+
 async def executors_list(call: Call) -> Reply:
     """Executors."""
     return answer(200, [executor_view(row) for row in await call.control.cluster.executors(call.principal)])
@@ -256,6 +281,20 @@ RUNS: Final = (
         handler=run_log, answers=(LogView,), query=LogQuery, refuses=(404,), headers=("Accept",),
         answer_media=("text/plain", "application/json"),
         answer_headers=("Tickwise-Attempt", "Tickwise-Next-Offset", "Tickwise-Complete"),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/{{run_id}}/artefacts", control=RunService.artefacts, name="listArtefacts",
+        tag="runs", summary="The files that an attempt left in its work folder.",
+        description="Kept when the attempt ends: plain files, up to 100 of an attempt, each up to 16 MB, 64 MB "
+        "together. The end of the log names those that were not kept.",
+        handler=artefacts_list, answers=(list[ArtefactView],), query=ArtefactsQuery, refuses=(404,),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/{{run_id}}/artefacts/{{artefact}}", control=RunService.artefact,
+        name="getArtefact", tag="runs", summary="The content of a file that an attempt left, by its name.",
+        description="The name is the path in the work folder, its slashes as `%2F`.",
+        handler=artefact_get, query=ArtefactsQuery, refuses=(404,), rest="artefact",
+        answer_media=("application/octet-stream",), answer_headers=("Content-Disposition",),
     ),
     Endpoint(
         method="GET", path=f"{API}/executors", control=ClusterService.executors, name="listExecutors", tag="executors",

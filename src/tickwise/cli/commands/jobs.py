@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from tickwise.cli import bulk, job_fields, labels, moments, output, policies, rules, work
+from tickwise.cli import bulk, job_fields, labels, moments, output, policies, rules, surroundings, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.pending import is_pending, taken_in
@@ -31,6 +31,8 @@ _WITH_SCHEDULE = ("timezone", "start_at", "end_at", "max_runs", "dst")
 """… which has none of these unless they are sent with it."""
 PAUSE_TIMES: Final = ("paused_at", "pause_until")
 _SHOWN_OF_MANY = 20
+TASK_FILE: Final = "--task-file"
+"""In an edit `--file` holds the changed fields."""
 
 
 @click.group()
@@ -48,6 +50,7 @@ def jobs() -> None:
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
+@surroundings.options()
 @server_options
 @click.pass_obj
 def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
@@ -58,8 +61,11 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     body = work.read_json(file, "", "FILE")
     said = rules.fields(session, rules.taken(options)) | policies.fields(session, options)
     said |= job_fields.taken(session, options, JOB_FIELDS) | labels.job_label_fields(session, options)
+    around = surroundings.taken(options)
     for each in body if isinstance(body, list) else [body]:
         if isinstance(each, dict):
+            if around.given:
+                each["task"] = surroundings.of_task(session, around, _task_of(each))
             own = each.get("labels")
             each.update(said)
             if "labels" in said and isinstance(own, dict):
@@ -76,6 +82,12 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
+
+
+def _task_of(job: dict[str, Any]) -> dict[str, Any]:
+    """The task of a job body; a stored one, which the body only names, is none."""
+    task = job.get("task")
+    return task if isinstance(task, dict) else {}
 
 
 def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
@@ -211,7 +223,9 @@ def _task_line(task: dict[str, Any]) -> str:
     for name, value in task.items():
         if name == "kind":
             continue
-        if isinstance(value, str) and ("\n" in value or len(value) > 80):
+        if name == "files" and isinstance(value, dict):
+            parts.append(f"files={', '.join(value)}")
+        elif isinstance(value, str) and ("\n" in value or len(value) > 80):
             parts.append(f"{name} of {value.count(chr(10)) + 1} lines")
         else:
             parts.append(f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
@@ -229,6 +243,7 @@ def _task_line(task: dict[str, Any]) -> str:
 @job_fields.options(JOB_FIELDS, editing=True)
 @rules.rule_options
 @policies.policy_options
+@surroundings.options(editing=True, file_option=TASK_FILE)
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
 @utc_option
@@ -305,6 +320,9 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
     changes |= policies.fields(session, options, before=job)
     changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
     changes |= labels.job_label_fields(session, options, before=job)
+    around = surroundings.taken(options, file_option=TASK_FILE)
+    if around.given:
+        changes["task"] = surroundings.of_task(session, around, _task_of(changes if "task" in changes else job))
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
         changes["payload"] = payload

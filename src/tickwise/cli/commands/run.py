@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import job_fields, labels, policies, rules, work
+from tickwise.cli import job_fields, labels, policies, rules, surroundings, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.pending import is_pending, taken_in
@@ -26,7 +26,8 @@ class What:
     http: str | None
     function: str | None
     extra: work.Http
-    environment: Mapping[str, Any]
+    around: surroundings.Surroundings
+    packages: Mapping[str, Any]
     """The fields of a script that declare its packages."""
 
     def given(self) -> list[str]:
@@ -46,6 +47,7 @@ class What:
 )
 @work.payload_options
 @work.environment_options
+@surroundings.options()
 @click.option("--method", metavar="METHOD", help="With --http.  [GET]")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
 @click.option("--data", metavar="TEXT", help="With --http: the body.")
@@ -68,6 +70,7 @@ def run(session: Session, /, **options: Any) -> int:
 
     \b
     tickwise run report.py --now --follow
+    tickwise run report.py --python .venv --dir reports --env REGION=eu --file helpers.py
     tickwise run backup.py --cron '0 3 * * *' --timezone Europe/Berlin --param db=/srv/app.db
     tickwise run report.py --requirements requirements.txt --cron @daily
     tickwise run --shell 'df -h' --every 10m
@@ -77,9 +80,9 @@ def run(session: Session, /, **options: Any) -> int:
     extra = work.Http(
         method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
     )
-    environment = work.environment_fields(session, options["requirements"], options["lock"])
+    packages = work.environment_fields(session, options["requirements"], options["lock"])
     named = {name: options[name] for name in ("file", "shell", "http", "function")}
-    what = What(**named, extra=extra, environment=environment)
+    what = What(**named, extra=extra, around=surroundings.taken(options), packages=packages)
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     # Without a schedule, now: what a person who types `run` expects.
@@ -123,8 +126,8 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
     stray = [option for option, value in http_only.items() if value]
     if stray and what.http is None:
         raise click.UsageError(f"{' and '.join(stray)} belong to --http.")
-    if what.environment and what.file is None:
-        raise click.UsageError(f"--{next(iter(what.environment))} belongs to a Python script.")
+    if what.packages and what.file is None:
+        raise click.UsageError(f"--{next(iter(what.packages))} belongs to a Python script.")
     if watched and when.given() not in ([], ["--now"]):
         raise click.UsageError(
             "--follow and --wait go with --now; a later run is watched by `tickwise runs logs -f RUN`."
@@ -153,17 +156,21 @@ def _body(session: Session, what: What, when: work.When, options: dict[str, Any]
 def _task(session: Session, what: What) -> tuple[str, dict[str, Any]]:
     """A name for the job, and its `task` or `taskId`."""
     if what.shell is not None:
+        task = surroundings.of_task(session, what.around, {"kind": "shell", "command": what.shell})
         work.blame(session, "/task", "--shell", what.shell)
-        return work.short_name(what.shell), {"task": {"kind": "shell", "command": what.shell}}
+        return work.short_name(what.shell), {"task": task}
     if what.http is not None:
-        task = work.http_task(session, what.http, what.extra)
+        task = surroundings.of_task(session, what.around, work.http_task(session, what.http, what.extra))
         work.blame(session, "/task", "--http", what.http)
         return work.name_of_url(what.http), {"task": task}
     if what.function is not None:
+        task = surroundings.of_task(session, what.around, {"kind": "function", "name": what.function})
         work.blame(session, "/task", "--function", what.function)
-        return work.short_name(what.function), {"task": {"kind": "function", "name": what.function}}
+        return work.short_name(what.function), {"task": task}
     script = work.read_script(Path(str(what.file)))
-    return work.short_name(script.path.stem), work.inline_or_stored(session, script, what.environment)
+    declared = {**work.script_task(script), **what.packages}
+    task = surroundings.of_task(session, what.around, declared, script=script)
+    return work.short_name(script.path.stem), work.inline_or_stored(session, script, task)
 
 
 def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
@@ -295,6 +296,34 @@ def _whole_log(session: Session, identifier: str, attempt: int) -> list[bytes]:
             return parts
         parts.append(part.content)
         offset = part.next_offset
+
+
+@runs.command()
+@click.argument("run")
+@click.argument("name", required=False)
+@click.option("--output", "-o", "file", metavar="FILE", help="Write the artefact there.  [standard output]")
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")
+@view_options
+@click.pass_obj
+def artefacts(session: Session, run: str, name: str | None, file: str | None, attempt: int | None) -> None:
+    """List the files that a run left in its work folder, or download the one named NAME."""
+    identifier = run_id(run)
+    if name is None:
+        if file is not None:
+            raise click.UsageError("-o needs the NAME of an artefact.")
+        found = session.client.run_artefacts(identifier, attempt)
+        if session.as_json:
+            session.show_json(found)
+            return
+        rows = [(each["name"], str(each["size_bytes"]), each["sha256"][:12]) for each in found]
+        output.table(session, ("NAME", "BYTES", "SHA-256"), rows, empty="The run left no files in its work folder.")
+        return
+    content = session.client.artefact_get(identifier, name, attempt)
+    if file is None:
+        write_bytes(content)
+        return
+    Path(file).write_bytes(content)
+    session.say(f"{name} is in {file}.")
 
 
 @runs.command()

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import click
 
-from tickwise.cli import moments, output, work
+from tickwise.cli import moments, output, surroundings, work
 from tickwise.cli.following import write_bytes
 from tickwise.cli.session import Session, server_options, view_options
 
@@ -26,21 +26,24 @@ def tasks() -> None:
 @click.argument("file")
 @click.option("--id", "task_id", metavar="ID", help="The id by which jobs name it.  [made by the server]")
 @click.option("--name", help="The name of the task.  [from the file]")
+@surroundings.options()
 @server_options
 @click.pass_obj
-def put(session: Session, file: str, task_id: str | None, name: str | None) -> None:
+def put(session: Session, /, file: str, task_id: str | None, name: str | None, **options: Any) -> None:
     """Store a script, or a task definition (.json), as a new version if it is new."""
-    path = Path(file)
+    path, around = Path(file), surroundings.taken(options)
     if path.suffix == ".json" or file == "-":
         body = work.read_json(file, "", file)
         if not isinstance(body, dict):
             raise click.UsageError(f"{file} must hold a JSON object.")
         # A whole body of the route, or a bare task: what people copy out of a job.
         body = {"task": body} if "kind" in body else body
+        if around.given:
+            body["task"] = surroundings.of_task(session, around, body.get("task") or {})
     else:
         script = work.read_script(path)
         work.blame_script(session, script)
-        body = {"task": work.script_task(script)}
+        body = {"task": surroundings.of_task(session, around, work.script_task(script), script=script)}
     body |= {field: value for field, value in (("taskId", task_id), ("name", name)) if value is not None}
     body.setdefault("name", path.stem if file != "-" else "task")
     work.blame(session, "/taskId", "--id", task_id or "")

@@ -21,6 +21,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.filters import UNFINISHED
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.runs.cancels import cancel_run
+from tickwise.documents.artefacts import artefacts_folder
 from tickwise.domain.errors import NotFound, Refused
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import logs_folder, scripts_folder
@@ -98,6 +99,7 @@ class NamespaceRemoval:
     async def _drop_logs(self, run_ids: Sequence[UUID]) -> None:
         for run_id in run_ids:
             await self._drop_folder(logs_folder(run_id))
+            await self._drop_folder(artefacts_folder(run_id))
 
     async def _drop_folder(self, folder: str) -> None:
         blobs = await self._context.blobs.list(folder)

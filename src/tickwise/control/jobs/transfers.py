@@ -9,7 +9,8 @@ Windows are chosen by labels, not by name: those of the other namespace hold fro
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -26,6 +27,7 @@ from tickwise.domain.audit import AuditAction, AuditEntry
 from tickwise.domain.errors import Busy, Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
+from tickwise.domain.scripts.files import stored_digests
 from tickwise.ports.blobs import script_key
 from tickwise.ports.store import JobRow, JobTransfer
 
@@ -39,6 +41,7 @@ class _Script(msgspec.Struct):
 
     kind: str
     file: object = None
+    files: dict[str, Any] = {}
 
 
 _script: Final = msgspec.json.Decoder(_Script)
@@ -79,9 +82,9 @@ class JobTransfers:
             task = await self._context.store.tasks.get(to, definition.task_id, definition.task_version)
             if task is None or task.task.encode() != bytes(definition.task):
                 missing.append(f"the task {definition.task_id} in version {definition.task_version}, with its content")
-        digest = _script_of(definition)
-        if digest is not None and not await self._has_script(to, digest):
-            missing.append(f"the script {SHA256}{digest}")
+        for what, digest in _contents_of(definition):
+            if not await self._has_script(to, digest):
+                missing.append(f"the {what} {SHA256}{digest}")
         named = {use.name for use in definition.calendars}
         known = await calendars_known(self._context, to, named) if named else frozenset()
         missing += [f"the calendar {name}" for name in sorted(named - known)]
@@ -118,11 +121,12 @@ def _transfer(who: Principal, row: JobRow, to: str) -> tuple[JobTransfer, AuditE
     return transfer, left
 
 
-def _script_of(definition: Definition) -> str | None:
-    """The digest of the stored script that the job runs."""
+def _contents_of(definition: Definition) -> Sequence[tuple[str, str]]:
+    """The digests of the stored script that the job runs, and of the files that travel with it, each after its kind."""
     try:
         task = _script.decode(definition.task)
     except msgspec.MsgspecError:
-        return None
+        return ()
     is_stored = task.kind == "python" and isinstance(task.file, str) and task.file.startswith(SHA256)
-    return str(task.file).removeprefix(SHA256) if is_stored else None
+    scripts = [("script", str(task.file).removeprefix(SHA256))] if is_stored else []
+    return [*scripts, *(("file", digest) for digest in stored_digests({"files": task.files}))]

@@ -12,6 +12,7 @@ from tickwise.control.access import check_namespace, requires
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.jobs.changes import function_of
+from tickwise.control.runs.artefacts import RunArtefacts, artefact_content, artefacts_of
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
 from tickwise.control.runs.retries import retry_run
@@ -183,6 +184,18 @@ class RunService:
             raise Invalid("look for a text of one line", pointer="/find")
         row = await self._context.run(who, run)
         return await find_in_log(self._context.blobs, run, _attempt_of(row, attempt), search)
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def artefacts(self, who: Principal, run: UUID, *, attempt: int | None) -> RunArtefacts:
+        """The files that an attempt left; of the newest one if none is named. Raises `NotFound`."""
+        number = _attempt_of(await self._context.run(who, run), attempt)
+        return RunArtefacts(number, await artefacts_of(self._context.blobs, run, number))
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> bytes:
+        """The content of a file that an attempt left; of the newest one if none is named. Raises `NotFound`."""
+        number = _attempt_of(await self._context.run(who, run), attempt)
+        return await artefact_content(self._context.blobs, run, number, name)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """The reason why a run without a holder waits."""

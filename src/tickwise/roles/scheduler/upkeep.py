@@ -6,7 +6,8 @@ from typing import Final
 
 import structlog
 
-from tickwise.ports.blobs import LOGS, Blobs, log_day
+from tickwise.documents.artefacts import ARTEFACTS, MAX_TOTAL_BYTES
+from tickwise.ports.blobs import LOGS, BlobInfo, Blobs, log_day
 from tickwise.ports.store import Retention, Store
 
 MAINTAIN_SECONDS: Final = 600.0
@@ -32,7 +33,8 @@ class Upkeep:
         return MAINTAIN_SECONDS
 
     async def expire_outputs(self) -> float:
-        """Remove the outputs of runs whose day is over its retention. Twice is once, so any scheduler may."""
+        """Remove the outputs of runs whose day is over its retention, then artefacts. Twice is once, so any scheduler
+        may."""
         oldest = await self._store.now() - self._logs_seconds
         for day in await self._blobs.folders(LOGS):
             # A run that was made up for lately bears an old day in its id; what counts is when it wrote.
@@ -41,4 +43,25 @@ class Upkeep:
                 await self._blobs.delete(old)
                 if old:
                     logger.info("outputs_expired", day=day, count=len(old))
+        await self.expire_artefacts()
         return MAINTAIN_SECONDS
+
+    async def expire_artefacts(self, bytes_most: int = MAX_TOTAL_BYTES) -> None:
+        """Remove the artefacts that are older than the retention of runs; of what is left, those of the oldest
+        attempts, as far as all together have more than `bytes_most`."""
+        oldest = await self._store.now() - self._retention.runs_seconds
+        kept, removed = 0, 0
+        for day in sorted(await self._blobs.folders(ARTEFACTS), reverse=True):
+            attempts: dict[str, list[BlobInfo]] = {}
+            for blob in await self._blobs.list(f"{ARTEFACTS}{day}/"):
+                attempts.setdefault(blob.key.rpartition("/")[0], []).append(blob)
+            newest_first = sorted(attempts.values(), key=lambda blobs: -max(blob.written_at for blob in blobs))
+            for blobs in newest_first:
+                size = sum(blob.size_bytes for blob in blobs)
+                if max(blob.written_at for blob in blobs) < oldest or kept + size > bytes_most:
+                    await self._blobs.delete([blob.key for blob in blobs])
+                    removed += 1
+                else:
+                    kept += size
+        if removed:
+            logger.info("artefacts_expired", count=removed)

@@ -20,7 +20,7 @@ from tickwise.domain.zones import zone_named
 from tickwise.web import texts
 from tickwise.web.editing.fields import FIELDS, TASKS, WORDS
 from tickwise.web.editing.form import OBJECTS, PARTS, Body
-from tickwise.web.editing.tasks import task_texts
+from tickwise.web.editing.tasks import fields_of, task_texts
 from tickwise.web.editing.values import duration_text, moment_text, plain, written
 
 LINES_MAX: Final = 2_000
@@ -105,8 +105,8 @@ def _when(when: Mapping[str, Any], body: Body) -> str:
 
 def _task(task: Mapping[str, Any]) -> str:
     said = task_texts(dict(task))
-    fields = TASKS[said["kind"]]
-    if len(fields) == 1:
+    fields = [field for field in fields_of(said["kind"]) if said[field.name]]
+    if len(fields) == 1 and len(TASKS[said["kind"]]) == 1:
         return said[fields[0].name]
     return "\n".join(f"{field.label}: {said[field.name]}" for field in fields if said[field.name])
 

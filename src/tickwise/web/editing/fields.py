@@ -140,6 +140,31 @@ TASKS: Final[Mapping[str, Sequence[FormField]]] = MappingProxyType({
     ),),
 })  # fmt: skip
 
+OF_PROCESSES: Final = ("shell", "argv", "python")
+"""The kinds whose tasks have the fields of `SURROUNDINGS`."""
+PYTHON: Final = FormField(
+    name="task.python",
+    label="Interpreter of a Python script",
+    placeholder="/srv/reports/.venv/bin/python",
+    most=1_000,
+    help="A whole path on the executor, or a name such as python3.12. The executor's own, if it is empty.",
+)
+SURROUNDINGS: Final = (
+    PYTHON,
+    FormField(
+        name="task.directory", label="Folder to run in", placeholder="/srv/reports", most=1_000,
+        help="A whole path on the executor. A folder of its own, if it is empty.",
+    ),
+    FormField(
+        name="task.env", label="Environment", input=Input.LABELS, rows=2, placeholder="REGION=eu", most=100_000,
+        help="NAME=value, one a line. Everybody who may read the job sees the values.",
+    ),
+    FormField(
+        name="task.files", label="Files that travel with it", input=Input.JSON, rows=3, most=2_000_000,
+        placeholder='{"helpers.py": "def day(): ..."}', help="JSON: contents by name.",
+    ),
+)  # fmt: skip
+
 PAYLOAD: Final = FormField(
     name="payload", label="Payload", input=Input.JSON, rows=4, most=1_000_000, help="JSON; the task gets it."
 )
@@ -290,7 +315,7 @@ POLICIES: Final[Sequence[tuple[str, str, Sequence[FormField]]]] = (
 FIELDS: Final[Mapping[str, FormField]] = MappingProxyType({
     field.name: field
     for fields in (
-        ABOUT, *TASKS.values(), (PAYLOAD,), *WHEN.values(), (ZONE,), BOUNDS, CLOCK_CHANGES,
+        ABOUT, *TASKS.values(), SURROUNDINGS, (PAYLOAD,), *WHEN.values(), (ZONE,), BOUNDS, CLOCK_CHANGES,
         *(group for _, _, group in POLICIES),
     )
     for field in fields

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from tickwise.control.runs.artefacts import RunArtefacts, attachment
 from tickwise.control.runs.logs import LogSearch
 from tickwise.control.runs.service import RunDetails, RunService
 from tickwise.web import forms
@@ -93,6 +94,14 @@ async def output_of(visit: Visit, details: RunDetails) -> Output | None:
     )
 
 
+async def artefacts_of_run(visit: Visit, details: RunDetails, output: Output | None) -> RunArtefacts | None:
+    """The files of the attempt whose output is shown. None: there are none, or the visitor may not see them."""
+    if output is None or not visit.may(RunService.artefacts):
+        return None
+    found = await visit.control.runs.artefacts(visit.who, details.row.run_id, attempt=output.attempt)
+    return found if found.artefacts else None
+
+
 def _line_begin(content: bytes, line: int | None) -> int:
     """The first whole line of a part, at the latest the line that is asked for."""
     found = content.find(b"\n") + 1
@@ -145,7 +154,23 @@ async def log_file(visit: Visit) -> Response:
     return StreamingResponse(parts(), headers=headers, media_type="text/plain; charset=utf-8")
 
 
+async def artefact_file(visit: Visit) -> Response:
+    """A file that an attempt left: to be saved, never to be shown."""
+    name = visit.request.path_params["artefact"]
+    attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
+    content = await visit.control.runs.artefact(visit.who, visit.uuid("run_id", "run"), name, attempt=attempt)
+    return Response(content, headers={"content-disposition": attachment(name)}, media_type="application/octet-stream")
+
+
 OUTPUT: Final = (
+    WebPage(
+        method="GET",
+        path="/runs/{run_id}/artefacts/{artefact:path}",
+        name="run_artefact",
+        query=("attempt",),
+        handler=artefact_file,
+        control=(RunService.artefact,),
+    ),
     WebPage(
         method="GET",
         path="/runs/{run_id}/log",

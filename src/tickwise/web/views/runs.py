@@ -28,7 +28,7 @@ from tickwise.web.json_text import pretty
 from tickwise.web.page import WebPage
 from tickwise.web.texts import duration
 from tickwise.web.views.jobs import filters_of, labels_of
-from tickwise.web.views.output import Output, output_of
+from tickwise.web.views.output import Output, artefacts_of_run, output_of
 from tickwise.web.views.rows import (
     error_groups,
     job_names,
@@ -155,6 +155,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "took": took(row),
         "anomalies": await visit.control.anomalies.of_run(visit.who, details),
         "output": output,
+        "left": await artefacts_of_run(visit, details, output),
         "follow": _follow(visit, details, output),
         "payload": None if payload is None else pretty(bytes(payload)),
         "payload_bytes": payload_bytes,

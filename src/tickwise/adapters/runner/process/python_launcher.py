@@ -1,6 +1,7 @@
-"""Runs a task's script as Python itself would, and notes the exception that ended it: `python_launcher.py SCRIPT`.
+"""Runs a task's script as Python itself would, and notes the exception that ended it:
+`python_launcher.py SCRIPT SYMPTOMS`.
 
-The names go into the file `symptoms` beside the script, the class's own first, one a line. Nobody needs to read the
+The names go into the file SYMPTOMS, the class's own first, one a line. Nobody needs to read the
 output for them, and the traceback looks as if this were not here. It stands alone: it runs in the task's process, so it
 imports nothing that the script may want to find unimported. It costs 2 ms, most of them for the first `compile`; so
 only scripts whose jobs ask for names are run by it.
@@ -28,12 +29,12 @@ def exception_names(kind: type[BaseException]) -> list[str]:
 
 
 def _launch() -> None:
-    script = sys.argv[1]
+    script, symptoms = sys.argv[1:3]
     folder = script.rpartition("/")[0]
 
     def ended_by(kind: type[BaseException], error: BaseException, trace: "TracebackType | None") -> None:
         try:
-            with open(f"{folder}/{SYMPTOMS_FILE}", "w", encoding="utf-8", errors="replace") as file:
+            with open(symptoms, "w", encoding="utf-8", errors="replace") as file:
                 file.write("\n".join(exception_names(kind)))
         except Exception:  # noqa: BLE001  # it is a note beside the exception, which matters more
             pass

@@ -2,10 +2,12 @@
 
     <work root>/<executor's process>-…/<run>-<token>/
         task.py        the script of a python task; task.sh: the command of a shell task
-        work/          the attempt's current folder
+        work/          the attempt's own folder, and its current one unless the task names another; the files that
+                       travel with a script lie there, and then the script itself
         payload.json   a payload too large for a variable
         result.json    what the task writes as its result
         symptoms       the names of the exception that ended a python task
+        version        that of an interpreter which is not the executor's own
 
 The folder belongs to the user that the task runs as (`task_users`), and nobody else may enter it. It is removed
 afterwards; if the executor is killed, an orphan reaper or the next start ends its tasks and
@@ -22,7 +24,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -31,15 +33,28 @@ from typing import Any, Final
 
 import msgspec
 
+from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
-from tickwise.adapters.runner.process import python_launcher
+from tickwise.adapters.runner.process import python_gate, python_launcher
 from tickwise.adapters.runner.process.builds import TaskProcesses
+from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
+from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
-from tickwise.adapters.runner.process.start import Interpreter, Spawned, Start, arguments_of, spawn
+from tickwise.adapters.runner.process.start import (
+    PYTHON_SCRIPT,
+    WORK,
+    Spawned,
+    Start,
+    TaskText,
+    arguments_of,
+    spawn,
+    write_files,
+)
 from tickwise.adapters.runner.process.task_groups import can_be_given
 from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
 from tickwise.adapters.runner.process.task_places import (
@@ -68,9 +83,11 @@ from tickwise.adapters.runner.process.tree import (
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
-from tickwise.domain.errors import Misconfigured, NotFound
+from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
+from tickwise.domain.scripts.coding import source_bytes
+from tickwise.domain.scripts.files import file_content
 from tickwise.ports.blobs import read_script
 from tickwise.ports.environments import EnvironmentHost
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
@@ -83,6 +100,7 @@ PUMP_PAUSE_SECONDS: Final = 0.1
 NUMBERS_STAY_SECONDS: Final = 10.0
 """For so long at least, a process number that was in use is not given to another process."""
 MAX_SYMPTOMS_BYTES: Final = 16 << 10
+MAX_VERSION_BYTES: Final = 64
 STARTERS: Final = max(1, min(4, (os.cpu_count() or 1)))
 """Processes that start tasks as other users: a start keeps one busy for a millisecond."""
 GROUP_TRIES: Final = 20
@@ -104,9 +122,8 @@ class ProcessRunner(SlotRunner):
         self._starts = StartPauses(settings.clock)
         self._has_groups = False
         self._path = ""
-        self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
+        self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__, gate=python_gate.__file__)
         self._task_python: TaskPython | None = None
-        self._python_environment: Mapping[str, str] = {}
         self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -129,9 +146,13 @@ class ProcessRunner(SlotRunner):
             self._path = await self._in_thread(path_for, self._users.any_of_them(), path)
             self._has_groups = await self._in_thread(can_be_given)
             self._starter = TaskStarter(STARTERS, new_privileges=self._users.are_of_operator)
-            launcher = await self._in_thread(self._folder.let_others_pass)
-            self._python = Interpreter(program=str(python.program), launcher=str(launcher))
-            self._python_environment = environment_of(python)
+            launcher, gate = await self._in_thread(self._folder.let_others_pass)
+            self._python = Interpreter(
+                program=str(python.program),
+                launcher=str(launcher),
+                gate=str(gate),
+                environment=environment_of(python),
+            )
         await self._open_environments(self._folder)
         self._script_environments = ScriptEnvironments(settings.environments, self._python)
 
@@ -153,7 +174,7 @@ class ProcessRunner(SlotRunner):
             has_groups=self._has_groups,
         )
         program = Path(self._python.program)
-        await environments.open(EnvironmentHost(root, program, self._python_environment, processes))
+        await environments.open(EnvironmentHost(root, program, self._python.environment, processes))
 
     async def release_resources(self) -> None:
         self._watch.close()
@@ -187,18 +208,18 @@ class ProcessRunner(SlotRunner):
         assignment = attempt.assignment
         if self._starts.pause_left_seconds() > 0.0:
             return self._given_back(f"no task can be started here for now: {self._starts.detail}")
-        source = await self._source(assignment)
-        if isinstance(source, Ending):
-            return source
-        python = await self._script_environments.interpreter_of(attempt, source)
+        text = await self._text(assignment)
+        if isinstance(text, Ending):
+            return text
+        python = await self._script_environments.interpreter_of(attempt, text.source)
         if isinstance(python, NoEnvironment):
             return self._no_environment(attempt, python)
         try:
-            return await self._perform_with(attempt, source, python)
+            return await self._perform_with(attempt, text, python)
         finally:
             python.release()
 
-    async def _perform_with(self, attempt: Attempt, source: bytes | None, python: ScriptPython) -> Ending:
+    async def _perform_with(self, attempt: Attempt, text: TaskText, python: ScriptPython) -> Ending:
         """Carry out one attempt on this interpreter."""
         assignment = attempt.assignment
         assert self._folder is not None
@@ -206,9 +227,9 @@ class ProcessRunner(SlotRunner):
         remains: Path | None = folder
         try:
             try:
-                spawned = await self._in_thread(self._spawn, assignment, folder, source, python)
+                spawned = await self._in_thread(self._spawn, assignment, folder, text, python)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-                return self._not_started(error)
+                return self._not_started(assignment, error)
             except StarterLost as lost:
                 return self._no_starter(lost)
             self._starts.succeeded()
@@ -221,47 +242,83 @@ class ProcessRunner(SlotRunner):
                 return _given_up(attempt, spawned.tree.leader, ended)
             process = spawned.tree.process
             if watched is None and reason is None:
-                remains = None
-                ending: Ending = await self._in_thread(self._reaped, attempt, folder, process, ended)
-                return ending
-            reaped = await self._in_thread(reap, process)
-            if watched is not None:
-                reason = await self._last_look(watched, reaped, reason)
-            if reason is not None:
-                ending = attempt.ending_for(reason, attempt.started, ended)
+                ending, found = await self._in_thread(self._reaped, attempt, folder, process, ended, text)
+                if found is None:
+                    remains = None
+                    return ending  # type: ignore[no-any-return]  # it is what _reaped says
             else:
-                ending = await self._in_thread(self._judge, attempt, folder, reaped, ended)
-            return ending._replace(usage=_usage(reaped, watched))
+                reaped = await self._in_thread(reap, process)
+                if watched is not None:
+                    reason = await self._last_look(watched, reaped, reason)
+                if reason is not None:
+                    ending = attempt.ending_for(reason, attempt.started, ended)
+                else:
+                    ending = await self._in_thread(self._judge, attempt, folder, reaped, ended)
+                ending = ending._replace(usage=_usage(reaped, watched))
+                found = await self._in_thread(self._left_files, attempt, folder, text)
+            if found is not None:
+                await self._keep(attempt, folder, found)
+            return ending  # type: ignore[no-any-return]  # it is what _judge says
         finally:
             if remains is not None:
                 await self._in_thread(partial(remove_folder, folder))
 
-    def _reaped(self, attempt: Attempt, folder: Path, process: Process, ended: float) -> Ending:
-        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait."""
+    def _reaped(
+        self, attempt: Attempt, folder: Path, process: Process, ended: float, text: TaskText
+    ) -> tuple[Ending, LeftFiles | None]:
+        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait.
+        With the files that are to be kept; without any, the folder is removed."""
+        found = None
         try:
             reaped = reap(process)
-            return self._judge(attempt, folder, reaped, ended)._replace(usage=_usage(reaped))
+            ending = self._judge(attempt, folder, reaped, ended)._replace(usage=_usage(reaped))
+            found = self._left_files(attempt, folder, text)
+            return ending, found
         finally:
-            remove_folder(folder)
+            if found is None:
+                remove_folder(folder)
 
-    async def _source(self, assignment: Assignment) -> bytes | Ending | None:
-        """The script of a python task; None for others."""
+    def _left_files(self, attempt: Attempt, folder: Path, text: TaskText) -> LeftFiles | None:
+        given = {**text.files, PYTHON_SCRIPT: text.source} if text.files and text.source is not None else text.files
+        return look(folder / WORK, self._uid_of(attempt), given)
+
+    async def _keep(self, attempt: Attempt, folder: Path, found: LeftFiles) -> None:
+        """Store the files that a task left, and say so at the end of its output."""
+        run_id, number = attempt.assignment.run_id, attempt.assignment.attempt
+        keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread)
+        note = await keeper.keep(folder / WORK, found, self._uid_of(attempt), attempt.hurry)
+        begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
+        attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
+
+    async def _text(self, assignment: Assignment) -> TaskText | Ending:
+        """The script of a python task, and the files that travel with a task."""
         task = assignment.task
-        if task["kind"] != "python":
-            return None
-        if "source" in task:
-            return str(task["source"]).encode()
         try:
-            digest = str(task["file"]).removeprefix("sha256:")
-            return await read_script(self._settings.blobs, assignment.namespace, digest)
-        except NotFound as refused:
+            source = await self._source(assignment) if task["kind"] == "python" else None
+            files = {}
+            for name, said in task.get("files", {}).items():
+                content = file_content(said)
+                if content is None:
+                    content = await read_script(self._settings.blobs, assignment.namespace, said["sha256"])
+                files[name] = content
+            return TaskText(source, files)
+        except (NotFound, Invalid) as refused:
             now = self._now()
             return Ending(Verdict.INVALID, now, now, "invalid", refused.detail)
 
-    def _not_started(self, error: OSError) -> Ending:
+    async def _source(self, assignment: Assignment) -> bytes:
+        """Raises `NotFound`, and `Invalid` for one that an earlier release took."""
+        task = assignment.task
+        if "source" in task:
+            return source_bytes(str(task["source"]))
+        digest = str(task["file"]).removeprefix("sha256:")
+        return await read_script(self._settings.blobs, assignment.namespace, digest)
+
+    def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
-        message = f"it could not be started: {error.strerror}: {error.filename}"
-        return Ending(Verdict.FAILED, now, now, "not_started", message)
+        user = None if self._users is None else self._users.of(assignment.namespace).name
+        fault = not_started(assignment.task, error, user=user)
+        return Ending(fault.verdict, now, now, fault.reason, fault.error)
 
     def _no_environment(self, attempt: Attempt, failure: NoEnvironment) -> Ending:
         now = self._now()
@@ -282,7 +339,7 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- start
 
-    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None, python: ScriptPython) -> Spawned:
+    def _spawn(self, assignment: Assignment, folder: Path, text: TaskText, python: ScriptPython) -> Spawned:
         """In a thread: folders wait for the disk."""
         assert self._folder is not None
         try:
@@ -290,28 +347,31 @@ class ProcessRunner(SlotRunner):
         except FileNotFoundError:
             self._folder.make_again()
             folder.mkdir(mode=0o700)
-        work = folder / "work"
+        work = folder / WORK
         work.mkdir()
+        write_files(text.files, work)
         marks = self._folder.marks
         number = marks.attempt(next(self._counts))
-        arguments = arguments_of(assignment, folder, source, number=number, python=python.interpreter)
-        environment = {
-            **inherited_environment(self._settings.pass_environment),
-            **context_environment(assignment, folder),
-        }
+        task = assignment.task
+        interpreter = interpreter_of(task, python.interpreter)
+        arguments = arguments_of(assignment, folder, text, number=number, python=interpreter)
+        environment = inherited_environment(self._settings.pass_environment)
         user = None if self._users is None else self._users.of(assignment.namespace)
         if user is not None:
-            environment |= self._python_environment if source is not None else {}
+            environment |= interpreter.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
             environment["PATH"] = self._path
         environment |= python.variables(environment["PATH"])
+        environment |= task.get("env", {})
+        environment |= context_environment(assignment, folder)
         if user is not None:
-            for path in (*folder.iterdir(), folder):
-                os.chown(path, user.uid, user.gid)
+            for place, _, names in os.walk(folder):
+                for path in (place, *(os.path.join(place, name) for name in names)):
+                    os.chown(path, user.uid, user.gid)
         return spawn(
             Start(
                 arguments=arguments,
-                work=work,
+                work=Path(task.get("directory") or work),
                 environment=environment,
                 limits=assignment.limits,
                 # Of this attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead.
@@ -395,24 +455,34 @@ class ProcessRunner(SlotRunner):
         """The ending by its exit status and its files. In a thread."""
         if reaped is None:
             return _unknown_ending(attempt, ended)
-        status = reaped.status
+        status, uid, task = reaped.status, self._uid_of(attempt), attempt.assignment.task
+        tail = attempt.sink.tail.strip()
+        is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
+        if is_foreign and status >= 0:
+            version = _read(folder / VERSION_FILE, MAX_VERSION_BYTES, uid=uid)
+            fault = interpreter_fault(task, version, tail)
+            if fault is not None:
+                return Ending(fault.verdict, attempt.started, ended, fault.reason, fault.error)
         if status == 0:
-            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=self._uid_of(attempt))
+            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=uid)
             if result is not None:
                 return self._with_result(attempt, result, ended)
             return Ending(Verdict.OK, attempt.started, ended)
-        tail = attempt.sink.tail.strip()
         what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
         symptoms: tuple[str, ...] = ()
         if status < 0:
             what, reason = f"ended by signal {_signal_name(-status)}", "signal"
         else:
-            asked, uid = attempt.assignment.names_errors, self._uid_of(attempt)
+            asked = is_foreign or attempt.assignment.names_errors
             names = _read(folder / SYMPTOMS_FILE, MAX_SYMPTOMS_BYTES, uid=uid) if asked else None
             symptoms = (str(status), *(names or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
                 verdict = Verdict.INVALID
         error = f"{what}: {tail}" if tail else what
+        if task["kind"] == "python" and status == 1:
+            fault = missing_module(tail, symptoms if asked else None)
+            if fault is not None:
+                verdict, reason, error = fault.verdict, fault.reason, f"{fault.error}\n{error}"
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _uid_of(self, attempt: Attempt) -> int:

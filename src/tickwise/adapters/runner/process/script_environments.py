@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tickwise.adapters.runner.process.start import Interpreter
+from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.scripts.demand import ENVIRONMENT_FIELDS, demand_of
 from tickwise.adapters.runner.slots import Attempt
 from tickwise.domain.errors import Invalid
@@ -77,7 +77,7 @@ class ScriptEnvironments:
         """Have the environment of a script built before its attempt is due. What fails is told by the attempt."""
         task = assignment.task
         source = str(task.get("source", ""))
-        if self._environments is None or not (_declares(task) or MARK in source):
+        if self._environments is None or task.get("python") is not None or not (_declares(task) or MARK in source):
             return
         try:
             demand = demand_of(assignment.namespace, task, source)
@@ -97,7 +97,7 @@ class ScriptEnvironments:
     async def interpreter_of(self, attempt: Attempt, source: bytes | None) -> ScriptPython | NoEnvironment:
         """The interpreter that this attempt runs on. `source`: its script; None: it has none."""
         task = attempt.assignment.task
-        if source is None or not (_declares(task) or MARK.encode() in source):
+        if source is None or task.get("python") is not None or not (_declares(task) or MARK.encode() in source):
             return self._own
         try:
             demand = demand_of(attempt.assignment.namespace, task, source.decode(errors="replace"))
@@ -127,8 +127,7 @@ class ScriptEnvironments:
         found = acquiring.result()
         if isinstance(found, EnvironmentFailure):
             return NoEnvironment(found.reason, found.detail, is_permanent=found.is_permanent)
-        own = self._own.interpreter
-        return ScriptPython(Interpreter(program=str(found.program), launcher=own.launcher), found)
+        return ScriptPython(replace(self._own.interpreter, program=str(found.program), is_own=False), found)
 
 
 def _declares(task: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
+from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.process.limits import set_walls
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
@@ -34,6 +35,8 @@ TAKE_NUMBER: Final = "{{ ulimit -Sw {number} || ulimit -Sx {number}; }} 2>/dev/n
 it, before we come to give it one."""
 PYTHON_SCRIPT: Final = "task.py"
 SHELL_SCRIPT: Final = "task.sh"
+WORK: Final = "work"
+"""The work folder of a task, in its folder."""
 GATE: Final = 'read -r go && exec "$@" </dev/null'
 """Without a word, because we died meanwhile, nothing begins."""
 
@@ -84,26 +87,25 @@ class Spawned(NamedTuple):
     """Our end of the pipe that its stdout and stderr go to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
-    """The interpreter of Python tasks."""
+class TaskText(NamedTuple):
+    """The contents that lie in the folder of a task."""
 
-    program: str
-    launcher: str
-    """The script that notes which exception ended a task (`python_launcher`)."""
+    source: bytes | None = None
+    """The script of a python task."""
+    files: Mapping[str, bytes] = {}
+    """The files that travel with it, by their names in its work folder."""
 
 
 def arguments_of(
-    assignment: Assignment, folder: Path, source: bytes | None, *, number: int, python: Interpreter
+    assignment: Assignment, folder: Path, text: TaskText, *, number: int, python: Interpreter
 ) -> Sequence[str]:
     """The command line of a task with this number. Its script or its command is written to a file in its folder."""
     task = assignment.task
-    if source is not None:
-        script = folder / PYTHON_SCRIPT
-        script.write_bytes(source)
-        # -u: output is seen while it is written; -s: nothing from the home folder; -B: no litter.
-        launcher = [python.launcher] if assignment.names_errors else []
-        return [python.program, "-u", "-s", "-B", *launcher, str(script)]
+    if text.source is not None:
+        # Beside the files that travel with it, so that it finds them as modules, and by its own path.
+        script = (folder / WORK if text.files else folder) / PYTHON_SCRIPT
+        script.write_bytes(text.source)
+        return python.arguments(script, folder, names_errors=assignment.names_errors)
     if "command" in task:
         script = folder / SHELL_SCRIPT
         # It takes its number itself, and on its first line, so that it keeps its line numbers.
@@ -112,6 +114,14 @@ def arguments_of(
     argv = task["argv"]
     assert isinstance(argv, list | tuple)
     return list(argv)
+
+
+def write_files(files: Mapping[str, bytes], work: Path) -> None:
+    """Lay the files that travel with a task into its work folder, which is empty."""
+    for name, content in files.items():
+        file = work / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
 
 
 def spawn(start: Start) -> Spawned:

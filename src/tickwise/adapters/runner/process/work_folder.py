@@ -28,7 +28,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Final
 
-from tickwise.adapters.runner.process import python_launcher
+from tickwise.adapters.runner.process import python_gate, python_launcher
 from tickwise.adapters.runner.process.cgroups import Places, find_places, left_behind
 from tickwise.adapters.runner.process.orphan_reaper import OrphanReaper
 from tickwise.adapters.runner.process.orphan_reaper_program import ATTEMPTS, executor_group
@@ -113,15 +113,18 @@ class WorkFolder:
         """The folder that holds the folders of all runners."""
         return self._root
 
-    def let_others_pass(self) -> Path:
+    def let_others_pass(self) -> tuple[Path, Path]:
         """Let tasks of other users get to their own folders, which they must know by name. Where they find the launcher
-        of Python tasks."""
+        and the gate of Python tasks."""
         self._is_passable = True
-        launcher = self.path / Path(python_launcher.__file__).name
-        shutil.copyfile(python_launcher.__file__, launcher)
-        launcher.chmod(0o644)
+        found = []
+        for module in (python_launcher, python_gate):
+            found.append(self.path / Path(str(module.__file__)).name)
+            shutil.copyfile(str(module.__file__), found[-1])
+            found[-1].chmod(0o644)
         self.path.chmod(PASSABLE)
-        return launcher
+        launcher, gate = found
+        return launcher, gate
 
     def close(self) -> None:
         """Remove the folder; no process of its tasks may live any more."""

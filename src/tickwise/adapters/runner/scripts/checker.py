@@ -22,6 +22,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tickwise.adapters.runner.scripts import compiler_program
+from tickwise.domain.errors import Invalid
+from tickwise.domain.scripts.coding import source_bytes
 from tickwise.ports.runner import ScriptFinding
 
 CPU_SECONDS: Final = 0.5
@@ -80,7 +82,10 @@ class ScriptChecker:
     # ---------------------------------------------------------------------------------------- in the thread
 
     def _look(self, source: str) -> ScriptFinding:
-        content = source.encode(errors="replace")
+        try:
+            content = source_bytes(source)
+        except Invalid as refused:
+            return ScriptFinding(error=refused.detail)
         for _ in range(2):
             if self._compiler is None:
                 try:

@@ -66,6 +66,17 @@ def environment_fields(task: Mapping[str, Any]) -> dict[str, str]:
     return fields
 
 
+def refuse_with_python(task: Mapping[str, Any]) -> None:
+    """Refuse declared packages beside an interpreter that is named. A header's are passed over then, as that
+    interpreter does. Raises `Invalid`."""
+    for name in ENVIRONMENT_FIELDS:
+        if name in task:
+            raise refusal(
+                f"give either `python` or `{name}`: an interpreter that is named has the packages that it has",
+                pointer="/python",
+            )
+
+
 def _unicode(task: Mapping[str, Any], name: str, characters_most: int) -> str:
     found = text(task, name, characters_most=characters_most)
     try:

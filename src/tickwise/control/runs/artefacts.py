@@ -1,0 +1,43 @@
+"""Reading the artefacts of a run: their list, and the content of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+from uuid import UUID
+
+from tickwise.documents.artefacts import Artefact, artefact_key, index_key, read_index
+from tickwise.domain.errors import NotFound
+from tickwise.ports.blobs import Blobs
+
+
+class RunArtefacts(NamedTuple):
+    """The artefacts of one attempt."""
+
+    attempt: int
+    """0: the run has not been tried yet."""
+    artefacts: Sequence[Artefact]
+
+
+def attachment(name: str) -> str:
+    """The header that has a browser save a file and not show it (RFC 6266)."""
+    last = name.rpartition("/")[2]
+    plain = "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in last)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(last, safe='')}"
+
+
+async def artefacts_of(blobs: Blobs, run: UUID, attempt: int) -> Sequence[Artefact]:
+    """The artefacts of an attempt, in the order of their names; none if it left none, or retention took them."""
+    try:
+        return read_index(await blobs.get(index_key(run, attempt)))
+    except NotFound:
+        return ()
+
+
+async def artefact_content(blobs: Blobs, run: UUID, attempt: int, name: str) -> bytes:
+    """The content of one. Raises `NotFound`."""
+    for number, artefact in enumerate(await artefacts_of(blobs, run, attempt)):
+        if artefact.name == name:
+            return await blobs.get(artefact_key(run, attempt, number))
+    raise NotFound(f"attempt {attempt} of the run has no artefact {name[:200]!r}")

@@ -1,0 +1,1 @@
+"""The texts of scripts: their coding, and the files that travel with them."""
