@@ -68,6 +68,10 @@ ALWAYS_AT_ONCE: Final = frozenset({NoticeEvent.DID_NOT_RUN})
 """Events that wait for no group and no quiet hours."""
 
 
+TOLD_EACH: Final = frozenset({NoticeEvent.EXPIRING})
+"""Events that are told although their alert is open: each says that less time is left."""
+
+
 class Severity(StrEnum):
     """The urgency of an alert. CRITICAL waits for no quiet hours."""
 
@@ -232,6 +236,8 @@ class NoticeLine(NamedTuple):
     sentence: str
     alert_id: UUID | None
     labels: Mapping[str, str] = {}
+    is_repeat: bool = False
+    """It tells an alert again."""
 
 
 MAX_LINES: Final = 20
@@ -265,3 +271,5 @@ class Notice:
     ended_at: float | None = None
     is_test: bool = False
     is_escalation: bool = False
+    subjects: int = 0
+    """The number of jobs, executors, certificates or keys that its events are of; 0: it was not counted."""

@@ -284,8 +284,8 @@ class AlertStore(Protocol):
     async def bursts(
         self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
     ) -> Mapping[tuple[UUID | None, UUID], Burst]:
-        """The notices that were made in the last `seconds`, by rule and channel; of each pair at most
-        `MAX_BURST` are counted. Tests and escalations are not."""
+        """The notices that were made in the last `seconds` and collect no more, because a sender has or had them: by rule
+        and channel, at most `MAX_BURST` of each pair. Tests and escalations are not counted."""
         ...
 
     async def fold(self, fold: Fold) -> bool:

@@ -23,7 +23,15 @@ from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.model import time_id
 from tickwise.domain.notices.changes import NoticeJob, PendingEvent, StandingAlert
 from tickwise.domain.notices.index import MAX_ASKED, RuleIndex
-from tickwise.domain.notices.judging import BURST_SECONDS, Situation, ends_needed, judge, judge_due, rule_of_job
+from tickwise.domain.notices.judging import (
+    BURST_SECONDS,
+    Situation,
+    common_subject,
+    ends_needed,
+    judge,
+    judge_due,
+    rule_of_job,
+)
 from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
 from tickwise.domain.notices.slicing import sliced
 from tickwise.ports.clock import Clock
@@ -143,6 +151,8 @@ class Alerting:
         job_ids, most = ends_needed(events, self.index, situation.jobs)
         ends = await self._alerts.ends(job_ids, most) if job_ids else []
         subjects = {each.subject or str(each.job_id or each.event_id) for each in events}
+        jobs = ((each, situation.jobs.get(each.job_id)) for each in events if each.job_id is not None)
+        subjects |= {common for each, job in jobs if job is not None and (common := common_subject(each, job))}
         standing = await self._alerts.standing(namespace, subjects)
         pairs = {
             (rule_id, channel_id) for event in events for rule_id, channel_id in self._tellers(event, situation.jobs)

@@ -76,7 +76,8 @@ class Alerts(Duty):
             each.name: each.channel_id for each in self._state.channels.values() if each.namespace == job.namespace
         }
         found = [channels[name] for name in names if name in channels]
-        return NoticeJob(job.namespace, job_id, job.name, dict(job.labels), found)
+        is_once = job.schedule_type in ("IMMEDIATE", "FUTURE")
+        return NoticeJob(job.namespace, job_id, job.name, dict(job.labels), found, is_once)
 
     async def ends(self, job_ids: Collection[UUID], most: int) -> Sequence[JobEnds]:
         found = []
@@ -105,14 +106,14 @@ class Alerts(Duty):
         since, found = self._state.now() - seconds, {}
         for pair in pairs:
             made = sorted(
-                record.made_at
+                (record.made_at, record.notice.due)
                 for record in self._state.notices.values()
                 if (record.notice.rule_id, record.notice.channel_id) == pair
                 and record.made_at > since
-                and not (record.notice.is_test or record.notice.is_escalation)
-            )
+                and not (record.notice.is_test or record.notice.is_escalation or _collects(record))
+            )[-MAX_BURST:]
             if made:
-                found[pair] = Burst(len(made[-MAX_BURST:]), made[-1])
+                found[pair] = Burst(len(made), max(due for _, due in made))
         return found
 
     async def fold(self, fold: Fold) -> bool:
@@ -292,6 +293,7 @@ def _collect(state: State, change: NoticeChange) -> None:
                 last_at=after.last_at,
                 due=after.due,
                 lines=after.lines,
+                subjects=after.subjects,
             )
             return
     if change.joins:
@@ -310,8 +312,14 @@ def _collect(state: State, change: NoticeChange) -> None:
         lines=list(change.lines),
         due=change.due,
         is_escalation=change.is_escalation,
+        subjects=change.subjects,
     )
     state.notices[change.notice_id] = NoticeRecord(notice=notice, made_at=state.now())
+
+
+def _collects(record: NoticeRecord) -> bool:
+    """Check whether lines join it: it waits, and no sender has it."""
+    return record.notice.state is NoticeState.WAITING and record.sender is None
 
 
 def _waiting(record: NoticeRecord) -> WaitingNotice:
@@ -325,6 +333,7 @@ def _waiting(record: NoticeRecord) -> WaitingNotice:
         record.made_at,
         notice.lines,
         notice.tries,
+        notice.subjects,
     )
 
 

@@ -222,8 +222,9 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
             joins.append((row["notice_id"], *_columns(joined(_waiting(row), each))))
         elif not each.joins:
             made = WaitingNotice(
-                each.severity, each.events, each.first_at, each.last_at, each.due, each.due, each.lines
-            )
+                each.severity, each.events, each.first_at, each.last_at, each.due, each.due, each.lines,
+                subjects=each.subjects,
+            )  # fmt: skip
             severity, *numbers, lines = _columns(made)
             new.append(
                 (each.notice_id, each.channel_id, each.rule_id, each.rule_name, severity, *numbers, lines,
@@ -240,13 +241,13 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
 def _waiting(row: Mapping[str, Any]) -> WaitingNotice:
     return WaitingNotice(
         Severity(row["severity"]), row["events"], row["first_at"], row["last_at"], row["due"], row["made_at"],
-        lines_of(row["lines"]), row["tries"],
+        lines_of(row["lines"]), row["tries"], row["subjects"],
     )  # fmt: skip
 
 
 def _columns(notice: WaitingNotice) -> tuple[Any, ...]:
     lines = lines_document(notice.lines)
-    return (notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, lines)
+    return (notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, notice.subjects, lines)
 
 
 async def _jobs(connection: asyncpg.Connection, job_ids: Collection[UUID]) -> dict[UUID, NoticeJob]:
@@ -264,6 +265,7 @@ async def _jobs(connection: asyncpg.Connection, job_ids: Collection[UUID]) -> di
             row["name"],
             {} if row["labels"] is None else _labels(row["labels"]),
             [channels[row["namespace"], name] for name in names[row["job_id"]] if (row["namespace"], name) in channels],
+            row["is_once"],
         )
         for row in rows
     }
