@@ -66,7 +66,7 @@ PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "alerts_standing": (["n1", ["s1", "s2"]], {"alerts_of_subject"}),
     "alerts_due": ([10], {"alerts_next"}),
     "alerts_find": (["n1", None, None, None, None, None, None, 50], {"alerts_seen"}),
-    "notices_bursts": ([[NONE, None], [NONE, NONE], 300.0, 10], {"notices_made"}),
+    "notices_bursts": ([[NONE, None], [NONE, NONE], [300.0, 600.0], 10], {"notices_made"}),
     "notices_waiting": ([[NONE], [NONE]], {"notices_one"}),
     "notification_rule_silence": ([NONE], {"alerts_of_rule"}),
     "delays_timers": ([["default"], 60.0, 100, 0.0, NONE], {"timers_decided", "timers_once"}),

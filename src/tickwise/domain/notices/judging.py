@@ -49,10 +49,11 @@ from tickwise.domain.notices.rules import (
 )
 from tickwise.domain.notices.sentences import recovered, sentence_of, still_open
 
-PAUSES: Final = (0.0, 10.0, 60.0)
+PAUSES: Final = (0.0, 5.0, 60.0)
 """After none, one and two notices of a rule and channel within `BURST_SECONDS` the next one is sent no sooner than so
 many seconds after the last; each later one after the `group_seconds` of the rule."""
-BURST_SECONDS: Final = 300.0
+BURST_SECONDS: Final = 600.0
+"""Notices of a rule that gathers for longer are one burst for twice that time."""
 STORM_EVENTS: Final = 20
 """A page with so many events for one rule and channel is part of a storm. Its first notice goes at once."""
 STORM_EBB_SECONDS: Final = 5.0
@@ -148,6 +149,11 @@ def next_look(rule: NotificationRule | None, *, first_at: float, told_at: float,
     if rule.escalation is not None and not escalated:
         times.append(first_at + rule.escalation.after_seconds)
     return min(times, default=None)
+
+
+def burst_seconds(rule: NotificationRule | None) -> float:
+    """The time in which the notices of a rule are one burst. None: the job's own `notify`."""
+    return BURST_SECONDS if rule is None else max(BURST_SECONDS, 2 * rule.group_seconds)
 
 
 def rule_of_job(namespace: str, job: NoticeJob) -> NotificationRule:
@@ -412,7 +418,7 @@ class _Judging:
 
     def _recovery(self, event: PendingEvent, draft: _AlertDraft | None) -> NoticeLine:
         sentence = sentence_of(NoticeEvent.RECOVERY, event)
-        if draft is not None:
+        if draft is not None and event.event is None:
             counted = draft.events + (0 if draft.seen is None else draft.seen.alert.events)
             sentence = recovered(sentence, draft.key.event, counted, event.at - draft.first_at)
         return self._line(draft, NoticeEvent.RECOVERY, event, sentence)

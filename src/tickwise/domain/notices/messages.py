@@ -136,7 +136,8 @@ def _title(notice: Notice) -> str:
     is_whole = notice.events <= len(notice.lines)
     more = "" if is_whole or notice.subjects or len(notice.lines) < MAX_LINES else " or more"
     names = {line.subject_name for line in notice.lines}
-    named = f" named {one_line(last.subject_name, NAME_CHARACTERS)}" if is_whole and len(names) == 1 else ""
+    is_one = is_whole and len(names) == 1 and what != "events" and last.event not in _SUBJECTS
+    named = f" named {one_line(last.subject_name, NAME_CHARACTERS)}" if is_one else ""
     return (
         f"{begin}{count_text(notice.events)} {what} of {count_text(count)} {many if count != 1 else one}{more}{named}"
     )

@@ -281,11 +281,10 @@ class AlertStore(Protocol):
         """The alerts of these subjects that are not closed."""
         ...
 
-    async def bursts(
-        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
-    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
-        """The notices that were made in the last `seconds` and collect no more, because a sender has or had them: by rule
-        and channel, at most `MAX_BURST` of each pair. Tests and escalations are not counted."""
+    async def bursts(self, pairs: Mapping[tuple[UUID | None, UUID], float]) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        """The notices of rules and channels that became due in the last seconds, so many of each pair, and collect no
+        more, because a sender has or had them; at most `MAX_BURST` of each pair. Tests and escalations are not
+        counted, nor is one that was made before twice that time."""
         ...
 
     async def fold(self, fold: Fold) -> bool:

@@ -100,16 +100,15 @@ class Alerts(Duty):
             and record.alert.state is not AlertState.CLOSED
         ]
 
-    async def bursts(
-        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
-    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
-        since, found = self._state.now() - seconds, {}
-        for pair in pairs:
+    async def bursts(self, pairs: Mapping[tuple[UUID | None, UUID], float]) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        now, found = self._state.now(), {}
+        for pair, seconds in pairs.items():
             made = sorted(
                 (record.made_at, record.notice.due)
                 for record in self._state.notices.values()
                 if (record.notice.rule_id, record.notice.channel_id) == pair
-                and record.made_at > since
+                and record.made_at > now - 2 * seconds
+                and record.notice.due > now - seconds
                 and not (record.notice.is_test or record.notice.is_escalation or _collects(record))
             )[-MAX_BURST:]
             if made:

@@ -96,13 +96,11 @@ class Alerts(Part):
             rows = await connection.fetch(statement("alerts_standing"), namespace, list(subjects))
         return [_standing(row) for row in rows]
 
-    async def bursts(
-        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
-    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
+    async def bursts(self, pairs: Mapping[tuple[UUID | None, UUID], float]) -> Mapping[tuple[UUID | None, UUID], Burst]:
         """See the port."""
-        asked = [rule_id for rule_id, _ in pairs], [channel_id for _, channel_id in pairs]
+        asked = [rule_id for rule_id, _ in pairs], [channel_id for _, channel_id in pairs], [*pairs.values()]
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("notices_bursts"), *asked, seconds, MAX_BURST)
+            rows = await connection.fetch(statement("notices_bursts"), *asked, MAX_BURST)
         return {(row["rule_id"], row["channel_id"]): Burst(row["made"], row["newest_at"]) for row in rows}
 
     async def fold(self, fold: Fold) -> bool:

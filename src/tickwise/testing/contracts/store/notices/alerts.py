@@ -324,6 +324,20 @@ class FoldsContract(NoticesContract):
         assert notice.events == 4
         assert notice.due == pytest.approx(made + STORM_SECONDS, abs=2.0)
 
+    async def test_the_first_message_of_a_storm_is_not_put_off(self, store: Store, make: Factory) -> None:
+        """It is due when it is made; later pages join it, and each job is counted once."""
+        rule = await self.rule(store, make)
+        made = await store.now()
+        first = self.notice(rule, make, gathers=True, due=made, subjects=1)
+        await store.alerts.fold(self.fold(first))
+        page = first._replace(
+            notice_id=make.identifier(), due=made + 5.0, events=9, subjects=4, before=(first.first_at, made - 900.0)
+        )
+        await store.alerts.fold(self.fold(page))
+        [notice] = await self.notices(store)
+        assert notice.due == pytest.approx(made, abs=1e-3)
+        assert (notice.events, notice.subjects) == (10, 4)
+
     async def test_escalations_are_notices_of_their_own(self, store: Store, make: Factory) -> None:
         """Also to the same channel."""
         rule = await self.rule(store, make)
@@ -335,16 +349,19 @@ class FoldsContract(NoticesContract):
         """Of a rule and channel; an escalation is none of them."""
         rule = await self.rule(store, make)
         pair = (rule.rule_id, rule.channels[0])
-        assert await store.alerts.bursts([pair], 300.0) == {}
+        assert await store.alerts.bursts({pair: 300.0}) == {}
         for _ in range(3):
             await store.alerts.fold(self.fold(self.notice(rule, make)))
             await self.take_notices(store)
         await store.alerts.fold(self.fold(self.notice(rule, make, is_escalation=True)))
-        [(found, burst)] = (await store.alerts.bursts([pair, (None, rule.channels[0])], 300.0)).items()
+        await store.alerts.fold(self.fold(self.notice(rule, make, due=make.now + 5.0)))  # it collects
+        [(found, burst)] = (await store.alerts.bursts({pair: 300.0, (None, rule.channels[0]): 300.0})).items()
         assert (found, burst.made) == (pair, 3)
-        assert burst.newest_at == pytest.approx(await store.now(), abs=30.0)
+        assert burst.newest_at == pytest.approx(make.now, abs=30.0)
+        assert await store.alerts.bursts({pair: 0.0}) == {}
         await self.shift(store, 301.0)
-        assert await store.alerts.bursts([pair], 300.0) == {}
+        assert await store.alerts.bursts({pair: 300.0}) == {}
+        assert (await store.alerts.bursts({pair: 900.0}))[pair].made == 3
 
 
 class DecidedAlertsContract(NoticesContract):
