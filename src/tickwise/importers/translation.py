@@ -58,6 +58,8 @@ def translated(line: int, text: str, translate: Callable[[], Translation]) -> Im
     try:
         job, changes, notes = translate()
         _check_texts(job)
+        if not str(job["name"]).isprintable():
+            job = {**job, "name": " ".join(shown(job["name"]).split())}  # one line, as the server wants it
     except Untranslatable as refusal:
         return given_up(line, text, refusal)
     return imported(line, text, job=job, changes=map(shown, changes), notes=map(shown, notes))

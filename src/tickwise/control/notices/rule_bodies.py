@@ -88,7 +88,9 @@ class QuietBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
 class EscalateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Further channels for an alert that nobody acknowledges."""
 
-    after: Span
+    after: Annotated[
+        Span, Meta(description="Seconds, or a duration such as 30m, after the first event; at least one minute.")
+    ]
     channels: ChannelNames
 
 

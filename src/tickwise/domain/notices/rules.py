@@ -7,7 +7,7 @@ certificates, which belong to no namespace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -170,6 +170,16 @@ class NotificationRule:
     def is_whole(self) -> bool:
         """Check whether it concerns the whole namespace."""
         return not (self.jobs or self.labels)
+
+
+def without_channel(rule: NotificationRule, channel_id: UUID) -> NotificationRule:
+    """The rule without a channel that was removed; an escalation that has no other ends with it."""
+    escalation = rule.escalation
+    if escalation is not None and channel_id in escalation.channels:
+        rest = tuple(each for each in escalation.channels if each != channel_id)
+        escalation = escalation._replace(channels=rest) if rest else None
+    channels = tuple(each for each in rule.channels if each != channel_id)
+    return replace(rule, channels=channels, escalation=escalation)
 
 
 class AlertState(StrEnum):
