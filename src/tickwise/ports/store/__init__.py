@@ -157,6 +157,7 @@ from tickwise.ports.store.notices import (
     PendingEvents,
     SettledNotice,
     SlowRun,
+    StandingAlertsQuery,
     TimerPlace,
 )
 from tickwise.ports.store.planned import PlannedPage, PlannedQuery
@@ -381,6 +382,7 @@ __all__ = [
     "SettledNotice",
     "Settlement",
     "SlowRun",
+    "StandingAlertsQuery",
     "StartsQuery",
     "StopQuery",
     "StopStore",

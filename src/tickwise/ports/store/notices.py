@@ -246,6 +246,24 @@ class AlertQuery:
     limit: int = 50
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingAlertsQuery:
+    """Alerts that are not closed, for one decision about all of them; everything given must match."""
+
+    namespace: str
+    states: Sequence[AlertState] = ()
+    """OPEN, ACKNOWLEDGED, SNOOZED; none: each of them."""
+    rule_id: UUID | None = None
+    subject: str | None = None
+    event: NoticeEvent | None = None
+    until: float | None = None
+    """Only those whose newest event is not later: what came after a person looked is not decided."""
+
+
+MAX_DECIDED = 10_000
+"""Alerts of one decision about all that match."""
+
+
 class NewAlertDecision(NamedTuple):
     """A person's decision about an alert."""
 
@@ -307,6 +325,18 @@ class AlertStore(Protocol):
         """Acknowledge, snooze, close, or open again. None: there is no such alert. Raises `Conflict`, code
         `alert_stands` if it is to be opened again and another one of its rule, event and subject stands, and
         `namespace_closing`."""
+        ...
+
+    async def count(self, query: StandingAlertsQuery) -> int:
+        """The number of alerts that match, at most `MAX_DECIDED` and one."""
+        ...
+
+    async def decide_all(
+        self, query: StandingAlertsQuery, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        """Acknowledge or close those that match, at most `MAX_DECIDED`, the longest silent first, in one transaction;
+        their ids. One that is acknowledged already is not acknowledged again. The entry names them as its targets;
+        without any it is not written. Raises `Conflict`, code `namespace_closing`."""
         ...
 
 

@@ -28,12 +28,14 @@ from tickwise.domain.notices.rules import Alert, AlertState, Notice, NoticeState
 from tickwise.ports.store.notices import (
     ALERTS_KEPT_SECONDS,
     MAX_BURST,
+    MAX_DECIDED,
     MAX_ERROR,
     NOTED_SECONDS,
     AlertQuery,
     NewAlertDecision,
     NotedEvent,
     PendingEvents,
+    StandingAlertsQuery,
     alert_stands,
 )
 
@@ -198,6 +200,35 @@ class Alerts(Duty):
         record.version += 1
         state.audit.write(audit)
         return record.alert
+
+    async def count(self, query: StandingAlertsQuery) -> int:
+        return min(len(self._matching(query)), MAX_DECIDED + 1)
+
+    async def decide_all(
+        self, query: StandingAlertsQuery, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        state = self._state
+        state.check_open(query.namespace, or_closing=False)
+        found = [each.alert.alert_id for each in self._matching(query) if each.alert.state is not decision.state]
+        for alert_id in found[:MAX_DECIDED]:
+            await self.decide(query.namespace, alert_id, decision)
+        if found and audit is not None:
+            state.audit.write(audit._replace(targets=found[:MAX_DECIDED]))
+        return found[:MAX_DECIDED]
+
+    def _matching(self, query: StandingAlertsQuery) -> list[AlertRecord]:
+        found = [
+            record
+            for record in self._state.alerts.values()
+            if (alert := record.alert).namespace == query.namespace
+            and alert.state is not AlertState.CLOSED
+            and (not query.states or alert.state in query.states)
+            and query.rule_id in (None, alert.rule_id)
+            and query.subject in (None, alert.subject)
+            and query.event in (None, alert.event)
+            and (query.until is None or alert.last_at <= query.until)
+        ]
+        return sorted(found, key=lambda each: (each.alert.last_at, each.alert.alert_id))
 
 
 def forget(state: State) -> None:

@@ -67,7 +67,8 @@ class NoticeChannels(Duty):
         stored = state.channels.get(channel_id)
         if stored is None or stored.namespace != namespace:
             return False
-        del state.channels[channel_id], state.channel_secrets[channel_id]
+        del state.channels[channel_id]
+        state.channel_secrets.pop(channel_id, None)
         for rule_id, rule in state.notification_rules.items():
             rest = without_channel(rule, channel_id)
             if rest != rule:

@@ -36,11 +36,13 @@ from tickwise.domain.notices.folding import WaitingNotice, joined
 from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severity
 from tickwise.ports.store.notices import (
     MAX_BURST,
+    MAX_DECIDED,
     MAX_ERROR,
     AlertQuery,
     NewAlertDecision,
     NotedEvent,
     PendingEvents,
+    StandingAlertsQuery,
     alert_stands,
 )
 
@@ -122,8 +124,10 @@ class Alerts(Part):
         beyond = (None, None) if query.before is None else query.before
         states = [state.value for state in query.states] or None
         asked = (query.namespace, states, query.rule_id, query.subject, query.alert_id, *beyond, query.limit)
+        is_open = bool(query.states) and AlertState.CLOSED not in query.states
+        name = "alerts_find_standing" if is_open else "alerts_find"
         async with self._links.pooled(writes=False) as connection:
-            return [_alert(row) for row in await connection.fetch(statement("alerts_find"), *asked)]
+            return [_alert(row) for row in await connection.fetch(statement(name), *asked)]
 
     async def decide(
         self, namespace: str, alert_id: UUID, decision: NewAlertDecision, *, audit: AuditEntry | None = None
@@ -143,6 +147,30 @@ class Alerts(Part):
             await connection.execute(statement("alert_decide"), alert_id, *kept)
             await write_audit(connection, audit)
             return _alert(await connection.fetchrow(statement("alert_get"), namespace, alert_id))
+
+    async def count(self, query: StandingAlertsQuery) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            count: int = await connection.fetchval(statement("alerts_count_matching"), *_asked(query), MAX_DECIDED + 1)
+        return count
+
+    async def decide_all(
+        self, query: StandingAlertsQuery, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        """See the port."""
+        kept = decision.state.value, decision.by, decision.note
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await check_open(connection, query.namespace, or_closing=False)
+            rows = await connection.fetch(statement("alerts_decide_all"), *_asked(query), MAX_DECIDED, *kept)
+            found = [row["alert_id"] for row in rows]
+            if found and audit is not None:
+                await write_audit(connection, audit._replace(targets=found))
+        return found
+
+
+def _asked(query: StandingAlertsQuery) -> tuple[Any, ...]:
+    states = [state.value for state in query.states] or None
+    return query.namespace, states, query.rule_id, query.subject, query.event, query.until
 
 
 async def _fold(connection: asyncpg.Connection, fold: Fold) -> None:

@@ -177,6 +177,40 @@ WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid I
   AND ($5::uuid IS NULL OR alert_id = $5) AND ($6::float8 IS NULL OR (seen_at, alert_id) < (to_timestamp($6), $7::uuid))
 ORDER BY seen_at DESC, alert_id DESC LIMIT $8
 
+-- name: alerts_find_standing
+-- As `alerts_find`, of those that are not closed.
+SELECT * FROM tickwise.alerts_shown
+WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+  AND ($4::text IS NULL OR subject = $4) AND ($5::uuid IS NULL OR alert_id = $5)
+  AND ($6::float8 IS NULL OR (seen_at, alert_id) < (to_timestamp($6), $7::uuid))
+ORDER BY seen_at DESC, alert_id DESC LIMIT $8
+
+-- name: alerts_count_matching
+-- The number of alerts that are not closed, $7 at most. $1 namespace, $2 states, $3 rule, $4 subject, $5 event (NULL: any), $6 the time that
+-- the newest event is not later than (NULL: any).
+SELECT count(*) FROM (
+  SELECT FROM tickwise.alerts
+  WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+    AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR event = $5) AND ($6::float8 IS NULL OR last_at <= to_timestamp($6))
+  LIMIT $7) found
+
+-- name: alerts_decide_all
+-- Keep a person's decision about the alerts that `alerts_count_matching` counts, those first whose newest event is the oldest: $8 state, $9 by
+-- whom, $10 note. Those that have this state stay as they are. Returns their ids.
+WITH found AS (
+  SELECT alert_id FROM tickwise.alerts
+  WHERE namespace = $1 AND state <> 'closed' AND state <> $8 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+    AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR event = $5) AND ($6::float8 IS NULL OR last_at <= to_timestamp($6))
+  ORDER BY last_at, alert_id LIMIT $7 FOR UPDATE
+)
+UPDATE tickwise.alerts a SET
+  version = version + 1, state = $8, note = coalesce($10, note), snoozed_until = NULL, next_at = NULL,
+  acknowledged_by = CASE $8 WHEN 'acknowledged' THEN $9 ELSE acknowledged_by END,
+  acknowledged_at = CASE $8 WHEN 'acknowledged' THEN tickwise.now() ELSE acknowledged_at END,
+  closed_at = CASE $8 WHEN 'closed' THEN tickwise.now() END
+FROM found WHERE a.alert_id = found.alert_id
+RETURNING a.alert_id
+
 -- name: alert_get
 -- The alert $2 of the namespace $1. It is not changed before the transaction ends.
 SELECT s.* FROM tickwise.alerts a JOIN tickwise.alerts_shown s USING (alert_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from tickwise.ports.store import (
     NewAlertDecision,
     NotedEvent,
     Retention,
+    StandingAlertsQuery,
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS
@@ -406,6 +408,40 @@ class DecidedAlertsContract(NoticesContract):
         assert await store.alerts.decide("default", alert_id, decision, audit=entry(alert_id))
         found = await store.audit.find(AuditQuery(namespace="default", limit=10))
         assert [each.target for each in found] == [str(alert_id)]
+
+    async def test_a_decision_about_all_that_match(self, store: Store, make: Factory) -> None:
+        """One entry names them. What is closed, is of others, or came after the look stays as it is."""
+        rule, first = await self.opened(store, make, last_at=make.now)
+        others = [self.alert(rule, make, f"job {number}", last_at=make.now + number) for number in range(1, 5)]
+        assert await store.alerts.fold(self.fold(*others))
+        closed, taken, seen, late = [each.alert_id for each in others]
+        await store.alerts.decide("default", closed, NewAlertDecision(AlertState.CLOSED, "ada"))
+        await store.alerts.decide("default", taken, NewAlertDecision(AlertState.ACKNOWLEDGED, "eve"))
+        query = StandingAlertsQuery(namespace="default", rule_id=rule.rule_id, until=make.now + 3.5)
+        assert [3, 2, 1, 0, 0, 0] == [
+            await store.alerts.count(each)
+            for each in (
+                query,
+                replace(query, states=[AlertState.OPEN]),
+                replace(query, subject="job 2"),
+                replace(query, event=NoticeEvent.LATE),
+                replace(query, rule_id=make.identifier()),
+                replace(query, namespace=TEAM),
+            )
+        ]
+        taking = NewAlertDecision(AlertState.ACKNOWLEDGED, "ada", "the disk")
+        assert [] == await store.alerts.decide_all(replace(query, namespace=TEAM), taking, audit=entry(first))
+        assert {first, seen} == set(await store.alerts.decide_all(query, taking, audit=entry(first)))
+        found = {each.alert_id: each for each in await self.alerts(store)}
+        assert [AlertState.ACKNOWLEDGED] * 3 == [found[each].state for each in (first, taken, seen)]
+        assert ["ada", "eve", "ada"] == [found[each].acknowledged_by for each in (first, taken, seen)]
+        assert ("the disk", None) == (found[first].note, found[taken].note)
+        assert (AlertState.CLOSED, AlertState.OPEN) == (found[closed].state, found[late].state)
+        [row] = await store.audit.find(AuditQuery(namespace="default", limit=10))
+        assert {first, seen} == set(row.targets)
+        closing = NewAlertDecision(AlertState.CLOSED, "ada")
+        assert 4 == len(await store.alerts.decide_all(StandingAlertsQuery(namespace="default"), closing))
+        assert all(each.closed_at is not None for each in await self.alerts(store))
 
     async def test_one_alert_of_a_kind_stands(self, store: Store, make: Factory) -> None:
         """A closed alert cannot be opened beside an open one."""
