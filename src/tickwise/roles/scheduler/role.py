@@ -11,6 +11,7 @@
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
+    expiring      keys that end soon are noted for notification rules (`roles/shared/expiries.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -58,6 +59,7 @@ from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
 from tickwise.roles.scheduler.upkeep import Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
+from tickwise.roles.shared.expiries import KeyExpiryWatch
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Loop, Service, Telemetry
 
@@ -151,6 +153,7 @@ class Scheduler(Service):
         )
         self._error_folding = ErrorFolding(store.error_groups)
         self._objective_watch = ObjectiveWatch(store.searches, ObjectiveNotes(store.alerts, clock).tell)
+        self._key_expiry = KeyExpiryWatch(store)
         self._alerting = Alerting(store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
@@ -201,6 +204,7 @@ class Scheduler(Service):
             Loop("alerting", self._alerting.step, clock),
             Loop("delays", self._delay_looks.step, clock),
             Loop("objectives", self._objective_watch.step, clock, after=AFTER_START_SECONDS),
+            Loop("expiring", self._key_expiry.step, clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -249,6 +253,7 @@ class Scheduler(Service):
             pass
         while await self._objective_watch.step() == 0:
             pass
+        await self._key_expiry.step()
         await self._healing.look()
         if self._hint_sweep is not None:
             await self._hint_sweep.step()

@@ -43,6 +43,7 @@ EVENTS: Final = {
     NoticeEvent.DEAD_LETTER: "a run became a dead letter",
     NoticeEvent.FUSE: "a job was paused because it fired too often",
     NoticeEvent.OBJECTIVE: "the error budget of a job's objective burns too fast",
+    NoticeEvent.EXPIRING: "an API key of the namespace ends in 30, 7 days, or one; without jobs and labels",
 }
 """The events of jobs, in words."""
 FIELDS: Final = (
