@@ -111,8 +111,8 @@ async def delays(rig: Rig, connection: asyncpg.Connection, heard: Receiver) -> l
             ended, now = await connection.fetchval(SQL["ended_at"], job.run_id), await connection.fetchval(SQL["now"])
             # The server's clock and the loop's: both are read now.
             found.append(at - asyncio.get_running_loop().time() + now - ended)
+            await rig.clock.sleep(1.0)  # its delivery is on record by then
             await connection.execute(SQL["notices_bursts_forget"])
-            await rig.clock.sleep(0.3)
     return found
 
 

@@ -384,8 +384,9 @@ def test_the_first_message_of_a_storm_goes_at_once() -> None:
     assert [(NOW, False)] == [(each.due, each.gathers) for each in judged(storm, rule()).notices]
     for events, more in (([*storm, event(20)], False), (storm[:2], True)):
         for burst, due in ((None, NOW), (Burst(1, NOW - 1.0), NOW + STORM_EBB_SECONDS), (Burst(2, NOW), NOW + 300.0)):
-            bursts = {} if burst is None else {pair: burst}
-            [notice] = judged(events, rule(), more=more, bursts=bursts).notices
+            [notice] = judged(
+                events, rule(), more=more, bursts={} if burst is None else {pair: burst}
+            ).notices  # fmt: skip
             assert (due, True, len(events)) == (notice.due, notice.gathers, notice.events)
             assert min(len(events), MAX_LINES) == len(notice.lines)
     assert [False] == [each.gathers for each in judged(storm[:1], rule(), more=True).notices]

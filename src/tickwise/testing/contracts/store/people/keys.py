@@ -12,7 +12,7 @@ import pytest
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
-from tickwise.ports.identity import MAX_KEYS, KeyOrigin, NewKey
+from tickwise.ports.identity import MAX_KEYS, KeyOrigin, KeyRow, NewKey
 from tickwise.ports.store import Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
@@ -82,7 +82,7 @@ class KeysContract(StoreContract):
             keys[secret] = new_key(make, secret, ADA._replace(expires_at=until))
             await store.keys.add(keys[secret])
         await store.keys.revoke("default", keys[b"second"].key_id)
-        found, after = [], None
+        found, after = list[KeyRow](), None
         while rows := await store.keys.ending(1_000.0, after=after, limit=2):
             found += rows
             after = (rows[-1].expires_at or 0.0, rows[-1].key_id)
