@@ -66,7 +66,7 @@ PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "alerts_standing": (["n1", ["s1", "s2"]], {"alerts_of_subject"}),
     "alerts_due": ([10], {"alerts_next"}),
     "alerts_find_standing": (["n1", ["open"], None, None, None, None, None, 50], {"alerts_stand"}),
-    "alerts_count_matching": (["n1", ["open"], None, None, None, 1e9, 10_001], {"alerts_stand"}),
+    "alerts_matching": (["n1", ["open"], None, None, None, 1e9, 10_001], {"alerts_stand"}),
     "alerts_decide_all": (["n1", None, None, None, None, None, 10_000, "closed", "ada", None], {"alerts_stand"}),
     "notice_test": ([NONE], {"notices_tests"}),
     "notices_take": (["one", 16, 60.0, 4, 2, 4], {"notices_due"}),

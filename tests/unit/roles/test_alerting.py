@@ -508,7 +508,7 @@ async def test_a_job_names_its_channels() -> None:
     """No rule is needed."""
     night = Night()
     ops = night.channel()
-    await night.store.alerts.watch("default")
+    await night.store.notification_rules.watch("default")
     [job] = await night.jobs(definition=json.dumps({"notify": ["ops"]}))
     await night.end(RunState.FAILED, job)
     await night.judge()

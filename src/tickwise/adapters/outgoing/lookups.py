@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 THREADS: Final = 8
-"""So many names are looked up at once: of those that hang, others of these are in nobody's way."""
+"""Names that are looked up at once. A name that hangs takes one of them."""
 
 AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 

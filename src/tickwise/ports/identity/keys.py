@@ -220,11 +220,6 @@ class Keys(Protocol):
         the newest id first; those below `before`."""
         ...
 
-    async def ending(self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int) -> Sequence[KeyRow]:
-        """Keys that expire within so many seconds from now, those that were revoked among them, in the order of
-        (`expires_at`, `key_id`); those behind `after`."""
-        ...
-
     async def revoke(
         self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
     ) -> KeyRow | None:

@@ -198,6 +198,11 @@ class NotificationRuleStore(Protocol):
         """Rules in the order of their names."""
         ...
 
+    async def watch(self, namespace: str) -> None:
+        """Note events of a namespace from now on, because a job of it names channels itself. To be called before that
+        job is stored. It lasts as long as the namespace."""
+        ...
+
     async def version(self) -> NoticesVersion:
         """The version of what a scheduler knows of rules."""
         ...
@@ -277,11 +282,6 @@ class NewAlertDecision(NamedTuple):
 class AlertStore(Protocol):
     """Events, and the alerts that rules make of them."""
 
-    async def watch(self, namespace: str) -> None:
-        """Note events of a namespace from now on, because a job of it names channels itself. To be called before that
-        job is stored. It lasts as long as the namespace."""
-        ...
-
     async def note(self, noted: Sequence[NotedEvent]) -> int:
         """Note events by their names; the number of those that were not noted before. Events of namespaces that are
         not watched are left out."""
@@ -327,16 +327,13 @@ class AlertStore(Protocol):
         `namespace_closing`."""
         ...
 
-    async def count(self, query: StandingAlertsQuery) -> int:
-        """The number of alerts that match, at most `MAX_DECIDED` and one."""
-        ...
-
     async def decide_all(
-        self, query: StandingAlertsQuery, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+        self, query: StandingAlertsQuery, decision: NewAlertDecision | None, *, audit: AuditEntry | None = None
     ) -> Sequence[UUID]:
         """Acknowledge or close those that match, at most `MAX_DECIDED`, the longest silent first, in one transaction;
-        their ids. One that is acknowledged already is not acknowledged again. The entry names them as its targets;
-        without any it is not written. Raises `Conflict`, code `namespace_closing`."""
+        their ids. Without a decision: their ids, at most one more. One that is acknowledged is not acknowledged again.
+        The entry names them as its targets; without any it is not written. Raises `Conflict`, code
+        `namespace_closing`."""
         ...
 
 
@@ -384,6 +381,17 @@ class LostExecutor(NamedTuple):
     """There is one of its name again."""
 
 
+class EndingKey(NamedTuple):
+    """An API key with an end."""
+
+    key_id: UUID
+    name: str
+    namespaces: frozenset[str]
+    """Its home, and all in which it works; `*`: each one, and the installation itself."""
+    ends_at: float
+    is_revoked: bool
+
+
 class DelayStore(Protocol):
     """The delays that no event tells: schedulers look for them, a bounded number at a time."""
 
@@ -401,6 +409,13 @@ class DelayStore(Protocol):
     ) -> OverdueTimers:
         """Look at the `limit` timers behind a place that are due longest, of all that are due for more than `seconds`;
         those of these namespaces, the oldest first. Timers of others fill pages, and hide none."""
+        ...
+
+    async def keys_ending(
+        self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int
+    ) -> Sequence[EndingKey]:
+        """Keys that end within so many seconds from now, those that were revoked among them, in the order of
+        (`ends_at`, `key_id`); those behind `after`."""
         ...
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:

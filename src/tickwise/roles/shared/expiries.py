@@ -17,8 +17,7 @@ from uuid import UUID
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.notices.messages import length_text, time_text
 from tickwise.domain.notices.rules import NoticeEvent
-from tickwise.ports.identity import KeyRow, Keys
-from tickwise.ports.store import AlertStore, NotedEvent, NotificationRuleQuery, NotificationRuleStore, Store
+from tickwise.ports.store import AlertStore, EndingKey, NotedEvent, NotificationRuleQuery, NotificationRuleStore, Store
 
 THRESHOLD_DAYS: Final = (1, 7, 30)
 LOOK_SECONDS: Final = 3_600.0
@@ -67,7 +66,7 @@ class KeyExpiryWatch:
     """The looks of one scheduler at keys that end."""
 
     def __init__(self, store: Store) -> None:
-        self._keys: Keys = store.keys
+        self._delays = store.delays
         self._rules = store.notification_rules
         self._alerts = store.alerts
         self._store = store
@@ -79,18 +78,18 @@ class KeyExpiryWatch:
             return LOOK_SECONDS
         after: tuple[float, UUID] | None = None
         while True:
-            rows = await self._keys.ending(max(THRESHOLD_DAYS) * DAY_SECONDS, after=after, limit=PAGE)
+            rows = await self._delays.keys_ending(max(THRESHOLD_DAYS) * DAY_SECONDS, after=after, limit=PAGE)
             await self._note(rows, asking, await self._store.now())
             if len(rows) < PAGE:
                 return LOOK_SECONDS
-            after = (rows[-1].expires_at or 0.0, rows[-1].key_id)
+            after = (rows[-1].ends_at, rows[-1].key_id)
 
-    async def _note(self, rows: Sequence[KeyRow], asking: frozenset[str], now: float) -> None:
+    async def _note(self, rows: Sequence[EndingKey], asking: frozenset[str], now: float) -> None:
         noted = list[NotedEvent]()
         for row in rows:
-            for namespace in _places(row) & asking:
+            for namespace in row.namespaces & asking:
                 thing = _of_key(row)
-                if row.revoked_at is None:
+                if not row.is_revoked:
                     event = expiry_event(namespace, thing, now)
                     noted += [] if event is None else [event]
                 else:
@@ -126,11 +125,6 @@ async def over(alerts: AlertStore, namespace: str, thing: ExpiringThing, said: s
     return [NotedEvent(namespace, NoticeEvent.RECOVERY, once, thing.subject, thing.name, said)]
 
 
-def _places(row: KeyRow) -> frozenset[str]:
-    """The namespaces of a key: its home, those that it names, and the installation if it works in all of them."""
-    return frozenset({row.namespace, *row.namespaces})
-
-
-def _of_key(row: KeyRow) -> ExpiringThing:
+def _of_key(row: EndingKey) -> ExpiringThing:
     advice = "make another key, and give it to the programs that use this one"
-    return ExpiringThing(f"key/{row.key_id}", row.name, "the API key", row.expires_at or 0.0, advice)
+    return ExpiringThing(f"key/{row.key_id}", row.name, "the API key", row.ends_at, advice)

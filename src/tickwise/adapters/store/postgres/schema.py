@@ -78,6 +78,7 @@ INDEXES: Final = (
     "0010_audit_seals_until.sql",
     "0012_audit_seals_of_namespace.sql",
     "0026_jobs_objectives.sql",
+    "0032_notices_tests.sql", "0032_alerts_stand.sql", "0032_keys_ending.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 

@@ -23,7 +23,7 @@ NOTE_MAX: Final = 1_000
 CURSOR_MAX: Final = 100
 FILTERS: Final = ("state", "rule_id", "subject", "done", "decided", "how")
 MANY_DONE: Final = {"acknowledge": "acknowledged", "close": "closed"}
-"""What is done about all alerts that match."""
+"""The decisions about all alerts that match, and the words for them once they are done."""
 NOT_CLOSED: Final = tuple(each for each in AlertState if each is not AlertState.CLOSED)
 ORDER: Final = (AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED, AlertState.CLOSED)
 """Open ones first."""

@@ -43,11 +43,6 @@ from tickwise.ports.store.notices import (
 class Alerts(Duty):
     """`AlertStore` of the port."""
 
-    async def watch(self, namespace: str) -> None:
-        self._state.check_open(namespace)
-        self._state.notices_watched_by_jobs.add(namespace)
-        self._state.notices_watched.setdefault(namespace, 0)
-
     async def note(self, noted: Sequence[NotedEvent]) -> int:
         state, count = self._state, 0
         for each in noted:
@@ -201,12 +196,11 @@ class Alerts(Duty):
         state.audit.write(audit)
         return record.alert
 
-    async def count(self, query: StandingAlertsQuery) -> int:
-        return min(len(self._matching(query)), MAX_DECIDED + 1)
-
     async def decide_all(
-        self, query: StandingAlertsQuery, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+        self, query: StandingAlertsQuery, decision: NewAlertDecision | None, *, audit: AuditEntry | None = None
     ) -> Sequence[UUID]:
+        if decision is None:
+            return [each.alert.alert_id for each in self._matching(query)[: MAX_DECIDED + 1]]
         state = self._state
         state.check_open(query.namespace, or_closing=False)
         found = [each.alert.alert_id for each in self._matching(query) if each.alert.state is not decision.state]

@@ -10,6 +10,7 @@ from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
+    EndingKey,
     LostExecutor,
     OverdueTimer,
     OverdueTimers,
@@ -71,6 +72,25 @@ class Delays(Duty):
             if job.standing is None and job.namespace in namespaces
         ]
         return OverdueTimers(mine, page[-1][:2] if len(page) >= limit else None)
+
+    async def keys_ending(
+        self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int
+    ) -> Sequence[EndingKey]:
+        now = self._state.now()
+        found = [
+            EndingKey(
+                record.key.key_id,
+                principal.name,
+                frozenset({principal.namespace, *(record.key.namespaces or ())}),
+                ends_at,
+                record.revoked_at is not None,
+            )
+            for record in self._state.api_keys.values()
+            if (ends_at := (principal := record.key.principal).expires_at) is not None
+            and now < ends_at <= now + seconds
+        ]
+        found.sort(key=lambda each: (each.ends_at, each.key_id))
+        return [each for each in found if after is None or (each.ends_at, each.key_id) > after][:limit]
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
         since, executors = self._state.now() - seconds, self._state.executors.values()

@@ -118,15 +118,6 @@ class ApiKeys(Duty):
         mine.sort(key=lambda record: record.key.key_id, reverse=True)
         return [self._row(record) for record in mine[:limit]]
 
-    async def ending(self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int) -> Sequence[KeyRow]:
-        now = self._state.now()
-        found = sorted(
-            (ends_at, record.key.key_id, record)
-            for record in self._state.api_keys.values()
-            if (ends_at := record.key.principal.expires_at) is not None and now < ends_at <= now + seconds
-        )
-        return [self._row(record) for *place, record in found if after is None or tuple(place) > after][:limit]
-
     def _leave(self, namespace: str, key_id: UUID, audit: Sequence[AuditEntry]) -> KeyRow | None:
         found = next((record for record in self._of(None) if record.key.key_id == key_id), None)
         if found is None:

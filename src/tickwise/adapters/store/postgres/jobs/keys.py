@@ -120,13 +120,6 @@ class ApiKeys(Part):
             rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
         return [_key(row) for row in rows]
 
-    async def ending(self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int) -> Sequence[KeyRow]:
-        """See the port."""
-        place = (None, None) if after is None else after
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("keys_ending"), seconds, *place, limit)
-        return [_key(row) for row in rows]
-
     async def revoke(
         self, namespace: str | None, key_id: UUID, *, only_there: bool = False, audit: Sequence[AuditEntry] = ()
     ) -> KeyRow | None:

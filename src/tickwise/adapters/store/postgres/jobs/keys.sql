@@ -90,17 +90,6 @@ SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS
        (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_secret_until
 FROM tickwise.keys k WHERE ($1::text IS NULL OR namespace = $1 OR namespaces @> ARRAY[$1::text]) AND ($2::uuid IS NULL OR key_id < $2) ORDER BY key_id DESC LIMIT $3
 
--- name: keys_ending
--- Keys that expire within $1 seconds, those that end first before others. $2 and $3 the page begins behind this time and id, $4 how many.
-SELECT key_id, name, namespace, namespaces, coalesce(labelled_scopes, scopes) AS scopes, labels::text, origin, prefix, created_by, owner_id, rotations,
-       date_part('epoch', created) AS created_at, date_part('epoch', expires) AS expires_at,
-       date_part('epoch', used) AS last_used_at, date_part('epoch', revoked) AS revoked_at, date_part('epoch', rotated) AS rotated_at,
-       (SELECT date_part('epoch', max(s.until)) FROM tickwise.key_secrets s WHERE s.key_id = k.key_id AND s.until > tickwise.now()) AS earlier_secret_until
-FROM tickwise.keys k
-WHERE expires IS NOT NULL AND expires > tickwise.now() AND expires <= tickwise.now() + $1::float8 * interval '1 second'
-  AND ($2::float8 IS NULL OR (expires, key_id) > (to_timestamp($2), $3::uuid))
-ORDER BY k.expires, key_id LIMIT $4
-
 -- name: key_stands
 -- Check that a key is not revoked yet, and lock it. $1 namespace (NULL: any), $2 id.
 SELECT revoked IS NULL FROM tickwise.keys WHERE ($1::text IS NULL OR namespace = $1) AND key_id = $2 FOR UPDATE

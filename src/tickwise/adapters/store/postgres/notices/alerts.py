@@ -58,12 +58,6 @@ class _Stale(Exception):
 class Alerts(Part):
     """`AlertStore` of the port."""
 
-    async def watch(self, namespace: str) -> None:
-        """See the port."""
-        async with self._links.pooled(writes=True) as connection, connection.transaction():
-            await check_open(connection, namespace)
-            await connection.execute(statement("notices_watch_jobs"), namespace)
-
     async def note(self, noted: Sequence[NotedEvent]) -> int:
         """See the port."""
         fresh = list({(each.namespace, each.once): each for each in noted}.values())
@@ -148,16 +142,14 @@ class Alerts(Part):
             await write_audit(connection, audit)
             return _alert(await connection.fetchrow(statement("alert_get"), namespace, alert_id))
 
-    async def count(self, query: StandingAlertsQuery) -> int:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            count: int = await connection.fetchval(statement("alerts_count_matching"), *_asked(query), MAX_DECIDED + 1)
-        return count
-
     async def decide_all(
-        self, query: StandingAlertsQuery, decision: NewAlertDecision, *, audit: AuditEntry | None = None
+        self, query: StandingAlertsQuery, decision: NewAlertDecision | None, *, audit: AuditEntry | None = None
     ) -> Sequence[UUID]:
         """See the port."""
+        if decision is None:
+            async with self._links.pooled(writes=False) as connection:
+                rows = await connection.fetch(statement("alerts_matching"), *_asked(query), MAX_DECIDED + 1)
+            return [row["alert_id"] for row in rows]
         kept = decision.state.value, decision.by, decision.note
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await check_open(connection, query.namespace, or_closing=False)

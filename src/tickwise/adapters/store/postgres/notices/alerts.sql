@@ -185,17 +185,16 @@ WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = AN
   AND ($6::float8 IS NULL OR (seen_at, alert_id) < (to_timestamp($6), $7::uuid))
 ORDER BY seen_at DESC, alert_id DESC LIMIT $8
 
--- name: alerts_count_matching
--- The number of alerts that are not closed, $7 at most. $1 namespace, $2 states, $3 rule, $4 subject, $5 event (NULL: any), $6 the time that
--- the newest event is not later than (NULL: any).
-SELECT count(*) FROM (
-  SELECT FROM tickwise.alerts
-  WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
-    AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR event = $5) AND ($6::float8 IS NULL OR last_at <= to_timestamp($6))
-  LIMIT $7) found
+-- name: alerts_matching
+-- Alerts that are not closed, $7 at most. $1 namespace, $2 states, $3 rule, $4 subject, $5 event (NULL: any), $6 the time that the newest event
+-- is not later than (NULL: any).
+SELECT alert_id FROM tickwise.alerts
+WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+  AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR event = $5) AND ($6::float8 IS NULL OR last_at <= to_timestamp($6))
+ORDER BY last_at, alert_id LIMIT $7
 
 -- name: alerts_decide_all
--- Keep a person's decision about the alerts that `alerts_count_matching` counts, those first whose newest event is the oldest: $8 state, $9 by
+-- Keep a person's decision about the alerts that `alerts_matching` counts, those first whose newest event is the oldest: $8 state, $9 by
 -- whom, $10 note. Those that have this state stay as they are. Returns their ids.
 WITH found AS (
   SELECT alert_id FROM tickwise.alerts

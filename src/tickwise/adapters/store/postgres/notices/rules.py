@@ -92,6 +92,12 @@ class NotificationRules(Part):
         async with self._links.pooled(writes=False) as connection:
             return [_rule(row) for row in await connection.fetch(statement("notification_rules_find"), *asked)]
 
+    async def watch(self, namespace: str) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await check_open(connection, namespace)
+            await connection.execute(statement("notices_watch_jobs"), namespace)
+
     async def version(self) -> NoticesVersion:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:

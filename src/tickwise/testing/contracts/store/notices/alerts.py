@@ -144,7 +144,7 @@ class NotedEventsContract(NoticesContract):
     async def test_a_job_that_names_channels_is_watched(self, store: Store, make: Factory) -> None:
         """Without a rule; channels that are not there are left out."""
         ops = await self.channel(store)
-        await store.alerts.watch("default")
+        await store.notification_rules.watch("default")
         assert (await store.notification_rules.version()).is_watched
         job = make.job(definition='{"notify":["ops","gone"]}')
         await self.ended(store, make, job=job)
@@ -419,7 +419,7 @@ class DecidedAlertsContract(NoticesContract):
         await store.alerts.decide("default", taken, NewAlertDecision(AlertState.ACKNOWLEDGED, "eve"))
         query = StandingAlertsQuery(namespace="default", rule_id=rule.rule_id, until=make.now + 3.5)
         assert [3, 2, 1, 0, 0, 0] == [
-            await store.alerts.count(each)
+            len(await store.alerts.decide_all(each, None))
             for each in (
                 query,
                 replace(query, states=[AlertState.OPEN]),

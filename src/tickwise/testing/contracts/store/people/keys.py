@@ -12,8 +12,8 @@ import pytest
 from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
-from tickwise.ports.identity import MAX_KEYS, KeyOrigin, KeyRow, NewKey
-from tickwise.ports.store import Store
+from tickwise.ports.identity import MAX_KEYS, KeyOrigin, NewKey
+from tickwise.ports.store import EndingKey, Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
 
@@ -82,12 +82,12 @@ class KeysContract(StoreContract):
             keys[secret] = new_key(make, secret, ADA._replace(expires_at=until))
             await store.keys.add(keys[secret])
         await store.keys.revoke("default", keys[b"second"].key_id)
-        found, after = list[KeyRow](), None
-        while rows := await store.keys.ending(1_000.0, after=after, limit=2):
+        found, after = list[EndingKey](), None
+        while rows := await store.delays.keys_ending(1_000.0, after=after, limit=2):
             found += rows
-            after = (rows[-1].expires_at or 0.0, rows[-1].key_id)
+            after = (rows[-1].ends_at, rows[-1].key_id)
         assert [keys[each].key_id for each in (b"first", b"second", b"third")] == [row.key_id for row in found]
-        assert [True, False, True] == [row.revoked_at is None for row in found]
+        assert [True, False, True] == [not row.is_revoked for row in found]
 
     async def test_a_key_says_who_owns_it(self, store: Store, make: Factory) -> None:
         """A key that is found, listed or revoked names its owner, of whom the store has to know nothing else."""
