@@ -102,6 +102,31 @@ def test_importing_twice_is_importing_once(local: Local, tmp_path: Path) -> None
     assert "0 of 3 jobs are stored, 3 were imported before." in _apply(local, path).err
 
 
+def test_mailto_becomes_the_mail_channel_that_fits(local: Local, tmp_path: Path) -> None:
+    """It has all the recipients, and the fewest others. Where there is none, that is said."""
+    path = tmp_path / "mailed"
+    path.write_text(
+        "MAILTO=Ops@example.org\n0 3 1 1 * true mailed\nMAILTO=root\n0 4 1 1 * true rooted\n"
+        "MAILTO=ops@example.org,boss@example.org\n0 5 1 1 * true both\nMAILTO=eve@example.org\n0 6 1 1 * true eve\n",
+        encoding="utf-8",
+    )
+    url = ("smtp://mail.example.com", "--from", "tickwise@example.org")
+    for name, to in (("all", ("ops@example.org", "boss@example.org")), ("ops", ("ops@example.org",))):
+        recipients = [word for each in to for word in ("--to", each)]
+        made = local.tickwise("channels", "add", name, *url, *recipients)
+        assert 0 == made.code, made.err
+    ran = _apply(local, path, "--json")
+    assert 0 == ran.code, ran.err
+    entries = ran.json["entries"]
+    assert [["ops"], None, ["all"], None] == [each["job"].get("notify") for each in entries]
+    assert ["ops"] == _keyed(local, entries[0]["job"]["key"])["notify"]
+    notes = [each["notes"][0] for each in entries]
+    assert notes[0].startswith("MAILTO: failures are told to the channel ops")
+    assert "it names a user of the old machine: name a channel with --notify" in notes[1]
+    assert "no e-mail channel has eve@example.org: tickwise channels add mail --to eve@example.org" in notes[3]
+    assert ["present"] * 4 == [each["outcome"] for each in _apply(local, path, "--json").json["entries"]]
+
+
 def test_imports_at_once_are_one_import(local: Local, tmp_path: Path) -> None:
     """Whoever comes first stores a job, the others find it."""
     path = tmp_path / "at-once"

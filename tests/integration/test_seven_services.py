@@ -294,6 +294,8 @@ class Drive:
         await self.ask("GET", alert)
         for verb in ("acknowledge", "snooze", "close", "reopen"):
             await self.ask("POST", f"{alert}/{verb}", 200, {})
+        for verb in ("acknowledge", "close"):
+            await self.ask("POST", f"/alerts:{verb}", 200, {"subject": job_id})
         await self.ask("DELETE", rule)
         await self.ask("DELETE", channel)
 

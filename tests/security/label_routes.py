@@ -62,6 +62,7 @@ ABOUT: Final[dict[str, str]] = {
             "testChannel", "listNotices", "getNotice", "sendNoticeAgain", "createNotificationRule",
             "listNotificationRules", "previewNotificationRule", "getNotificationRule", "changeNotificationRule",
             "removeNotificationRule", "testNotificationRule", "listAlerts", "getAlert", "acknowledgeAlert",
+            "acknowledgeAlerts", "closeAlerts",
             "snoozeAlert", "closeAlert", "reopenAlert",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",

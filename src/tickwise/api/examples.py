@@ -69,6 +69,7 @@ BODIES: Final[dict[str, Any]] = {
         "quiet": {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin"},
     },
     "NotificationRuleChangeBody": {"in_a_row": 3},
+    "AlertsDecisionBody": {"state": ["open"], "event": "failure", "note": "the bank is down; they know"},
     "AlertNoteBody": {"note": "the bank is down; they know"},
     "AlertSnoozeBody": {"for": "2h", "note": "the bank is down; they know"},
     "QueueHoldBody": {"reason": "the printer is away", "until": "2100-01-01T00:00:00Z"},

@@ -27,7 +27,7 @@ async def channels_known(context: ControlContext, namespace: str) -> frozenset[s
     the events of its jobs."""
     found = frozenset(channel.name for channel in await context.store.channels.find(namespace))
     if found:
-        await context.surely(lambda: context.store.alerts.watch(namespace))
+        await context.surely(lambda: context.store.notification_rules.watch(namespace))
     return found
 
 

@@ -21,7 +21,7 @@ from tickwise.control.access import requires
 from tickwise.control.audit.entries import entry, fields_of
 from tickwise.control.bodies import TaskBody, decode_object
 from tickwise.control.context import ControlContext
-from tickwise.control.texts import clean_id, clean_text
+from tickwise.control.texts import clean_id, clean_name
 from tickwise.control.turns import Turns
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, Malformed, NotFound
@@ -259,7 +259,7 @@ class TaskService:
             raise Invalid("send either task or script", pointer="/task")
         if body.name is UNSET and body.task_id is UNSET:
             raise Invalid("a stored task needs a name, or a taskId that serves as one", pointer="/name")
-        name = clean_text(body.name if body.name is not UNSET else str(body.task_id), "/name")
+        name = clean_name(body.name if body.name is not UNSET else str(body.task_id), "/name")
         task_id = clean_id(body.task_id if body.task_id is not UNSET else name, "/taskId")
         text = _encode(await self._kept(who, task_id, _script_task(body)))
         task = StoredTask(

@@ -10,11 +10,28 @@ from tickwise.domain.errors import Invalid
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs without a shape: the fillers of Hangul, and the empty cell of Braille."""
 
+_BREAKING: Final = frozenset({"Cc", "Zl", "Zp"})
+"""Categories of characters that end a line or that a terminal obeys."""
+
 
 def clean_text(text: str, pointer: str) -> str:
     """The text, if every store can keep it."""
     if "\0" in text:
         raise Invalid("the character U+0000 cannot be stored; leave it out", pointer=pointer)
+    return text
+
+
+def clean_name(text: str, pointer: str) -> str:
+    """A name, which stands on one line of lists, logs and mails. Raises `Invalid` for one with line breaks or control
+    characters."""
+    if text.isprintable():
+        return text
+    wrong = next((each for each in text if unicodedata.category(each) in _BREAKING), None)
+    if wrong is not None:
+        raise Invalid(
+            f"a name is one line without control characters, and this one has U+{ord(wrong):04X}; leave it out",
+            pointer=pointer,
+        )
     return text
 
 

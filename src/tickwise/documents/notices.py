@@ -23,6 +23,7 @@ class StoredLine(msgspec.Struct, omit_defaults=True):
     run_id: UUID | None = None
     alert_id: UUID | None = None
     labels: dict[str, str] = {}
+    is_repeat: bool = False
 
 
 _decode: Final = msgspec.json.Decoder(list[StoredLine]).decode
@@ -39,7 +40,7 @@ def lines_of(text: str) -> tuple[NoticeLine, ...]:
     return tuple(
         NoticeLine(
             each.at, each.event, each.severity, each.subject, each.subject_name, each.run_id, each.sentence,
-            each.alert_id, each.labels,
+            each.alert_id, each.labels, each.is_repeat,
         )
         for each in _decode(text)
     )  # fmt: skip

@@ -8,13 +8,25 @@ Everything that counts by client counts by network: else one customer of IPv6 us
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 REMEMBERED: Final = 4_096
 """Addresses whose network is remembered: to read one takes 2 µs."""
+_NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)", re.IGNORECASE)
 _CUSTOMER_MASK: Final = ~((1 << 64) - 1)
+
+
+def is_odd_number(host: str) -> bool:
+    """Check whether a host is a number in another spelling than that of an address, such as `2130706433` or `0x7f.1`:
+    programs read these in different ways. The host is lower case or not, without the dot of a root."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return _NUMERIC.fullmatch(host.rsplit(".", 1)[-1]) is not None
+    return False
 
 
 def plain(text: str) -> IPv4Address | IPv6Address:

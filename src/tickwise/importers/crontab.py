@@ -74,7 +74,9 @@ _SIXTH_FIELD: Final = re.compile(r"(?!/)[-*/,?~0-9]*[*?0-9][-*/,?~0-9]*")
 _FLAGS: Final = re.compile(r"-([nqs]{1,3})[ \t]+")
 
 _NO_MAIL: Final = "MAILTO: cron mails the output, here no mail is sent; the output is kept with each run"
-_OF_FAILURES: Final = "to be told of failures, make a channel for {} and import with --notify CHANNEL"
+_OF_FAILURES: Final = (
+    "failures are told by an e-mail channel for {}: --apply finds it, or name one with --notify CHANNEL"
+)
 _NO_ZONE: Final = (
     "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
     "--timezone Europe/Berlin"
@@ -215,7 +217,9 @@ def _translate(file: _File, line: _Line) -> Translation:
     changes += line.quirks
     recipient = file.environment.get("MAILTO")
     notes = (f"{_NO_MAIL}; {_OF_FAILURES.format(shown(recipient))}",) if recipient else ()
-    return Translation({name: value for name, value in job.items() if value or value == 0}, changes, notes)
+    said = {name: value for name, value in job.items() if value or value == 0}
+    recipients = [each for each in re.split(r"[,\s]+", recipient or "") if each]
+    return Translation(said, changes, notes, recipients)
 
 
 # -------------------------------------------------------------------------------------------- parts of an entry

@@ -45,6 +45,8 @@ class ImportEntry:
     reason: str | None = None
     notes: tuple[str, ...] = ()
     """Facts that change nothing of when and what runs, such as where the output goes."""
+    recipients: tuple[str, ...] = ()
+    """The addresses to which the source mails the output: those that may want to hear of failures."""
 
     def as_json(self) -> dict[str, Any]:
         """`line`, `text`, `verdict`, then `job`, `changes`, `reason` and `notes` as far as the entry has them."""

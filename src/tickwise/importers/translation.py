@@ -10,6 +10,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -51,16 +52,20 @@ class Translation(NamedTuple):
     job: Mapping[str, Any]
     changes: Sequence[str]
     notes: Sequence[str] = ()
+    recipients: Sequence[str] = ()
 
 
 def translated(line: int, text: str, translate: Callable[[], Translation]) -> ImportEntry:
     """The entry that `translate` comes to: imported, or refused with what it raised."""
     try:
-        job, changes, notes = translate()
+        job, changes, notes, recipients = translate()
         _check_texts(job)
+        if not str(job["name"]).isprintable():
+            job = {**job, "name": " ".join(shown(job["name"]).split())}  # one line, as the server wants it
     except Untranslatable as refusal:
         return given_up(line, text, refusal)
-    return imported(line, text, job=job, changes=map(shown, changes), notes=map(shown, notes))
+    entry = imported(line, text, job=job, changes=map(shown, changes), notes=map(shown, notes))
+    return replace(entry, recipients=tuple(recipients))
 
 
 def given_up(line: int, text: str, refusal: Untranslatable) -> ImportEntry:

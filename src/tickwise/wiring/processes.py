@@ -48,6 +48,7 @@ from tickwise.wiring.runtime import (
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
 from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
 from tickwise.wiring.tls.clear_text import warn_of_clear_text
+from tickwise.wiring.tls.expiry import certificate_expiry
 
 STOPPING_TOLD_SECONDS: Final = 5.0
 GC_THRESHOLDS: Final = (100_000, 50, 100)
@@ -213,6 +214,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
             await stack.enter_async_context(running(runtime, role))
         found = health_check(runtime, broker_is_needed=buffered)
         await stack.enter_async_context(api_port(runtime, control, sock, found, certificates))
+        await stack.enter_async_context(certificate_expiry(runtime, certificates))
         stack.enter_context(client_file(settings, _client_facts(address, key, url, certificates)))
         banner(address, admitted, await link_to_pages(settings, control, address, key))
         health.at_work(runtime, check_of(runtime, blobs=True), found)
@@ -239,6 +241,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         await startup_wait.until("store", partial(sign_tokens, runtime.settings, control))
         found = health_check(runtime, broker_is_needed=buffered)
         await stack.enter_async_context(api_port(runtime, control, sock, found, certificates))
+        await stack.enter_async_context(certificate_expiry(runtime, certificates))
         banner(address, admitted)
         health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered), found)
         await stack.enter_async_context(membership(runtime, [], health.url, api=settings.api_serve))
@@ -279,6 +282,8 @@ async def _alone(
         runtime = await stack.enter_async_context(
             open_runtime(settings, given_database(settings), startup_wait, needs_broker=needs_broker, role=role_name)
         )
+        if role_name == "scheduler":  # the others have no right to the tables of notices
+            await stack.enter_async_context(certificate_expiry(runtime, certificates))
         roles = make(runtime)
         for role in roles:
             await stack.enter_async_context(running(runtime, role))

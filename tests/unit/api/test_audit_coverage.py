@@ -260,6 +260,8 @@ CHANGES: Final[dict[str, Change]] = {
     "testNotificationRule": Change(AuditAction.NOTIFICATION_RULE_TESTED, None, _rule),
     "removeNotificationRule": Change(AuditAction.NOTIFICATION_RULE_REMOVED, None, _rule),
     "acknowledgeAlert": Change(AuditAction.ALERT_ACKNOWLEDGED, {}, _alert),
+    "acknowledgeAlerts": Change(AuditAction.ALERT_ACKNOWLEDGED, {}, _alert),
+    "closeAlerts": Change(AuditAction.ALERT_CLOSED, {}, _alert),
     "snoozeAlert": Change(AuditAction.ALERT_SNOOZED, {"for": "2h"}, _alert),
     "closeAlert": Change(AuditAction.ALERT_CLOSED, {}, _alert),
     "reopenAlert": Change(AuditAction.ALERT_REOPENED, {}, _alert),

@@ -84,6 +84,12 @@ async def test_a_channel_of_another_kind_has_no_secret_of_ours(here: Scene) -> N
         ({"url": "https://example.com/a\r\nX: y"}, "/url"),
         ({"url": "http://127.0.0.1/hook"}, "/url"),
         ({"url": "http://localhost:8080/hook"}, "/url"),
+        ({"url": "http://2130706433/hook"}, "/url"),
+        ({"url": "http://0x7f.1/hook"}, "/url"),
+        ({"url": "http://0177.0.0.1/hook"}, "/url"),
+        ({"url": "http://127.0.0.1./hook"}, "/url"),
+        ({"url": "http://127.0.0.%31/hook"}, "/url"),
+        ({**MAIL, "url": "smtp://2130706433:25"}, "/url"),
         ({"url": "http://[::1]/hook"}, "/url"),
         ({"url": "http://10.1.2.3/hook"}, "/url"),
         ({"url": "http://169.254.169.254/latest"}, "/url"),
@@ -279,3 +285,29 @@ async def test_a_job_names_channels_that_are_there(here: Scene) -> None:
     assert ["on-call"] == (await here.ask("GET", f"/jobs/{job}"))["notify"]
     await here.ask("PATCH", f"/jobs/{job}", 200, {"notify": None})
     assert [] == (await here.ask("GET", f"/jobs/{job}"))["notify"]
+
+
+async def test_a_job_warns_of_a_channel_that_was_removed(here: Scene) -> None:
+    """Nobody is told through it until there is one of its name again."""
+    task = {"kind": "shell", "command": "true"}
+    channel = await made(here)
+    job = {"name": "nightly", "every": "1h", "task": task, "notify": ["on-call"]}
+    path = f"/jobs/{(await here.ask('POST', '/jobs', 201, job))['job_id']}"
+    assert [] == [each for each in (await here.ask("GET", path))["warnings"] if "notify" in each]
+    await here.ask("DELETE", f"/channels/{channel['channel_id']}", 200)
+    [warning] = [each for each in (await here.ask("GET", path))["warnings"] if "notify" in each]
+    assert "the channel 'on-call' is not there" in warning
+    await made(here)
+    assert [] == [each for each in (await here.ask("GET", path))["warnings"] if "notify" in each]
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "red\x1b[31m", "line\u2028", "bell\x07"])
+async def test_a_name_of_a_job_is_one_line(here: Scene, name: str) -> None:
+    """In a creation, in a change, and of a task."""
+    task = {"kind": "shell", "command": "true"}
+    for path, body in (("/jobs", {"every": "1h", "task": task}), ("/tasks", {"taskId": "t", "kind": "shell"})):
+        refused = await here.ask("POST", path, 422, {**body, "name": name})
+        assert ("/name" == refused["pointer"]) or path == "/tasks", refused
+    job = await here.ask("POST", "/jobs", 201, {"name": "a\u202eb", "every": "1h", "task": task})
+    refused = await here.ask("PATCH", f"/jobs/{job['job_id']}", 422, {"name": name})
+    assert "/name" == refused["pointer"]

@@ -225,6 +225,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "LettersDiscardBody": ("POST", "/dead-letters:discard"), "QueueHoldBody": ("POST", "/queues/default/hold"),
         "QueueDrainBody": ("POST", "/queues/default/drain"), "NamespaceBody": ("POST", "/namespaces"),
         "NamespaceChangeBody": ("PATCH", "/namespaces/team-a"), "UserBody": ("POST", "/users"),
+        "AlertsDecisionBody": ("POST", "/alerts:close"),
         "StopBody": ("POST", "/stops"), "ObjectiveBody": ("POST", "/objectives"), "ChannelBody": ("POST", "/channels"),
         "NotificationRuleBody": ("POST", "/notification-rules"), "RevokeBody": ("POST", "/auth/revoke"),
         "QuotasBody": ("PUT", "/namespaces/team-a/quotas"), "SavedViewBody": ("PUT", "/saved-views"),

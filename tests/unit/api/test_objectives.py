@@ -70,7 +70,7 @@ async def test_schedulers_note_budgets_that_burn_and_their_end(here: Scene, monk
     watches = [
         ObjectiveWatch(searches, here.store.objectives, ObjectiveNotes(alerts, here.clock).tell) for _ in range(2)
     ]
-    await alerts.watch("default")
+    await here.store.notification_rules.watch("default")
     jobs = {await with_objective(here, name=name) for name in ("a", "b")}
 
     async def noted() -> list[tuple[NoticeEvent | None, str]]:

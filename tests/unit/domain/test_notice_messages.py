@@ -54,10 +54,10 @@ def test_one_failure_says_what_failed_why_and_when() -> None:
     assert words.text.splitlines() == [
         "nightly: a run failed: exit status 1",
         "At 2025-11-26 04:30:21 UTC.",
-        "",
         f"Run: {URL}/runs/{UUID(int=9)}?namespace=shop",
         f"Alert: {URL}/alerts/{UUID(int=77)}?namespace=shop",
         f"Acknowledge: {URL}/act/t",
+        "",
         "Sent by Tickwise by the rule nights, namespace shop.",
     ]
     assert list(words.links) == ["Run", "Alert", "Acknowledge"]
@@ -77,6 +77,14 @@ def test_without_the_address_of_the_pages_there_is_no_link() -> None:
         (notice(line(), severity=Severity.CRITICAL, is_escalation=True),
          "[critical] Nobody acknowledged: nightly failed"),
         (notice(line(event=NoticeEvent.RECOVERY), severity=Severity.INFO), "[info] nightly succeeded again"),
+        (notice(line(event=NoticeEvent.RECOVERY, run_id=None)), "[warning] nightly is well again"),
+        (notice(line(is_repeat=True)), "[warning] Still open: nightly failed"),
+        (notice(line(is_repeat=True), line(1)), "[warning] nightly failed 2 times"),
+        (notice(line(), line(1, subject="j1")), "[warning] 2 failures of 2 jobs named nightly"),
+        (notice(line(), line(1, subject="j1", subject_name="hourly")), "[warning] 2 failures of 2 jobs"),
+        (notice(*(line(at, subject=f"j{at}") for at in range(MAX_LINES)), events=100_000, subjects=2_000),
+         "[warning] 100,000 failures of 2,000 jobs"),
+        (notice(line(), events=5_000, subjects=2_000), "[warning] 5,000 failures of 2,000 jobs"),
         (notice(line(), line(1, subject="j1"), line(2, subject="j2"), events=100_000),
          "[warning] 100,000 failures of 3 jobs"),
         (notice(*(line(at, subject=f"j{at}") for at in range(MAX_LINES)), events=100_000),
@@ -102,8 +110,9 @@ def test_a_storm_is_one_text_with_a_count() -> None:
     rows = words.text.splitlines()
     assert rows[0] == "nightly: a run failed: exit status 1"
     assert rows[1] == "100,000 events since 2025-11-26 04:30:12 UTC within 12 min."
-    assert rows[3].startswith("- 2025-11-26 04:30:31 UTC  nightly: a run failed: exit status 1")
-    assert rows[3 + MAX_LINES] == "… and 99,980 more."
+    assert [row.partition(":")[0] for row in rows[2:5]] == ["Run", "Alert", ""]
+    assert rows[5].startswith("- 2025-11-26 04:30:31 UTC  nightly: a run failed: exit status 1")
+    assert rows[5 + MAX_LINES] == "… and 99,980 more."
     assert words.links["Alert"]
 
 

@@ -188,7 +188,9 @@ def test_mailto_is_noted_unless_it_is_empty() -> None:
     first, second = read(text).entries
     assert (ImportVerdict.SAME, ImportVerdict.SAME) == (first.verdict, second.verdict)
     assert ("no mail is sent" in first.notes[0], ()) == (True, second.notes)
-    assert "make a channel for ops@example.org and import with --notify CHANNEL" in first.notes[0]
+    assert "failures are told by an e-mail channel for ops@example.org: --apply finds it" in first.notes[0]
+    assert (("ops@example.org",), ()) == (first.recipients, second.recipients)
+    assert ("a@b.org", "root") == read("MAILTO=a@b.org, root\n0 5 * * * a\n").entries[0].recipients
 
 
 def test_variables_for_cron_itself_reach_only_a_command_that_reads_them() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -103,9 +104,11 @@ def judged(
     notify: Sequence[UUID] = (),
     more: bool = False,
     now: float = NOW,
+    jobs: Mapping[UUID, NoticeJob] | None = None,
 ) -> Fold:
-    """The fold of a page."""
-    return judge("default", events, situation(rules, stands, history, bursts, labels, notify, more=more, now=now))
+    """The fold of a page. `jobs` instead of `JOB`."""
+    known = situation(rules, stands, history, bursts, labels, notify, more=more, now=now)
+    return judge("default", events, known if jobs is None else replace(known, jobs=jobs))
 
 
 def judged_due(*due: StandingAlert, rules: Sequence[NotificationRule], now: float = NOW) -> Fold:

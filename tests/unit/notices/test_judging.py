@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -27,9 +29,18 @@ from tests.unit.notices.situations import (
 )
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.notices.changes import Burst
+from tickwise.domain.notices.changes import Burst, NoticeJob
+from tickwise.domain.notices.folding import WaitingNotice, joined
 from tickwise.domain.notices.index import RuleIndex
-from tickwise.domain.notices.judging import RETRIES_USUAL, STORM_EBB_SECONDS, UNCHOSEN, ends_needed
+from tickwise.domain.notices.judging import (
+    RETRIES_USUAL,
+    STORM_EBB_SECONDS,
+    STORM_EVENTS,
+    STORM_SECONDS,
+    UNCHOSEN,
+    common_subject,
+    ends_needed,
+)
 from tickwise.domain.notices.rules import (
     MAX_LINES,
     OF_NOTIFY,
@@ -212,7 +223,7 @@ def test_a_success_closes_the_alert_and_is_told() -> None:
     closed = change(fold)
     assert (3, True, 0, None) == (closed.seen, closed.close, closed.events, closed.next_at)
     assert [(RECOVERY, OPS, 1)] == told(fold)
-    assert "a run succeeded" == fold.notices[0].lines[0].sentence
+    assert "a run succeeded, after 4 failures in 66 min" == fold.notices[0].lines[0].sentence
 
 
 def test_a_recovery_is_told_by_rules_that_ask_for_it() -> None:
@@ -318,7 +329,9 @@ def test_an_alert_is_repeated() -> None:
     assert (NOW, NOW + 600.0, 0, 1) == (
         change(fold).told_at, change(fold).next_at, change(fold).events, change(fold).seen,
     )  # fmt: skip
-    assert ["still open, 4 events: a run failed: no disk"] == [line.sentence for line in fold.notices[0].lines]
+    [line] = fold.notices[0].lines
+    since = "2027-01-15 06:36:40 UTC"
+    assert (f"still open since {since}, 4 events: a run failed: no disk", True) == (line.sentence, line.is_repeat)
     fold = judged_due(due, rules=[rule(repeat_seconds=900.0)])
     assert (None, NOW + 300.0) == (change(fold).told_at, change(fold).next_at)
     assert [] == fold.notices
@@ -347,24 +360,143 @@ def test_an_alert_of_a_rule_that_is_gone_is_due_no_more() -> None:
 # ------------------------------------------------------------------------------------------- when it is told
 
 
-def test_notices_after_the_first_three_are_gathered() -> None:
-    """For the time that the rule says, from the newest of them."""
+def test_later_notices_of_a_burst_are_further_apart() -> None:
+    """The first goes at once; after three, in the time that the rule says. A pause counts from the last."""
     pair = (RULE, OPS)
     gathers = rule(group_seconds=120.0)
-    for burst, due in ((None, NOW), (Burst(2, NOW - 10.0), NOW), (Burst(3, NOW - 10.0), NOW + 110.0)):
+    for burst, due in (
+        (None, NOW),
+        (Burst(1, NOW - 2.0), NOW + 3.0),
+        (Burst(1, NOW - 60.0), NOW),
+        (Burst(2, NOW - 10.0), NOW + 50.0),
+        (Burst(2, NOW - 61.0), NOW),
+        (Burst(3, NOW - 10.0), NOW + 110.0),
+    ):
         fold = judged([event()], gathers, bursts={} if burst is None else {pair: burst})
-        assert [due] == [each.due for each in fold.notices]
+        assert [due] == [each.due for each in fold.notices], burst
 
 
-def test_a_storm_is_gathered_until_it_ebbs() -> None:
-    """Twenty events of a page for one rule and channel, or fewer of a page that is not the last."""
+def test_the_first_message_of_a_storm_goes_at_once() -> None:
+    """Twenty events of a page for one rule and channel, or fewer of a page that is not the last. The second waits until
+    the storm ebbs, later ones for the time that the rule says."""
     storm = [event(number, job_id=UUID(int=0xB00 + number)) for number in range(1, 20)]
+    pair = (RULE, OPS)
     assert [(NOW, False)] == [(each.due, each.gathers) for each in judged(storm, rule()).notices]
     for events, more in (([*storm, event(20)], False), (storm[:2], True)):
-        [notice] = judged(events, rule(), more=more).notices
-        assert (NOW + STORM_EBB_SECONDS, True, len(events)) == (notice.due, notice.gathers, notice.events)
-        assert min(len(events), MAX_LINES) == len(notice.lines)
+        for burst, due in ((None, NOW), (Burst(1, NOW - 1.0), NOW + STORM_EBB_SECONDS), (Burst(2, NOW), NOW + 300.0)):
+            [notice] = judged(
+                events, rule(), more=more, bursts={} if burst is None else {pair: burst}
+            ).notices  # fmt: skip
+            assert (due, True, len(events)) == (notice.due, notice.gathers, notice.events)
+            assert min(len(events), MAX_LINES) == len(notice.lines)
     assert [False] == [each.gathers for each in judged(storm[:1], rule(), more=True).notices]
+
+
+def test_a_notice_counts_the_jobs_of_its_events() -> None:
+    """Each once, however many events it has, and also beyond the lines that are kept."""
+    many = [event(number, job_id=UUID(int=0xB00 + number // 2)) for number in range(2, 102)]
+    [notice] = judged(many, rule()).notices
+    assert (100, 50, []) == (notice.events, notice.subjects, list(notice.before))
+    [joins] = judged([event(5)], rule(), stands=[standing(alert(last_at=NOW - 40.0))]).notices
+    assert (1, [NOW - 40.0]) == (joins.subjects, list(joins.before))
+
+
+def test_a_waiting_notice_counts_a_job_once() -> None:
+    """One whose newest event is in it already is counted; one that was told before it was made is not."""
+    [first] = judged([event(1), event(2, job_id=UUID(int=0xB2))], rule()).notices
+    waits = WaitingNotice(
+        first.severity, first.events, first.first_at, first.last_at, NOW, NOW, first.lines, subjects=first.subjects
+    )  # fmt: skip
+    later = first._replace(events=5, subjects=3, before=(first.first_at, first.first_at - 1.0))
+    assert 4 == joined(waits, later).subjects
+    assert 0 == joined(waits._replace(subjects=0), later).subjects
+
+
+def test_a_page_of_a_storm_does_not_put_off_its_first_message() -> None:
+    """But its follow-up; one that waits for longer is as early as before."""
+    [first] = judged([event()], rule()).notices
+    page = first._replace(gathers=True, due=NOW + 8.0)
+    waits = WaitingNotice(first.severity, 1, first.first_at, first.last_at, NOW, NOW, first.lines)
+    for due, expected in (
+        (NOW, NOW),
+        (NOW + STORM_EBB_SECONDS, NOW + 8.0),
+        (NOW + STORM_SECONDS + 1.0, NOW + 8.0),
+    ):
+        assert expected == joined(waits._replace(due=due), page).due
+    assert NOW + STORM_SECONDS == joined(waits._replace(due=NOW + 5.0), page._replace(due=NOW + 99.0)).due
+
+
+# ------------------------------------------------------------------------------------------- one-time jobs
+
+
+def once(number: int, name: str = "resize") -> NoticeJob:
+    """A one-time job."""
+    return NoticeJob("default", UUID(int=0xD00 + number), name, {}, is_once=True)
+
+
+def test_one_time_jobs_of_one_name_that_fail_together_are_one_alert() -> None:
+    """Of the hour; one line for each job. Fewer are an alert each, as jobs of other kinds and names are."""
+    jobs = [once(number) for number in range(STORM_EVENTS)]
+    known = {each.job_id: each for each in jobs}
+    events = [event(number + 1, job_id=each.job_id) for number, each in enumerate(jobs)]
+    fold = judged(events, rule(), jobs=known)
+    common = common_subject(events[0], jobs[0])
+    [one] = fold.alerts
+    assert (common, "resize", 20) == (one.key.subject, one.subject_name, one.events)
+    [notice] = fold.notices
+    assert (20, 20, {one.alert_id}) == (
+        notice.events, notice.subjects, {line.alert_id for line in notice.lines},
+    )  # fmt: skip
+    assert [str(each.job_id) for each in jobs] == [line.subject for line in notice.lines]
+    assert 19 == len(judged(events[:19], rule(), jobs=known).alerts)
+    named = {each.job_id: each._replace(name=f"resize {each.job_id}") for each in jobs}
+    assert 20 == len(judged(events, rule(), jobs=named).alerts)
+    assert 20 == len(
+        judged(events, rule(), jobs={key: each._replace(is_once=False) for key, each in known.items()}).alerts
+    )
+
+
+def test_a_later_one_time_job_counts_in_the_alert_of_its_name() -> None:
+    """While it stands, and unless the job has an alert of its own."""
+    job = once(1)
+    failed = event(1, job_id=job.job_id)
+    common = standing(alert(subject=common_subject(failed, job) or "", subject_name="resize"))
+    fold = judged([failed], rule(), jobs={job.job_id: job}, stands=[common])
+    assert [(common.alert.alert_id, 1)] == [(each.alert_id, each.events) for each in fold.alerts]
+    assert [True] == [each.joins for each in fold.notices]
+    own = standing(alert(alert_id=UUID(int=0xF2), subject=str(job.job_id)))
+    fold = judged([failed], rule(), jobs={job.job_id: job}, stands=[common, own])
+    assert [UUID(int=0xF2)] == [each.alert_id for each in fold.alerts]
+
+
+# ------------------------------------------------------------------------------------------- sentences
+
+
+@pytest.mark.parametrize(
+    ("said", "states", "sentence"),
+    [
+        ({"in_a_row": 3}, [S, F, F, F], "3 runs in a row failed: no disk"),
+        ({"in_a_row": 3}, [S, F, F, F, F], "4 runs in a row failed: no disk"),
+        ({"failures_of": FailuresOf(2, 3)}, [F, S, F], "2 of the last 3 runs failed: no disk"),
+        ({"in_a_row": 4, "failures_of": FailuresOf(2, 3)}, [S, F, F], "2 of the last 3 runs failed: no disk"),
+        ({}, [F, F, F], "a run failed: no disk"),
+    ],
+)
+def test_a_failure_says_which_threshold_was_passed(said: dict[str, Any], states: list[RunState], sentence: str) -> None:
+    """In the alert and in the message."""
+    fold = judged([event(len(states))], rule(**said), history=ends(*states))
+    assert (sentence, sentence) == (change(fold).sentence, fold.notices[0].lines[0].sentence)
+
+
+def test_what_ends_soon_is_told_each_time() -> None:
+    """Less time is left; unless a person has it in hand."""
+    expiring = event(1, None, job_id=None, event=NoticeEvent.EXPIRING, subject="key/1", error="it ends in 7 days")
+    asks = rule(NoticeEvent.EXPIRING)
+    stands = alert(event=NoticeEvent.EXPIRING, subject="key/1")
+    [notice] = judged([expiring], asks, stands=[standing(stands)]).notices
+    assert (1, False) == (notice.events, notice.joins)
+    taken = standing(replace(stands, state=AlertState.ACKNOWLEDGED))
+    assert [] == judged([expiring], asks, stands=[taken]).notices
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tests.unit.roles.scheduler_rig import Rig
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices import index
+from tickwise.domain.notices.judging import FOLD_SECONDS, PAUSES, STORM_EBB_SECONDS
 from tickwise.domain.notices.rules import (
     INSTALLATION,
     Alert,
@@ -135,6 +136,7 @@ async def test_a_failure_is_told_and_so_is_its_recovery() -> None:
     await night.end(RunState.FAILED, job)
     await night.judge()
     assert [] == night.send()
+    await night.rig.clock.advance(PAUSES[1])
     await night.end(RunState.SUCCESS, job)
     await night.judge()
     [notice] = night.send()
@@ -296,35 +298,71 @@ async def test_the_outcome_does_not_depend_on_pages_and_schedulers(seed: int, mo
 # ------------------------------------------------------------------------------------------- storms
 
 
-async def test_a_storm_is_one_message_with_a_count() -> None:
-    """3,000 failures that come for some seconds; at most two."""
+async def test_a_storm_is_a_message_at_once_and_one_with_its_count() -> None:
+    """1,200 failures of 1,200 jobs that come for some seconds."""
     night = Night()
     await night.rule()
-    jobs = await night.jobs(1_000)
     sent = []
     for _ in range(3):
-        await night.end(RunState.FAILED, *jobs)
+        await night.end(RunState.FAILED, *await night.jobs(400))
         await night.judge()
         sent += night.send()
-    await night.rig.clock.advance(31.0)
+    assert [(400, 400)] == [(notice.events, notice.subjects) for notice in sent]
+    await night.rig.clock.advance(STORM_EBB_SECONDS)
     sent += night.send()
-    assert 1 <= len(sent) <= 2
-    assert 3_000 == sum(notice.events for notice in sent)
-    assert 1_000 == len(await night.alerts())
+    assert [(400, 400), (800, 800)] == [(notice.events, notice.subjects) for notice in sent]
+    assert 1_200 == len(await night.alerts())
 
 
-async def test_a_storm_that_does_not_end_is_told_within_its_time() -> None:
-    """Although it never ebbs."""
+async def test_a_small_storm_is_two_messages() -> None:
+    """Some failures with each look, for some seconds: fewer than those of a page that is a storm."""
     night = Night()
     await night.rule()
-    jobs = await night.jobs(25)
-    begun = night.rig.clock.now()
-    while not (sent := night.send()):
-        await night.end(RunState.FAILED, *jobs)
+    sent = []
+    for _ in range(5):
+        await night.end(RunState.FAILED, *await night.jobs(6))
         await night.judge()
-        assert night.rig.clock.now() < begun + 40.0
-    assert night.rig.clock.now() >= begun + 30.0
-    assert 25 * 29 <= sent[0].events
+        sent += night.send()
+    await night.rig.clock.advance(PAUSES[1])
+    sent += night.send()
+    assert [6, 24] == [notice.events for notice in sent]
+
+
+async def test_a_storm_that_does_not_end_is_told_now_and_then() -> None:
+    """At once, within its longest time, and then as seldom as its rule says; each says how many jobs have failed since
+    the one before, those that fail again among them."""
+    night = Night()
+    await night.rule(group_seconds=60.0)
+    jobs = await night.jobs(10)
+    begun, sent = night.rig.clock.now(), []
+    for _ in range(160):
+        await night.end(RunState.FAILED, *await night.jobs(10), *jobs)
+        await night.judge()
+        sent += [(night.rig.clock.now() - begun, notice) for notice in night.send()]
+    assert [1.0, 32.0, 92.0, 152.0] == [at for at, _ in sent]
+    assert [20, 31 * 20, 60 * 20, 60 * 20] == [notice.events for _, notice in sent]
+    assert [20, 31 * 10 + 10, 60 * 10 + 10, 60 * 10 + 10] == [notice.subjects for _, notice in sent]
+
+
+async def test_one_time_jobs_that_fail_together_are_one_alert() -> None:
+    """2,000 of one name: the first few have alerts of their own, the others one. Rules of other events do not mind."""
+    night = Night()
+    rule = await night.rule(on=frozenset({NoticeEvent.FAILURE, NoticeEvent.DEAD_LETTER}))
+    jobs = [*await night.jobs(2_000, schedule_type="FUTURE", name="resize")]
+    await night.end(RunState.FAILED, *jobs[:5])
+    await night.judge()
+    await night.end(RunState.FAILED, *jobs[5:])
+    await night.judge()
+    alerts = await night.alerts()
+    assert Counter({1: 10, 1_995: 2}) == Counter(alert.events for alert in alerts)
+    assert {rule.rule_id} == {alert.rule_id for alert in alerts}
+    await night.end(RunState.FAILED, *await night.jobs(1, schedule_type="FUTURE", name="resize"))
+    await night.judge()
+    assert Counter({1: 10, 1_996: 2}) == Counter(alert.events for alert in await night.alerts())
+    await night.rig.clock.advance(FOLD_SECONDS)
+    await night.end(RunState.FAILED, *await night.jobs(1, schedule_type="FUTURE", name="resize"))
+    await night.judge()
+    assert Counter({1: 12, 1_996: 2}) == Counter(alert.events for alert in await night.alerts())
 
 
 async def test_a_rule_that_is_deleted_while_its_notice_waits_says_nothing() -> None:
@@ -350,10 +388,10 @@ async def test_a_step_judges_as_many_events_as_their_rules_allow(monkeypatch: py
     await night.end(RunState.FAILED, *await night.jobs(7))
     assert 0.0 == await night.alerting.step()
     assert 4 == len(night.store.state.notice_events)
-    assert [] == night.send()
+    assert [3] * 4 == [each.events for each in night.send()]
     await night.judge()
     await night.rig.clock.advance(5.0)
-    assert {rule.rule_id: 7 for rule in rules} == {each.rule_id: each.events for each in night.send()}
+    assert {rule.rule_id: 4 for rule in rules} == {each.rule_id: each.events for each in night.send()}
     assert 28 == len(await night.alerts())
 
 
@@ -470,7 +508,7 @@ async def test_a_job_names_its_channels() -> None:
     """No rule is needed."""
     night = Night()
     ops = night.channel()
-    await night.store.alerts.watch("default")
+    await night.store.notification_rules.watch("default")
     [job] = await night.jobs(definition=json.dumps({"notify": ["ops"]}))
     await night.end(RunState.FAILED, job)
     await night.judge()
@@ -610,6 +648,7 @@ async def test_a_lost_executor_is_told_and_its_return() -> None:
     await night.store.executors.expire(crashes_max=3)
     assert [NoticeEvent.EXECUTOR_LOST] == [event for event, _ in await looked(night)]
     await night.store.executors.join(executor("one", lease_seconds=10.0))
+    await night.rig.clock.advance(PAUSES[1])
     assert [NoticeEvent.RECOVERY] == [event for event, _ in await looked(night)]
     assert [AlertState.CLOSED] == [each.state for each in await night.alerts(namespace=INSTALLATION)]
 

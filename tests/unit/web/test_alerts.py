@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -58,6 +59,30 @@ async def state_of(rig: Rig, alert: UUID) -> AlertState:
     """The state of an alert."""
     [found] = await rig.here.store.alerts.find(AlertQuery(namespace="default", alert_id=alert))
     return found.state
+
+
+async def test_all_alerts_that_match_are_decided_at_once(rig: Rig) -> None:
+    """They are counted first; what came after that stays open."""
+    browser = await rig.signed_in("ops", ("operator", "default"))
+    first, second = await alert_of(rig, subject="a"), await alert_of(rig, subject="b")
+    page = Markup((await browser.get("/alerts")).text)
+    [ask] = [each["href"] for each in page.named("a") if "do=close" in each.get("href", "")]
+    asked = Markup((await browser.get(ask)).text)
+    assert "2 alerts" in asked.words
+    assert "no filter is set" in asked.words
+    [until] = [each["value"] for each in asked.named("input") if each.get("name") == "until"]
+    late = await alert_of(rig, subject="c", name="late")
+    rig.here.store.state.alerts[late].alert = replace(
+        rig.here.store.state.alerts[late].alert, last_at=rig.here.clock.now() + 60.0
+    )
+    answer = await browser.post(ask, {"until": until, "note": "the disk"})
+    assert 303 == answer.status_code
+    assert "2 alerts are closed." in Markup((await browser.get(answer.headers["location"])).text).words
+    assert [AlertState.CLOSED] * 2 == [await state_of(rig, each) for each in (first, second)]
+    assert AlertState.OPEN is await state_of(rig, late)
+    assert "No alert matches" in Markup((await browser.get("/alerts/all?do=close&subject=nobody")).text).words
+    assert 422 == (await browser.get("/alerts/all?do=eat")).status_code
+    assert 422 == (await browser.get("/alerts/all?do=close&state=closed")).status_code
 
 
 async def test_an_alert_is_acknowledged_and_that_is_undone(rig: Rig) -> None:

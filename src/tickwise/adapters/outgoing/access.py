@@ -27,6 +27,7 @@ from typing import Final
 from yarl import URL
 
 from tickwise.domain.errors import Misconfigured
+from tickwise.domain.networks import is_odd_number
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -68,7 +69,6 @@ _COMPATIBLE: Final = IPv6Network("::/96")
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 _BRACKETS: Final = re.compile(r"^\[(.*)\]$")
-_NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)", re.IGNORECASE)
 
 
 class AddressRefused(Exception):
@@ -202,7 +202,7 @@ class HttpAccess:
         address = _literal(host)
         if address is not None:
             self.check(address, host, port)
-        elif _NUMERIC.fullmatch(host.rsplit(".", 1)[-1]):
+        elif is_odd_number(host):
             raise AddressRefused(
                 f"{host!r} is a number that programs read in different ways; write it as four decimal numbers"
             )

@@ -16,6 +16,7 @@ from aiohttp.resolver import ThreadedResolver
 
 from tickwise.adapters.outgoing.access import HttpAccess
 from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
+from tickwise.adapters.outgoing.lookups import Lookups
 
 CONNECT_SECONDS: Final = 30.0
 READ_BYTES: Final = 1 << 16
@@ -40,6 +41,32 @@ class VettedResolver(AbstractResolver):
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class PooledResolver(AbstractResolver):
+    """Looks names up in threads of its own instead of those of the event loop."""
+
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The addresses of a name. Raises `OSError`."""
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=int(address[1]),
+                family=family,
+                proto=proto,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for family, _, proto, _, address in await self._lookups.addresses(host, port, family)
+        ]
+
+    async def close(self) -> None:
+        """The threads are their owner's."""
 
 
 class HttpClient:

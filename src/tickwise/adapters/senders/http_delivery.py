@@ -21,6 +21,7 @@ from yarl import URL
 
 from tickwise.adapters.outgoing.access import PRIVATE, AddressRefused, HttpAccess, plain_host
 from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
+from tickwise.adapters.outgoing.lookups import Lookups
 from tickwise.adapters.senders.outcomes import DELIVERED, later, refused
 from tickwise.domain.hosts import host_of
 from tickwise.ports.senders import DeliveryResult
@@ -60,9 +61,10 @@ class Posting:
 class HttpDelivery:
     """The connections of the senders that use HTTP. The library is loaded with the first delivery."""
 
-    def __init__(self, *, resolver: AbstractResolver | None = None) -> None:
-        """`resolver` instead of the system's."""
+    def __init__(self, *, lookups: Lookups | None = None, resolver: AbstractResolver | None = None) -> None:
+        """`lookups` that other senders share. `resolver` instead of the system's."""
         self._resolver = resolver
+        self._lookups = lookups or Lookups()
         self._accesses = {
             False: HttpAccess(advice=ADVICE),
             True: HttpAccess(
@@ -76,6 +78,7 @@ class HttpDelivery:
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()
+        self._lookups.close()
 
     async def post(self, posting: Posting, *, now: float, timeout: float) -> DeliveryResult:
         """Deliver. It raises nothing."""
@@ -116,11 +119,12 @@ class HttpDelivery:
         raise AssertionError("the last turn returns")
 
     def _client(self, allow_private: bool) -> HttpClient:
-        from tickwise.adapters.outgoing.client import HttpClient
+        from tickwise.adapters.outgoing.client import HttpClient, PooledResolver
 
         if allow_private not in self._clients:
             access = self._accesses[allow_private]
-            self._clients[allow_private] = HttpClient(access, connections=CONNECTIONS, resolver=self._resolver)
+            resolver = self._resolver or PooledResolver(self._lookups)
+            self._clients[allow_private] = HttpClient(access, connections=CONNECTIONS, resolver=resolver)
         return self._clients[allow_private]
 
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tickwise.adapters.outgoing.access import PRIVATE, AddressRefused, HttpAccess
+from tickwise.adapters.outgoing.lookups import Lookups
 from tickwise.adapters.senders.http_delivery import ADVICE
 from tickwise.adapters.senders.outcomes import DELIVERED, later, refused
 from tickwise.domain.networks import is_loopback
@@ -81,8 +82,10 @@ class InstallationMail:
 class EmailSender(ChannelSender):
     """The sender of kind `email`."""
 
-    def __init__(self, installation: InstallationMail) -> None:
+    def __init__(self, installation: InstallationMail, lookups: Lookups | None = None) -> None:
+        """`lookups` that other senders share."""
         self._installation = installation
+        self._lookups = lookups or Lookups()
         self._served: OrderedDict[str, set[str]] = OrderedDict()
 
     async def send(
@@ -120,6 +123,7 @@ class EmailSender(ChannelSender):
 
     async def close(self) -> None:
         """See the port."""
+        self._lookups.close()
 
     async def _deliver(
         self,
@@ -134,7 +138,7 @@ class EmailSender(ChannelSender):
         content = str(mail["Message-ID"])
         served = self._served.get(content, set())
         recipients = [each for each in _addresses(mail) if each not in served]
-        sock = await _connected(server, access)
+        sock = await _connected(server, access, self._lookups)
         smtp = SMTP(
             hostname=server.host,
             port=None,
@@ -240,10 +244,10 @@ def _peer(smtp: SMTP) -> str:
     return str(peer[0]) if peer else ""
 
 
-async def _connected(server: MailServer, access: HttpAccess | None) -> socket.socket:
+async def _connected(server: MailServer, access: HttpAccess | None, lookups: Lookups) -> socket.socket:
     """A connection to the server, to an address that was judged. Raises `AddressRefused`, `OSError`."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM)
+    found = await lookups.addresses(server.host, server.port)
     if access is not None:
         for *_, address in found:
             access.check(ip_address(str(address[0]).partition("%")[0]), server.host.lower(), server.port)

@@ -86,6 +86,7 @@ def webhook_body(message: NoticeMessage) -> bytes:
             "title": message.title,
             "text": message.text,
             "count": notice.events,
+            "subjects": notice.subjects or None,
             "first_at": _iso(notice.first_at),
             "last_at": _iso(notice.last_at),
             "events": [_event(line) for line in notice.lines],

@@ -15,6 +15,7 @@ import click
 
 from tickwise.cli import labels, moments, output, sources
 from tickwise.cli.failures import Exit
+from tickwise.cli.mail_channels import told_by, with_mail_channels
 from tickwise.cli.session import Decorated, Session, server_options
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 4
 """Of an entry that has many, such as a whole CronJob."""
-MAILTO: Final = "MAILTO:"
-"""The begin of the note on an entry whose output cron mails."""
 _STYLES: Final = {"same": "green", "changed": "yellow", "refused": "bold red"}
 
 
@@ -59,12 +58,8 @@ class ImportMode:
             {"labels": {**(job.get("labels") or {}), **self.fields["labels"]}} if "labels" in self.fields else {}
         )
         name = f"{self.prefix}{job['name']}"
-        notes = each.entry.notes
-        if self.notify is not None and any(note.startswith(MAILTO) for note in notes):
-            own["notify"] = [self.notify]
-            told = f"{MAILTO} failures are told to the channel {self.notify}; the output is kept with each run"
-            notes = tuple(told if note.startswith(MAILTO) else note for note in notes)
-        return each._replace(entry=replace(each.entry, job={**job, **self.fields, **own, "name": name}, notes=notes))
+        placed = each._replace(entry=replace(each.entry, job={**job, **self.fields, **own, "name": name}))
+        return told_by(placed, self.notify) if self.notify is not None and each.entry.recipients else placed
 
 
 @click.group("import")
@@ -107,7 +102,11 @@ def _import_options(command: Decorated) -> Decorated:
     help="Entries name a user before the command, as in /etc/crontab, or do not.  [found out]",
 )  # fmt: skip
 @click.option("--source", metavar="NAME", help="The file's name in keys; it tells machines apart.  [its whole path]")
-@click.option("--notify", metavar="CHANNEL", help="Tell this channel of failures of the jobs below a MAILTO.")
+@click.option(
+    "--notify",
+    metavar="CHANNEL",
+    help="Tell this channel of failures of the jobs below a MAILTO.  [an e-mail channel with its recipients]",
+)
 @_import_options
 @click.pass_obj
 def import_crontab(
@@ -191,6 +190,7 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
     if mode.apply and places:
         from tickwise.cli.import_jobs import store
 
+        found = found if mode.notify is not None else with_mail_channels(session.client, found)
         bodies = [each.entry.job for each in found if each.entry.job is not None]
         stored = dict(zip(places, store(session.client, bodies), strict=True))
         early = _paused(session, stored) if mode.paused else []

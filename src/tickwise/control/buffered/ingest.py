@@ -39,7 +39,7 @@ from tickwise.control.jobs.submission import id_taken, key_taken, size_of
 from tickwise.control.jobs.successors import successors
 from tickwise.control.receipts import KEY_REUSED, Once
 from tickwise.control.tasks import TaskCheck
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_name
 from tickwise.control.turns import Turns
 from tickwise.domain.audit import Source
 from tickwise.domain.errors import Invalid, KeyReused, NeverAccepted, NotFound, Refused, StoreUnavailable
@@ -401,7 +401,7 @@ def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) ->
     if body.job_id and body.job_id != job_id:
         raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
     check_texts(body)
-    name = clean_text(body.name or "the job", "/name")
+    name = clean_name(body.name or "the job", "/name")
     resolved = resolve_task(body, scene, check)
     if any(getattr(body, field) is not UNSET for field in SCHEDULE_NAMED):
         planned(body, job_id, scene.now)

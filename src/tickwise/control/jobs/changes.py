@@ -33,7 +33,7 @@ from tickwise.control.jobs.resolving import (
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_name, clean_text
 from tickwise.control.wakeups import wake_all
 from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
@@ -183,7 +183,7 @@ class JobChanges:
         plan = before if changed is None else changed.timing.plan
         if body.calendars:
             check_calendars(plan.calendars, scene.calendars)
-        name = clean_text(body.name or row.name, "/name")
+        name = clean_name(body.name, "/name") if body.name else row.name
         labels = row.labels if body.labels is UNSET else body.labels or {}
         check_labels(who, labels)
         where = lane(body, task, scene.serving.functions, row.lane)

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
-from tickwise.control.texts import clean_id, clean_text
+from tickwise.control.texts import clean_id, clean_name, clean_text
 from tickwise.documents.definition import CalendarUse
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import JOB_FIELDS
@@ -45,7 +45,7 @@ def resolve(
     name = body.name or (task.name if task else None)
     if not name:
         raise Invalid("a job needs a name", pointer="/name")
-    clean_text(name, "/name")
+    clean_name(name, "/name")
     if task is None and scene.serving.is_known and name not in scene.serving.functions:
         raise Invalid(
             f"the job has no task, and no active executor offers a function of its name {name[:100]!r}; send a task, "

@@ -145,12 +145,26 @@ class JobService:
         definition = decode_definition(row.definition)
         if row.status is JobStatus.CANCELLED:
             return definition.warnings
+        lasting = (*definition.warnings, *await self._untold(row.namespace, definition.notify))
         passing = not_offered(function_of(row, definition), await self._context.executors.functions())
         if passing is None and row.status in (JobStatus.SCHEDULED, JobStatus.PAUSED):
             active = await self._context.executors.rows()
             # Without any active executor the job is not at fault; the explanation of its runs says so.
             passing = unserved(row.lane, function_of(row, definition), active, row.namespace) if active else None
-        return (*definition.warnings, passing) if passing else definition.warnings
+        return (*lasting, passing) if passing else lasting
+
+    async def _untold(self, namespace: str, names: Sequence[str]) -> tuple[str, ...]:
+        """The warning about channels of its `notify` that were removed."""
+        if not names:
+            return ()
+        there = {channel.name for channel in await self._context.store.channels.find(namespace)}
+        gone = [repr(name) for name in names if name not in there]
+        if not gone:
+            return ()
+        channels = (
+            f"the channel {gone[0]} of notify is" if len(gone) == 1 else f"the channels {', '.join(gone)} of notify are"
+        )
+        return (f"{channels} not there: nobody is told that way until there is one of that name again",)
 
     @requires(Permission.JOBS_WRITE, by_labels=True)
     async def queue_warning(self, who: Principal, queue: str) -> str | None:

@@ -11,24 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.access import requires
+from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
-from tickwise.control.notices.decisions import decide, no_alert
+from tickwise.control.notices.decisions import ACTIONS, decide, no_alert
 from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.rule_bodies import Span, seconds_of
-from tickwise.control.texts import clean_reason
+from tickwise.control.texts import clean_reason, clean_text
 from tickwise.control.times import instant_within
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal
-from tickwise.domain.notices.rules import Alert, AlertState
+from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store.notices import AlertQuery
+from tickwise.ports.store.notices import MAX_DECIDED, AlertQuery, NewAlertDecision, StandingAlertsQuery
 
 SNOOZE_SECONDS_USUAL: Final = 3_600.0
 SNOOZE_SECONDS_MOST: Final = 30 * 86_400.0
@@ -48,6 +49,44 @@ class AlertSnoozeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     until: Annotated[datetime, Meta(tz=True, description="Until this time, 30 days from now at most.")] | None = None
     length: Span | None = msgspec.field(name="for", default=None)
     note: AlertNote | None = None
+
+
+class AlertsDecisionBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """All alerts that are not closed and match are acknowledged or closed; without a filter: all of the namespace."""
+
+    state: (
+        Annotated[
+            list[AlertState],
+            Meta(max_length=3, description="In one of these states; not sent: each that is not closed."),
+        ]
+        | UnsetType
+    ) = UNSET
+    rule_id: Annotated[UUID, Meta(description="Of this rule.")] | UnsetType = UNSET
+    subject: Annotated[str, Meta(max_length=300, description="About this job, executor or key.")] | UnsetType = UNSET
+    event: Annotated[NoticeEvent, Meta(description="Of this event.")] | UnsetType = UNSET
+    until: (
+        Annotated[
+            datetime,
+            Meta(tz=True, description="Only those whose newest event is not later: what came since is not decided."),
+        ]
+        | UnsetType
+    ) = UNSET
+    note: AlertNote | None = None
+    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
+    installation: Annotated[
+        bool, Meta(description="Those of the installation, not of the namespace: for its administrators.")
+    ] = False
+
+
+class DecidedAlerts(NamedTuple):
+    """The outcome of a decision about all alerts that match."""
+
+    matched: int
+    """The number that matched, `MAX_DECIDED` at most."""
+    more: bool
+    """More matched: the decision was about the oldest of them; ask again for the others."""
+    changed: int
+    """The number of those that were decided; 0 of a dry run."""
 
 
 class AlertService:
@@ -99,6 +138,43 @@ class AlertService:
         """Take the decision back. Raises `NotFound`; `Conflict` if another alert of its rule and subject is open by
         now."""
         return await self._decide(who, alert_id, AlertState.OPEN, body.note)
+
+    @requires(Permission.NOTICES_OPERATE)
+    async def acknowledge_all(self, who: Principal, body: AlertsDecisionBody) -> DecidedAlerts:
+        """Take all that match in hand, or count them. Raises `Invalid`, `Forbidden`, `Conflict`."""
+        return await self._decide_all(who, AlertState.ACKNOWLEDGED, body)
+
+    @requires(Permission.NOTICES_OPERATE)
+    async def close_all(self, who: Principal, body: AlertsDecisionBody) -> DecidedAlerts:
+        """Close all that match, or count them. Raises `Invalid`, `Forbidden`, `Conflict`."""
+        return await self._decide_all(who, AlertState.CLOSED, body)
+
+    async def _decide_all(self, who: Principal, state: AlertState, body: AlertsDecisionBody) -> DecidedAlerts:
+        said = clean_reason(body.note, "/note")
+        subject = None if isinstance(body.subject, UnsetType) else clean_text(body.subject, "/subject")
+        query = StandingAlertsQuery(
+            namespace=place_for(who, Permission.NOTICES_OPERATE, installation=body.installation),
+            states=() if isinstance(body.state, UnsetType) else tuple(body.state),
+            rule_id=None if isinstance(body.rule_id, UnsetType) else body.rule_id,
+            subject=subject,
+            event=None if isinstance(body.event, UnsetType) else body.event,
+            until=None if isinstance(body.until, UnsetType) else instant_within(body.until, "/until"),
+        )
+        if AlertState.CLOSED in query.states:
+            raise Invalid("alerts that are closed are decided already; choose another state", pointer="/state")
+        store = self._context.store
+        count = len(await store.alerts.decide_all(query, None))
+        matched, more = min(count, MAX_DECIDED), count > MAX_DECIDED
+        if body.dry_run:
+            return DecidedAlerts(matched, more, 0)
+        decision = NewAlertDecision(state, who.name, said)
+        detail = {"rule_id": query.rule_id, "subject": subject, "event": query.event, "note": said, "matched": matched}
+        audit = entry(
+            who, ACTIONS[state], "alert", namespace=query.namespace,
+            detail={name: str(value) for name, value in detail.items() if value is not None},
+        )  # fmt: skip
+        decided = await self._context.surely(lambda: store.alerts.decide_all(query, decision, audit=audit))
+        return DecidedAlerts(matched, more, len(decided))
 
     async def _decide(
         self, who: Principal, alert_id: UUID, state: AlertState, note: str | None, *, until: float | None = None

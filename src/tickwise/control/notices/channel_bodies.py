@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.domain.errors import Invalid
-from tickwise.domain.networks import plain
+from tickwise.domain.networks import is_odd_number, plain
 from tickwise.domain.notices.channels import MAX_HEADERS, MAX_RECIPIENTS, URL_CHARACTERS_MAX
 from tickwise.domain.notices.rules import NoticeChannel, NoticeChannelKind
 
@@ -99,9 +99,15 @@ def check_public(kind: NoticeChannelKind, secrets: Mapping[str, str]) -> None:
     """Refuse a host that is private on its face. Senders check the addresses that a name stands for."""
     host = "" if kind is NoticeChannelKind.APPRISE else urlsplit(secrets.get("url", "")).hostname or ""
     name = host.rstrip(".").lower()
+    if "%" in name or is_odd_number(name):
+        raise Invalid(
+            f"{host!r} is a number or an escape that programs read in different ways; write a name, or an address as "
+            "four decimal numbers",
+            pointer="/url",
+        )
     private = name == "localhost" or name.endswith(".localhost")
     with suppress(ValueError):  # a name: its addresses are looked at when it is sent to
-        private = private or not plain(host).is_global
+        private = private or not plain(name).is_global
     if private:
         raise Invalid(
             f"{host} is on this machine or in a private network; an administrator of the installation can set "

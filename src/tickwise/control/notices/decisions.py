@@ -13,7 +13,7 @@ from tickwise.domain.model import Principal
 from tickwise.domain.notices.rules import Alert, AlertState
 from tickwise.ports.store.notices import NewAlertDecision
 
-_ACTIONS: Final = {
+ACTIONS: Final = {
     AlertState.ACKNOWLEDGED: AuditAction.ALERT_ACKNOWLEDGED,
     AlertState.SNOOZED: AuditAction.ALERT_SNOOZED,
     AlertState.CLOSED: AuditAction.ALERT_CLOSED,
@@ -35,7 +35,7 @@ async def decide(
     said = None if note is None else clean_text(note, "/note")
     decision = NewAlertDecision(state, who.name, said, until)
     audit = entry(
-        who, _ACTIONS[state], "alert", alert.alert_id, namespace=alert.namespace, before={"state": alert.state.value},
+        who, ACTIONS[state], "alert", alert.alert_id, namespace=alert.namespace, before={"state": alert.state.value},
         detail={"about": alert.subject_name, "event": alert.event.value, "note": said, "until": until},
     )  # fmt: skip
     decided = await context.surely(

@@ -40,10 +40,12 @@ RUNS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 1_000
 SECONDS_MAX: Final = 30 * 86_400.0
 REPEAT_SECONDS_LEAST: Final = 60.0
-NOT_RAISED: Final = frozenset({NoticeEvent.EXPIRING})
+NOT_RAISED: Final[frozenset[NoticeEvent]] = frozenset()
 """Events that this version does not raise: a rule about one would wait for ever."""
 OF_INSTALLATION: Final = frozenset({NoticeEvent.EXECUTOR_LOST})
 """Events that belong to no namespace."""
+OF_NO_JOB: Final = frozenset({NoticeEvent.EXPIRING})
+"""Events of keys, which a namespace has, and of certificates, which the installation has; no job has any."""
 _TIMED: Final = frozenset({NoticeEvent.LATE, NoticeEvent.LONG})
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
@@ -88,7 +90,9 @@ class QuietBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
 class EscalateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Further channels for an alert that nobody acknowledges."""
 
-    after: Span
+    after: Annotated[
+        Span, Meta(description="Seconds, or a duration such as 30m, after the first event; at least one minute.")
+    ]
     channels: ChannelNames
 
 
@@ -254,6 +258,7 @@ def check_rule(rule: NotificationRule) -> None:
                 f"{event.value} belongs to no namespace; make a rule of the installation for it (installation: true)",
                 pointer="/on",
             )
+        _check_no_jobs(rule)
     for name, value, events in (
         ("after", rule.after, _TIMED),
         ("in_a_row", rule.in_a_row, {NoticeEvent.FAILURE}),
@@ -281,12 +286,20 @@ def check_rule(rule: NotificationRule) -> None:
         )
 
 
+def _check_no_jobs(rule: NotificationRule) -> None:
+    for event in sorted(rule.on & OF_NO_JOB) if rule.jobs or rule.labels else ():
+        raise Invalid(
+            f"{event.value} is about keys, and no job has any: make a rule of its own for it, without jobs and labels",
+            pointer="/on",
+        )
+
+
 def _check_installation(rule: NotificationRule) -> None:
-    others = sorted(rule.on - OF_INSTALLATION)
+    others = sorted(rule.on - OF_INSTALLATION - OF_NO_JOB - {NoticeEvent.RECOVERY})
     if others:
         raise Invalid(
             f"{others[0].value} is about jobs, and a rule of the installation is about none; it takes "
-            f"{', '.join(sorted(each.value for each in OF_INSTALLATION))}",
+            f"{', '.join(sorted(each.value for each in OF_INSTALLATION | OF_NO_JOB))} and recovery",
             pointer="/on",
         )
     if rule.jobs or rule.labels:

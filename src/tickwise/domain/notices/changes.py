@@ -46,6 +46,8 @@ class NoticeJob(NamedTuple):
     labels: Mapping[str, str]
     notify: Sequence[UUID] = ()
     """The channels that the job itself names."""
+    is_once: bool = False
+    """It runs once, at once or at a time."""
 
 
 class RunEnd(NamedTuple):
@@ -128,14 +130,20 @@ class NoticeChange(NamedTuple):
     joins: bool = False
     """Only counted in a notice that waits: none is made for it."""
     gathers: bool = False
-    """A storm: one that waits, too, becomes due as late as this, but at most `STORM_SECONDS` after it was made."""
+    """A storm: a follow-up that waits becomes due as late as this, but at most `STORM_SECONDS` after it was made."""
+    subjects: int = 0
+    """The number of jobs, executors, certificates or keys that its events are of."""
+    before: Sequence[float] = ()
+    """Of those of them whose alert was told before: the times of the newest events of these alerts until then. One that
+    is not before the first event of the waiting notice is counted in that."""
 
 
 class Burst(NamedTuple):
-    """The notices that a rule made for a channel lately."""
+    """The notices of a rule for a channel that went lately. One that waits for its first try is none: it collects."""
 
     made: int
     newest_at: float
+    """The time at which the newest was due."""
 
 
 class Fold(NamedTuple):

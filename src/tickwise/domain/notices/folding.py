@@ -22,20 +22,23 @@ class WaitingNotice(NamedTuple):
     made_at: float
     lines: Sequence[NoticeLine]
     tries: int = 0
+    subjects: int = 0
+    """0: they were not counted."""
 
 
 def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
-    """The notice with these lines. In a storm it waits longer, but not for ever; otherwise it is due as early as one of
-    both. A change that is only counted does not move it, and no change moves one that was tried: its receiver is left
-    alone until then."""
-    due = waiting.due
+    """The notice with these lines. In a storm a follow-up waits longer, but not for ever, and the first message goes at
+    once; otherwise it is due as early as one of both. A change that is only counted does not move it, and no change
+    moves one that was tried: its receiver is left alone until then."""
+    due, end = waiting.due, waiting.made_at + STORM_SECONDS
     if waiting.tries:
         pass
-    elif change.gathers:
-        due = max(due, min(change.due, waiting.made_at + STORM_SECONDS))
+    elif change.gathers and waiting.made_at < due <= end:
+        due = max(due, min(change.due, end))
     elif not change.joins:
         due = min(due, change.due)
     severities = list(Severity)
+    known = sum(at >= waiting.first_at for at in change.before)
     return WaitingNotice(
         severity=max(waiting.severity, change.severity, key=severities.index),
         events=waiting.events + change.events,
@@ -44,5 +47,6 @@ def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
         due=due,
         made_at=waiting.made_at,
         tries=waiting.tries,
+        subjects=waiting.subjects + change.subjects - known if waiting.subjects else 0,
         lines=[*waiting.lines, *change.lines][-MAX_LINES:],
     )

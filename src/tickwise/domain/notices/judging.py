@@ -11,6 +11,7 @@ is told of a snoozed alert; of an acknowledged one only its recovery is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -39,23 +40,30 @@ from tickwise.domain.notices.rules import (
     OPENS,
     PASSES,
     RECOVERS,
+    TOLD_EACH,
     AlertState,
     NoticeEvent,
     NoticeLine,
     NotificationRule,
     Severity,
 )
-from tickwise.domain.notices.sentences import sentence_of, still_open
+from tickwise.domain.notices.sentences import recovered, sentence_of, still_open
 
-AT_ONCE: Final = 3
-"""The notices of a rule and channel within `BURST_SECONDS` that are sent at once; later ones are gathered."""
-BURST_SECONDS: Final = 300.0
+PAUSES: Final = (0.0, 5.0, 60.0)
+"""After none, one and two notices of a rule and channel within `BURST_SECONDS` the next one is sent no sooner than so
+many seconds after the last; each later one after the `group_seconds` of the rule."""
+BURST_SECONDS: Final = 600.0
+"""Notices of a rule that gathers for longer are one burst for twice that time."""
 STORM_EVENTS: Final = 20
-"""A page with so many events for one rule and channel is part of a storm."""
+"""A page with so many events for one rule and channel is part of a storm. Its first notice goes at once."""
 STORM_EBB_SECONDS: Final = 5.0
-"""A storm is over after so long without such a page,"""
+"""A storm is over after so long without such a page: then its second notice is sent,"""
 STORM_SECONDS: Final = 30.0
-"""and its notice waits no longer than this."""
+"""which waits no longer than this."""
+STORM_AT_ONCE: Final = 2
+"""After so many notices the others of a storm are gathered for the `group_seconds` of the rule."""
+FOLD_SECONDS: Final = 3_600.0
+"""Failures of one-time jobs of one name that come together are one alert of this hour: one that fails later is told."""
 RETRIES_USUAL: Final = 3
 """The attempt of RETRIES if the rule names none."""
 MAX_ENDS: Final = 200
@@ -97,6 +105,7 @@ def judge(namespace: str, events: Iterable[PendingEvent], situation: Situation) 
     """Judge the events of one namespace, in the order in which they happened."""
     judging = _Judging(namespace, situation)
     judged = sorted(events, key=lambda each: (each.at, each.event_id, each.token))
+    judging.fold_jobs(judged)
     for event in judged:
         judging.event(event)
     return judging.fold([(each.event_id, each.token) for each in judged])
@@ -142,6 +151,11 @@ def next_look(rule: NotificationRule | None, *, first_at: float, told_at: float,
     return min(times, default=None)
 
 
+def burst_seconds(rule: NotificationRule | None) -> float:
+    """The time in which the notices of a rule are one burst. None: the job's own `notify`."""
+    return BURST_SECONDS if rule is None else max(BURST_SECONDS, 2 * rule.group_seconds)
+
+
 def rule_of_job(namespace: str, job: NoticeJob) -> NotificationRule:
     """The job's own `notify` as a rule."""
     return NotificationRule(
@@ -173,6 +187,11 @@ class _AlertDraft:
         return self.seen is not None and not self.reopened and is_snoozed(self.seen, now)
 
     @property
+    def seen_until(self) -> float | None:
+        """The time of its newest event before this page; None: it opened in this page."""
+        return None if self.seen is None else self.seen.alert.last_at
+
+    @property
     def is_acknowledged(self) -> bool:
         return self.seen is not None and self.seen.alert.state is AlertState.ACKNOWLEDGED
 
@@ -186,6 +205,8 @@ class _NoticeDraft:
     events: int = 0
     told: bool = False
     urgent: bool = False
+    subjects: dict[str, float | None] = field(default_factory=dict)
+    """Each with the time of the newest event that its alert had before this page; None: it was told of none."""
 
 
 class _Judging:
@@ -199,6 +220,8 @@ class _Judging:
         self._ended: dict[UUID, tuple[UUID, list[RunState]]] = {}
         """By job: the newest event whose ends were asked for, and these."""
         self._closed: list[_AlertDraft] = []
+        self._folded: frozenset[str] = frozenset()
+        """The subjects of one-time jobs of one name that fail together."""
         self._notices: dict[Teller, _NoticeDraft] = {}
         self._standing: dict[str, dict[AlertKey, StandingAlert]] = {}
         for each in situation.standing:
@@ -207,6 +230,18 @@ class _Judging:
             self._standing.setdefault(alert.subject, {})[key] = each
 
     # ------------------------------------------------------------------------------------------- events
+
+    def fold_jobs(self, events: Sequence[PendingEvent]) -> None:
+        """Find the one-time jobs of one name that fail together: each such name has one alert for each rule."""
+        counts = Counter(subject for each in events if (subject := self._common(each)) is not None)
+        self._folded = frozenset(
+            subject for subject, count in counts.items() if count >= STORM_EVENTS or subject in self._standing
+        )
+
+    def _common(self, event: PendingEvent) -> str | None:
+        """The subject that the event has in common with those of other one-time jobs of its name."""
+        job = self._job(event)
+        return common_subject(event, job) if job is not None else None
 
     def event(self, event: PendingEvent) -> None:
         if event.state is RunState.SUCCESS or event.event is NoticeEvent.RECOVERY:
@@ -268,28 +303,52 @@ class _Judging:
 
     def _count(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> None:
         """Count an event in the alert of a rule, and tell it if the alert opens."""
-        subject = _subject(event)
-        key = AlertKey(self._namespace, _id_of(rule), name, subject)
+        key = self._key(rule, name, event)
+        subject = key.subject
         draft = self._drafts.get(subject, {}).get(key)
         is_new = draft is None
         if draft is None:
             draft = self._draft(key, rule, event)
+        is_first = is_new and draft.seen is None
         draft.events += 1
         draft.first_at = min(draft.first_at, event.at)
+        sentence = sentence_of(name, event, threshold=self._threshold(rule, name, event))
         if event.at >= draft.last_at:
-            draft.last_at, draft.sentence, draft.run_id = event.at, sentence_of(name, event), _run_of(event)
+            draft.last_at, draft.sentence, draft.run_id = event.at, sentence, _run_of(event)
             draft.subject_name = self._name(event)
-        line = self._line(draft, name, event, sentence_of(name, event))
-        if is_new and draft.seen is None:
-            draft.told_at = self._in.now
-            self._tell(rule, rule.channels, line)
-        elif draft.is_silent(self._in.now) or draft.is_acknowledged:
+        line = self._line(draft, name, event, sentence)
+        # The newest event of an alert of many jobs says nothing of this job.
+        before = draft.seen_until if subject == _subject(event) else None
+        if draft.is_silent(self._in.now) or draft.is_acknowledged:
             return
-        elif is_new and draft.seen is not None and draft.seen.alert.state is AlertState.SNOOZED:
-            draft.reopened, draft.told_at = True, self._in.now
-            self._tell(rule, rule.channels, line)
+        if is_new and draft.seen is not None and draft.seen.alert.state is AlertState.SNOOZED:
+            draft.reopened, is_first = True, True
+        if is_first or name in TOLD_EACH:
+            draft.told_at = self._in.now
+            self._tell(rule, rule.channels, line, before=before)
         else:
-            self._tell(rule, rule.channels, line, joins=True)
+            self._tell(rule, rule.channels, line, joins=True, before=before)
+
+    def _key(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> AlertKey:
+        """The alert in which an event is counted: that of its subject, or the common one of many one-time jobs."""
+        own = AlertKey(self._namespace, _id_of(rule), name, _subject(event))
+        common = self._common(event)
+        if common not in self._folded or own in self._standing.get(own.subject, {}):
+            return own
+        return own._replace(subject=common or own.subject)
+
+    def _threshold(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> str | None:
+        """The words for the thresholds that were passed: `3 runs in a row failed`."""
+        if name is not NoticeEvent.FAILURE or (rule.in_a_row is None and rule.failures_of is None):
+            return None
+        states = self._states(event)
+        row = next((place for place, state in enumerate(states) if state is not RunState.FAILED), len(states))
+        if rule.in_a_row is not None and row >= rule.in_a_row > 1:
+            return f"{row} runs in a row failed"
+        if rule.failures_of is None:
+            return None
+        newest = states[: rule.failures_of.runs]
+        return f"{newest.count(RunState.FAILED)} of the last {len(newest)} runs failed"
 
     def _draft(self, key: AlertKey, rule: NotificationRule, event: PendingEvent) -> _AlertDraft:
         seen = self._standing.get(key.subject, {}).get(key)
@@ -334,7 +393,7 @@ class _Judging:
             is_over = True
             if rule is not None and NoticeEvent.RECOVERY in rule.on and rule.rule_id not in told:
                 told[rule.rule_id] = rule
-                self._tell(rule, rule.channels, self._recovery(event, draft))
+                self._tell(rule, rule.channels, self._recovery(event, draft), before=draft.seen_until)
         if is_over:
             self._tell_others(event, told)
 
@@ -358,7 +417,11 @@ class _Judging:
                 self._tell(rule, rule.channels, self._recovery(event, None))
 
     def _recovery(self, event: PendingEvent, draft: _AlertDraft | None) -> NoticeLine:
-        return self._line(draft, NoticeEvent.RECOVERY, event, sentence_of(NoticeEvent.RECOVERY, event))
+        sentence = sentence_of(NoticeEvent.RECOVERY, event)
+        if draft is not None and event.event is None:
+            counted = draft.events + (0 if draft.seen is None else draft.seen.alert.events)
+            sentence = recovered(sentence, draft.key.event, counted, event.at - draft.first_at)
+        return self._line(draft, NoticeEvent.RECOVERY, event, sentence)
 
     def _rule(self, key: AlertKey, event: PendingEvent | None) -> NotificationRule | None:
         if key.rule_id is not None:
@@ -382,13 +445,13 @@ class _Judging:
             return
         line = NoticeLine(
             now, alert.event, alert.severity, alert.subject, alert.subject_name, alert.run_id,
-            still_open(alert.sentence, alert.events), alert.alert_id,
+            still_open(alert.sentence, alert.events, alert.first_at), alert.alert_id, {}, True,
         )  # fmt: skip
         told_at = alert.first_at if standing.told_at is None else standing.told_at
         missed = draft.reopened and alert.last_at > told_at
         if missed or (rule.repeat_seconds is not None and told_at + rule.repeat_seconds <= now):
             draft.told_at = now
-            self._tell(rule, rule.channels, line)
+            self._tell(rule, rule.channels, line, before=alert.last_at)
         escalation = rule.escalation
         is_new = escalation is not None and standing.escalated_at is None
         if escalation is not None and is_new and alert.first_at + escalation.after_seconds <= now:
@@ -405,7 +468,9 @@ class _Judging:
         *,
         joins: bool = False,
         is_escalation: bool = False,
+        before: float | None = None,
     ) -> None:
+        """`before`: the time of the newest event of its alert before this page, which was told already."""
         for channel_id in channels:
             teller = (_id_of(rule), channel_id, is_escalation)
             draft = self._notices.get(teller)
@@ -414,6 +479,7 @@ class _Judging:
             draft.lines.append(line)
             del draft.lines[:-MAX_LINES]
             draft.events += 1
+            draft.subjects.setdefault(line.subject, before)
             draft.told = draft.told or not joins
             draft.urgent = draft.urgent or (line.event in ALWAYS_AT_ONCE and not joins)
 
@@ -421,12 +487,17 @@ class _Judging:
         """The time at which a new notice is sent, and whether it is of a storm."""
         now, rule = self._in.now, draft.rule
         is_storm = draft.events >= STORM_EVENTS or (self._in.more and draft.events > 1)
-        due = now + STORM_EBB_SECONDS if is_storm else now
-        if draft.urgent or teller[2]:
-            return due, is_storm
+        ebb = now + STORM_EBB_SECONDS if is_storm else now
+        if teller[2]:
+            return ebb, is_storm
         burst = self._in.bursts.get(teller[:2])
-        if burst is not None and burst.made >= AT_ONCE:
-            due = max(due, burst.newest_at + rule.group_seconds)
+        made = 0 if burst is None else burst.made
+        due = ebb if made else now  # the first message of a storm goes at once, with those that failed by then
+        if draft.urgent:
+            return due, is_storm
+        if burst is not None and (not is_storm or made >= STORM_AT_ONCE):
+            of_rule = is_storm or made >= len(PAUSES)
+            due = max(due, burst.newest_at + (rule.group_seconds if of_rule else PAUSES[made]))
         if rule.severity is not Severity.CRITICAL:
             try:
                 quiet = quiet_until(rule.quiet, due)
@@ -511,6 +582,8 @@ class _Judging:
             is_escalation=is_escalation,
             joins=not draft.told,
             gathers=is_storm,
+            subjects=len(draft.subjects),
+            before=[at for at in draft.subjects.values() if at is not None],
         )
 
 
@@ -529,6 +602,14 @@ def asked_names(event: PendingEvent) -> tuple[NoticeEvent, ...]:
             return ()
         return (NoticeEvent.FUSE if event.reason == SkipReason.FUSE else NoticeEvent.DID_NOT_RUN,)
     return () if event.state is None else _OF_STATE.get(event.state, ())
+
+
+def common_subject(event: PendingEvent, job: NoticeJob) -> str | None:
+    """The subject under which failures of many one-time jobs of one name within one hour are one alert. None: the event
+    is none of a one-time job that failed."""
+    if not job.is_once or event.state is not RunState.FAILED:
+        return None
+    return f"once/{job.name}/{int(event.at // FOLD_SECONDS)}"
 
 
 def _subject(event: PendingEvent) -> str:

@@ -31,5 +31,7 @@ def merged(notice: Notice, other: Notice) -> Notice:
         last_at=max(notice.last_at, other.last_at),
         severity=worst((notice.severity, other.severity)),
         rule_name=later.rule_name,
+        # A subject of both is counted twice: the number is what it was at most.
+        subjects=notice.subjects + other.subjects if notice.subjects and other.subjects else 0,
         lines=newest_lines((*notice.lines, *other.lines)),
     )

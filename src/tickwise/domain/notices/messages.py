@@ -4,6 +4,7 @@
     some of one job       [warning] nightly-report failed 4 times
     a storm               [critical] 100,000 failures of 3 jobs
     a recovery            [info] nightly-report succeeded again
+    a repeat              [warning] Still open: nightly-report failed
     an escalation         [critical] Nobody acknowledged: nightly-report failed
 
 Invariants: what people and tasks wrote stands in a title and a text with each invisible character spelled out, and is
@@ -115,23 +116,43 @@ def time_text(instant: float) -> str:
 def _title(notice: Notice) -> str:
     if notice.is_test:
         return "[test] Tickwise can reach you here"
-    begin = f"[{notice.severity}] {'Nobody acknowledged: ' if notice.is_escalation else ''}"
+    again = "Nobody acknowledged: " if notice.is_escalation else "Still open: " if _is_repeat(notice) else ""
+    begin = f"[{notice.severity}] {again}"
     subjects = {line.subject for line in notice.lines}
     kinds = {line.event for line in notice.lines}
     last = _leading(notice)
     if last is None:
         return f"{begin}{_counted(notice.events, 'event')}"
-    if len(subjects) == 1:
+    count = max(len(subjects), notice.subjects)
+    if count == 1:
         name = one_line(last.subject_name, NAME_CHARACTERS)
         if len(kinds) == 1:
             times = f" {count_text(notice.events)} times" if notice.events > 1 else ""
-            return f"{begin}{name} {_WORDS[last.event].happened}{times}"
+            return f"{begin}{name} {_happened(last)}{times}"
         over = notice.lines[-1].event is NoticeEvent.RECOVERY
-        return f"{begin}{name} {_WORDS[last.event].happened}{', and succeeded again' if over else ''}"
+        return f"{begin}{name} {_happened(last)}{', and succeeded again' if over else ''}"
     what = _WORDS[last.event].many if len(kinds) == 1 else "events"
     one, many = _SUBJECTS.get(last.event, ("job", "jobs")) if len(kinds) == 1 else ("subject", "subjects")
-    more = " or more" if len(notice.lines) >= MAX_LINES and notice.events > len(notice.lines) else ""
-    return f"{begin}{count_text(notice.events)} {what} of {len(subjects)} {many if len(subjects) != 1 else one}{more}"
+    is_whole = notice.events <= len(notice.lines)
+    more = "" if is_whole or notice.subjects or len(notice.lines) < MAX_LINES else " or more"
+    names = {line.subject_name for line in notice.lines}
+    is_one = is_whole and len(names) == 1 and what != "events" and last.event not in _SUBJECTS
+    named = f" named {one_line(last.subject_name, NAME_CHARACTERS)}" if is_one else ""
+    return (
+        f"{begin}{count_text(notice.events)} {what} of {count_text(count)} {many if count != 1 else one}{more}{named}"
+    )
+
+
+def _happened(line: NoticeLine) -> str:
+    """The words behind the name of its subject."""
+    if line.event is NoticeEvent.RECOVERY and line.run_id is None:
+        return "is well again"  # no run succeeded: an executor is back, a certificate was renewed
+    return _WORDS[line.event].happened
+
+
+def _is_repeat(notice: Notice) -> bool:
+    """Check whether each of its lines tells an alert again."""
+    return bool(notice.lines) and all(line.is_repeat for line in notice.lines)
 
 
 def _leading(notice: Notice) -> NoticeLine | None:
@@ -141,19 +162,22 @@ def _leading(notice: Notice) -> NoticeLine | None:
 
 
 def _text(notice: Notice, links: Mapping[str, str], public_url: str | None) -> Iterator[str]:
+    """The event, since when, and where to look come first; then the single events."""
     if notice.is_test:
         yield from [_said(line) for line in notice.lines] or ["This is a test of the channel. Nothing happened."]
     else:
-        yield from _story(notice, public_url)
-    yield ""
+        yield from _head(notice)
     yield from (f"{label}: {address}" for label, address in links.items())
+    yield ""
+    if not notice.is_test and len(notice.lines) > 1:
+        yield from _rows(notice, public_url)
+        yield ""
     rule = f" by the rule {one_line(notice.rule_name, NAME_CHARACTERS)}" if notice.rule_name else ""
     yield f"Sent by Tickwise{rule}, namespace {one_line(notice.namespace, NAME_CHARACTERS)}."
 
 
-def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
+def _head(notice: Notice) -> Iterator[str]:
     """The newest trouble comes first: it is the reason of the message."""
-    lines = list(notice.lines)
     if notice.is_escalation:
         yield "Nobody has acknowledged this:"
     if (leading := _leading(notice)) is not None:
@@ -162,15 +186,18 @@ def _story(notice: Notice, public_url: str | None) -> Iterator[str]:
         apart = notice.last_at - notice.first_at
         within = f" within {length_text(apart)}" if apart >= 1 else ""
         yield f"{_counted(notice.events, 'event')} since {time_text(notice.first_at)}{within}."
-    elif lines:
-        yield f"At {time_text(lines[-1].at)}."
-    if len(lines) > 1:
-        yield ""
-        for is_over in (False, True):  # what is over stands below what is not
-            part = [line for line in reversed(lines) if (line.event is NoticeEvent.RECOVERY) == is_over]
-            yield from (_row(line, notice, public_url) for line in part)
-        if notice.events > len(lines):
-            yield f"… and {count_text(notice.events - len(lines))} more."
+    elif notice.lines and not _is_repeat(notice):
+        yield f"At {time_text(notice.lines[-1].at)}."
+
+
+def _rows(notice: Notice, public_url: str | None) -> Iterator[str]:
+    """The newest lines, the newest first."""
+    lines = list(notice.lines)
+    for is_over in (False, True):  # what is over stands below what is not
+        part = [line for line in reversed(lines) if (line.event is NoticeEvent.RECOVERY) == is_over]
+        yield from (_row(line, notice, public_url) for line in part)
+    if notice.events > len(lines):
+        yield f"… and {count_text(notice.events - len(lines))} more."
 
 
 def _row(line: NoticeLine, notice: Notice, public_url: str | None) -> str:
@@ -179,7 +206,7 @@ def _row(line: NoticeLine, notice: Notice, public_url: str | None) -> str:
 
 
 def _sentence(line: NoticeLine) -> str:
-    return f"{one_line(line.subject_name, NAME_CHARACTERS)}: {_said(line) or _WORDS[line.event].happened}"
+    return f"{one_line(line.subject_name, NAME_CHARACTERS)}: {_said(line) or _happened(line)}"
 
 
 def _said(line: NoticeLine) -> str:

@@ -7,7 +7,7 @@ certificates, which belong to no namespace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -66,6 +66,10 @@ OPENS: Final = frozenset(NoticeEvent) - {NoticeEvent.RECOVERY}
 """Events that open an alert; a recovery closes those about failures."""
 ALWAYS_AT_ONCE: Final = frozenset({NoticeEvent.DID_NOT_RUN})
 """Events that wait for no group and no quiet hours."""
+
+
+TOLD_EACH: Final = frozenset({NoticeEvent.EXPIRING})
+"""Events that are told although their alert is open: each says that less time is left."""
 
 
 class Severity(StrEnum):
@@ -168,6 +172,16 @@ class NotificationRule:
         return not (self.jobs or self.labels)
 
 
+def without_channel(rule: NotificationRule, channel_id: UUID) -> NotificationRule:
+    """The rule without a channel that was removed; an escalation that has no other ends with it."""
+    escalation = rule.escalation
+    if escalation is not None and channel_id in escalation.channels:
+        rest = tuple(each for each in escalation.channels if each != channel_id)
+        escalation = escalation._replace(channels=rest) if rest else None
+    channels = tuple(each for each in rule.channels if each != channel_id)
+    return replace(rule, channels=channels, escalation=escalation)
+
+
 class AlertState(StrEnum):
     """The state of an alert."""
 
@@ -232,6 +246,8 @@ class NoticeLine(NamedTuple):
     sentence: str
     alert_id: UUID | None
     labels: Mapping[str, str] = {}
+    is_repeat: bool = False
+    """It tells an alert again."""
 
 
 MAX_LINES: Final = 20
@@ -265,3 +281,5 @@ class Notice:
     ended_at: float | None = None
     is_test: bool = False
     is_escalation: bool = False
+    subjects: int = 0
+    """The number of jobs, executors, certificates or keys that its events are of; 0: it was not counted."""

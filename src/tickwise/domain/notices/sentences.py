@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.domain.notices.changes import PendingEvent
+from tickwise.domain.notices.messages import length_text, time_text
 from tickwise.domain.notices.rules import NoticeEvent
 
 MAX_SENTENCE: Final = 300
@@ -27,11 +28,19 @@ _WORDS: Final = {
 }
 
 
-def sentence_of(event: NoticeEvent, pending: PendingEvent) -> str:
-    """One line about an event, with the first line of its error."""
+_COUNTED: Final = {
+    NoticeEvent.FAILURE: ("failure", "failures"),
+    NoticeEvent.FIRST_FAILURE: ("failure after a success", "failures after a success"),
+    NoticeEvent.DID_NOT_RUN: ("occurrence that did not run", "occurrences that did not run"),
+}
+
+
+def sentence_of(event: NoticeEvent, pending: PendingEvent, *, threshold: str | None = None) -> str:
+    """One line about an event, with the first line of its error. `threshold`: the words for a threshold of the rule
+    that was passed, instead of those for the event."""
     if pending.event is not None and pending.error:
         return _line(pending.error)
-    words = _WORDS[event]
+    words = threshold or _WORDS[event]
     if event is NoticeEvent.RETRIES:
         words = f"{words} after attempt {pending.attempt} failed"
     said = pending.error if event is not NoticeEvent.RECOVERY else None
@@ -39,9 +48,17 @@ def sentence_of(event: NoticeEvent, pending: PendingEvent) -> str:
     return _line(f"{words}: {detail}" if detail else words)
 
 
-def still_open(sentence: str, events: int) -> str:
+def recovered(sentence: str, event: NoticeEvent, events: int, seconds: float) -> str:
+    """The line of a recovery from an alert about this event, with the events that it counted, and its length."""
+    noun = _COUNTED.get(event, ("event", "events"))[events != 1]
+    return _line(f"{sentence}, after {events:,} {noun} in {length_text(seconds)}")
+
+
+def still_open(sentence: str, events: int, first_at: float) -> str:
     """The line of an alert that is told again."""
-    return _line(f"still open, {events} {'event' if events == 1 else 'events'}: {sentence}")
+    return _line(
+        f"still open since {time_text(first_at)}, {events:,} {'event' if events == 1 else 'events'}: {sentence}"
+    )
 
 
 def _line(text: str) -> str:

@@ -201,6 +201,11 @@ class NotificationRuleStore(Protocol):
         """Rules in the order of their names."""
         ...
 
+    async def watch(self, namespace: str) -> None:
+        """Note events of a namespace from now on, because a job of it names channels itself. To be called before that
+        job is stored. It lasts as long as the namespace."""
+        ...
+
     async def version(self) -> NoticesVersion:
         """The version of what a scheduler knows of rules."""
         ...
@@ -249,6 +254,24 @@ class AlertQuery:
     limit: int = 50
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingAlertsQuery:
+    """Alerts that are not closed, for one decision about all of them; everything given must match."""
+
+    namespace: str
+    states: Sequence[AlertState] = ()
+    """OPEN, ACKNOWLEDGED, SNOOZED; none: each of them."""
+    rule_id: UUID | None = None
+    subject: str | None = None
+    event: NoticeEvent | None = None
+    until: float | None = None
+    """Only those whose newest event is not later: what came after a person looked is not decided."""
+
+
+MAX_DECIDED = 10_000
+"""Alerts of one decision about all that match."""
+
+
 class NewAlertDecision(NamedTuple):
     """A person's decision about an alert."""
 
@@ -261,11 +284,6 @@ class NewAlertDecision(NamedTuple):
 
 class AlertStore(Protocol):
     """Events, and the alerts that rules make of them."""
-
-    async def watch(self, namespace: str) -> None:
-        """Note events of a namespace from now on, because a job of it names channels itself. To be called before that
-        job is stored. It lasts as long as the namespace."""
-        ...
 
     async def note(self, noted: Sequence[NotedEvent]) -> int:
         """Note events by their names; the number of those that were not noted before. Events of namespaces that are
@@ -284,11 +302,10 @@ class AlertStore(Protocol):
         """The alerts of these subjects that are not closed."""
         ...
 
-    async def bursts(
-        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
-    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
-        """The notices that were made in the last `seconds`, by rule and channel; of each pair at most
-        `MAX_BURST` are counted. Tests and escalations are not."""
+    async def bursts(self, pairs: Mapping[tuple[UUID | None, UUID], float]) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        """The notices of rules and channels that became due in the last seconds, so many of each pair, and collect no
+        more, because a sender has or had them; at most `MAX_BURST` of each pair. Tests and escalations are not
+        counted, nor is one that was made before twice that time."""
         ...
 
     async def fold(self, fold: Fold) -> bool:
@@ -310,6 +327,15 @@ class AlertStore(Protocol):
     ) -> Alert | None:
         """Acknowledge, snooze, close, or open again. None: there is no such alert. Raises `Conflict`, code
         `alert_stands` if it is to be opened again and another one of its rule, event and subject stands, and
+        `namespace_closing`."""
+        ...
+
+    async def decide_all(
+        self, query: StandingAlertsQuery, decision: NewAlertDecision | None, *, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        """Acknowledge or close those that match, at most `MAX_DECIDED`, the longest silent first, in one transaction;
+        their ids. Without a decision: their ids, at most one more. One that is acknowledged is not acknowledged again.
+        The entry names them as its targets; without any it is not written. Raises `Conflict`, code
         `namespace_closing`."""
         ...
 
@@ -370,6 +396,17 @@ class LostExecutor(NamedTuple):
     """There is one of its name again."""
 
 
+class EndingKey(NamedTuple):
+    """An API key with an end."""
+
+    key_id: UUID
+    name: str
+    namespaces: frozenset[str]
+    """Its home, and all in which it works; `*`: each one, and the installation itself."""
+    ends_at: float
+    is_revoked: bool
+
+
 class RunSample(NamedTuple):
     """A run that succeeded, with what later ones of its job are compared with."""
 
@@ -424,6 +461,13 @@ class DelayStore(Protocol):
     ) -> OverdueTimers:
         """Look at the `limit` timers behind a place that are due longest, of all that are due for more than `seconds`;
         those of these namespaces, the oldest first. Timers of others fill pages, and hide none."""
+        ...
+
+    async def keys_ending(
+        self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int
+    ) -> Sequence[EndingKey]:
+        """Keys that end within so many seconds from now, those that were revoked among them, in the order of
+        (`ends_at`, `key_id`); those behind `after`."""
         ...
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:

@@ -11,7 +11,7 @@ are as they were seen; so of two schedulers that judge one event, one changes so
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Final
@@ -21,9 +21,17 @@ import structlog
 
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.model import time_id
-from tickwise.domain.notices.changes import NoticeJob, PendingEvent, StandingAlert
+from tickwise.domain.notices.changes import Burst, NoticeJob, PendingEvent, StandingAlert
 from tickwise.domain.notices.index import MAX_ASKED, RuleIndex
-from tickwise.domain.notices.judging import BURST_SECONDS, Situation, ends_needed, judge, judge_due, rule_of_job
+from tickwise.domain.notices.judging import (
+    Situation,
+    burst_seconds,
+    common_subject,
+    ends_needed,
+    judge,
+    judge_due,
+    rule_of_job,
+)
 from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
 from tickwise.domain.notices.slicing import sliced
 from tickwise.ports.clock import Clock
@@ -151,6 +159,8 @@ class Alerting:
         job_ids, most = ends_needed(events, self.index, situation.jobs)
         ends = await self._alerts.ends(job_ids, most) if job_ids else []
         subjects = {each.subject or str(each.job_id or each.event_id) for each in events}
+        jobs = ((each, situation.jobs.get(each.job_id)) for each in events if each.job_id is not None)
+        subjects |= {common for each, job in jobs if job is not None and (common := common_subject(each, job))}
         standing = await self._alerts.standing(namespace, subjects)
         pairs = {
             (rule_id, channel_id) for event in events for rule_id, channel_id in self._tellers(event, situation.jobs)
@@ -160,8 +170,15 @@ class Alerting:
             if each.alert.rule_id in self.index.by_id
             for channel_id in self.index.by_id[each.alert.rule_id].channels
         }
-        bursts = await self._alerts.bursts(pairs, BURST_SECONDS) if pairs else {}
+        bursts = await self._bursts(pairs)
         return replace(situation, ends={each.job_id: each for each in ends}, standing=standing, bursts=bursts)
+
+    async def _bursts(self, pairs: Collection[tuple[UUID | None, UUID]]) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        """The notices of rules and channels that went lately."""
+        lengths = {
+            pair: burst_seconds(None if pair[0] is None else self.index.by_id.get(pair[0])) for pair in pairs
+        }  # fmt: skip
+        return await self._alerts.bursts(lengths) if lengths else {}
 
     def _tellers(self, event: PendingEvent, jobs: Mapping[UUID, NoticeJob]) -> list[tuple[UUID | None, UUID]]:
         job = None if event.job_id is None else jobs.get(event.job_id)
@@ -182,7 +199,7 @@ class Alerting:
         fold = judge_due(namespace, due, situation)
         pairs = {(each.rule_id, each.channel_id) for each in fold.notices}
         if pairs:
-            bursts = await self._alerts.bursts(pairs, BURST_SECONDS)
+            bursts = await self._bursts(pairs)
             fold = judge_due(namespace, due, replace(situation, bursts=bursts))
         await self._alerts.fold(fold)
 

@@ -12,6 +12,7 @@
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
     anomalies     runs unlike earlier ones of their job are told of, where a rule asks (`anomaly_watch.py`)
+    expiring      keys that end soon are noted for notification rules (`roles/shared/expiries.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -60,6 +61,7 @@ from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
 from tickwise.roles.scheduler.upkeep import Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
+from tickwise.roles.shared.expiries import KeyExpiryWatch
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Loop, Service, Telemetry
 
@@ -156,6 +158,7 @@ class Scheduler(Service):
         self._objective_watch = ObjectiveWatch(
             store.searches, store.objectives, ObjectiveNotes(store.alerts, clock).tell
         )
+        self._key_expiry = KeyExpiryWatch(store)
         self._alerting = Alerting(store, clock)
         self._anomaly_watch = AnomalyWatch(self._alerting, store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
@@ -215,8 +218,9 @@ class Scheduler(Service):
             Loop("group errors", self._error_folding.step, clock),
             Loop("alerting", self._alerting.step, clock),
             Loop("delays", self._delay_looks.step, clock),
-            Loop("anomalies", self._anomaly_watch.step, clock, after=AFTER_START_SECONDS),
+            Loop("anomalies", self._in_turn(self._anomaly_watch.step), clock, after=AFTER_START_SECONDS),
             Loop("objectives", self._in_turn(self._objective_watch.step), clock, after=AFTER_START_SECONDS),
+            Loop("expiring", self._in_turn(self._key_expiry.step), clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -266,6 +270,7 @@ class Scheduler(Service):
             pass
         while await self._objective_watch.step() == 0:
             pass
+        await self._key_expiry.step()
         await self._healing.look()
         if self._hint_sweep is not None:
             await self._hint_sweep.step()

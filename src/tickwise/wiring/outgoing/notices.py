@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+from tickwise.adapters.outgoing.lookups import Lookups
 from tickwise.adapters.senders.apprise_channel import AppriseSender
 from tickwise.adapters.senders.http_delivery import HttpDelivery
 from tickwise.adapters.senders.mail import EmailSender, InstallationMail, MailServer
@@ -24,14 +25,15 @@ from tickwise.wiring.private_files import signing_key
 
 def make_notice_delivery(settings: Settings, store: Store, clock: Clock) -> NoticeDelivery:
     """The delivery of a scheduler. Raises `Misconfigured`."""
-    delivery = HttpDelivery()
+    lookups = Lookups()
+    delivery = HttpDelivery(lookups=lookups)
     return NoticeDelivery(
         store.notices,
         store.channels,
         {
             NoticeChannelKind.WEBHOOK: WebhookSender(delivery),
             NoticeChannelKind.SLACK: SlackSender(delivery),
-            NoticeChannelKind.EMAIL: EmailSender(_mail(settings)),
+            NoticeChannelKind.EMAIL: EmailSender(_mail(settings), lookups),
             NoticeChannelKind.APPRISE: AppriseSender(),
         },
         words=_words(settings, store, clock),

@@ -69,6 +69,7 @@ MIGRATIONS: Final = (
     Migration("0028", ("0028_saved_views.sql",)),
     Migration("0031", ("0031_usage.sql",)),
     Migration("0034", ("0034_objectives.sql",)),
+    Migration("0032", ("0032_notices.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
@@ -81,6 +82,7 @@ INDEXES: Final = (
     "0026_jobs_objectives.sql", "0034_jobs_objectives_of.sql",
     "0026_jobs_objectives.sql",
     "0033_error_jobs_job.sql",
+    "0032_notices_tests.sql", "0032_alerts_stand.sql", "0032_keys_ending.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 

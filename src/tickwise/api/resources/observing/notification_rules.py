@@ -15,7 +15,13 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.observing.channels import NoticeView, OfInstallation, WaitSeconds, notice_view
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
-from tickwise.control.notices.alerts import AlertNoteBody, AlertService, AlertSnoozeBody
+from tickwise.control.notices.alerts import (
+    AlertNoteBody,
+    AlertsDecisionBody,
+    AlertService,
+    AlertSnoozeBody,
+    DecidedAlerts,
+)
 from tickwise.control.notices.previews import RulePreview
 from tickwise.control.notices.rule_bodies import NotificationRuleBody, NotificationRuleChangeBody, clock_text
 from tickwise.control.notices.rules import NotificationRuleService
@@ -27,6 +33,7 @@ from tickwise.ports.store.notices import AlertQuery
 _rule: Final = msgspec.json.Decoder(NotificationRuleBody)
 _change: Final = msgspec.json.Decoder(NotificationRuleChangeBody)
 _note: Final = msgspec.json.Decoder(AlertNoteBody)
+_decision: Final = msgspec.json.Decoder(AlertsDecisionBody)
 _snooze: Final = msgspec.json.Decoder(AlertSnoozeBody)
 
 
@@ -168,6 +175,17 @@ class AlertView(msgspec.Struct, kw_only=True):
     note: str | None
     closed_at: Instant | None
     installation: bool
+
+
+class DecidedAlertsView(msgspec.Struct, kw_only=True):
+    """The outcome of a decision about all alerts that match."""
+
+    matched: int
+    """10,000 at most."""
+    more: bool
+    """More matched: the decision was about the oldest of them. Ask again for the others."""
+    changed: int
+    """0 of a dry run."""
 
 
 def rule_view(rule: NotificationRule, names: Mapping[UUID, str]) -> NotificationRuleView:
@@ -328,6 +346,22 @@ async def alert_get(call: Call) -> Reply:
     return answer(200, alert_view(await call.control.alerts.get(call.principal, _alert_id(call))))
 
 
+async def alerts_acknowledge(call: Call) -> Reply:
+    """Take all alerts that match in hand."""
+    body = decode(_decision, call.body or b"{}", field_names(AlertsDecisionBody))
+    return answer(200, _decided(await call.control.alerts.acknowledge_all(call.principal, body)))
+
+
+async def alerts_close(call: Call) -> Reply:
+    """Close all alerts that match."""
+    body = decode(_decision, call.body or b"{}", field_names(AlertsDecisionBody))
+    return answer(200, _decided(await call.control.alerts.close_all(call.principal, body)))
+
+
+def _decided(found: DecidedAlerts) -> DecidedAlertsView:
+    return DecidedAlertsView(matched=found.matched, more=found.more, changed=found.changed)
+
+
 async def alert_acknowledge(call: Call) -> Reply:
     """Take an alert in hand."""
     body = decode(_note, call.body or b"{}", field_names(AlertNoteBody))
@@ -442,6 +476,18 @@ NOTIFICATION_RULES: Final = (
     Endpoint(
         method="GET", path=f"{API}/alerts/{{alert_id}}", control=AlertService.get, name="getAlert", tag="alerts",
         summary="One alert.", handler=alert_get, answers=(AlertView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/alerts:acknowledge", control=AlertService.acknowledge_all,
+        name="acknowledgeAlerts", tag="alerts",
+        summary="Take all alerts that match in hand, or count them: `dry_run`.",
+        handler=alerts_acknowledge, body=AlertsDecisionBody, optional_body=True, answers=(DecidedAlertsView,),
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/alerts:close", control=AlertService.close_all, name="closeAlerts", tag="alerts",
+        summary="Close all alerts that match, or count them: `dry_run`.",
+        handler=alerts_close, body=AlertsDecisionBody, optional_body=True, answers=(DecidedAlertsView,), refuses=(409,),
     ),
     Endpoint(
         method="POST", path=f"{API}/alerts/{{alert_id}}/acknowledge", control=AlertService.acknowledge,

@@ -8,8 +8,8 @@ import click
 
 from tickwise.cli import output, work
 from tickwise.cli.commands.fires import instant
-from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag, listed
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag, listed, rule_path
+from tickwise.cli.session import Decorated, Session, view_options
 
 OPEN: Final = ("open", "acknowledged", "snoozed")
 
@@ -121,6 +121,69 @@ def close(session: Session, alert: str, note: str | None) -> None:
 def reopen(session: Session, alert: str, note: str | None) -> None:
     """Take back what was decided about an alert."""
     _show_alert(session, ask(session, "POST", f"/alerts/{alert}/reopen", _note_of(note)))
+
+
+def _all_options(command: Decorated) -> Decorated:
+    """The options that name alerts by what they have in common."""
+    options = [
+        click.option("--state", "states", multiple=True, type=click.Choice(OPEN), help="In this state.  [each]"),
+        click.option("--rule", metavar="RULE", help="Of this rule: its name or id."),
+        click.option("--subject", metavar="ID", help="About this job, by its id, or this executor, by its name."),
+        click.option("--event", metavar="EVENT", help="Of this event: failure."),
+        click.option("--dry-run", is_flag=True, help="Only count them."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@alerts.command("ack-all")
+@_all_options
+@_of_installation
+@_note
+@view_options
+@click.pass_obj
+def ack_all(session: Session, /, **said: Any) -> None:
+    """Acknowledge all alerts that match: you have them in hand.
+
+    tickwise alerts ack-all --rule broken --dry-run
+    """
+    _decide_all(session, "acknowledge", "acknowledged", said)
+
+
+@alerts.command("close-all")
+@_all_options
+@_of_installation
+@_note
+@view_options
+@click.pass_obj
+def close_all(session: Session, /, **said: Any) -> None:
+    """Close all alerts that match: the next event of each opens another one."""
+    _decide_all(session, "close", "closed", said)
+
+
+def _decide_all(session: Session, verb: str, done: str, said: Json) -> None:
+    body = _note_of(said["note"]) | {"dry_run": said["dry_run"]}
+    if said["installation"]:
+        body["installation"] = True
+    if said["states"]:
+        body["state"] = list(said["states"])
+    if said["rule"]:
+        body["rule_id"] = rule_path(session, said["rule"], installation=said["installation"]).rpartition("/")[2]
+    for field in ("subject", "event"):
+        if said[field]:
+            body[field] = said[field]
+            work.blame(session, f"/{field}", f"--{field}", said[field])
+    found = ask(session, "POST", f"/alerts:{verb}", body)
+    if session.as_json:
+        session.show_json(found)
+        return
+    alerts_ = "1 alert matches" if found["matched"] == 1 else f"{found['matched']:,} alerts match"
+    more = ", and there are more" if found["more"] else ""
+    if said["dry_run"]:
+        session.say(f"{alerts_}{more}. Nothing was changed.")
+        return
+    session.say(f"{alerts_}{more}; {found['changed']:,} {done}.{' Repeat it for the others.' if more else ''}")
 
 
 @notices.command("list")

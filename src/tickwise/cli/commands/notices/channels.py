@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tickwise.cli import output, work
-from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag
+from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag, named
 from tickwise.cli.failures import Exit
 from tickwise.cli.session import Decorated, Session, view_options
 
@@ -66,7 +66,7 @@ def add(session: Session, /, name: str, address: str | None, **said: Any) -> Non
     if session.as_json:
         session.show_json(made)
         return
-    session.note(f"Channel {made['name']} is made. Try it: tickwise channels test {made['channel_id']}")
+    session.note(f"Channel {output.safe(made['name'])} is made. Try it: tickwise channels test {named(made)}")
     if made["secret"]:
         session.note("Its webhooks are signed with this secret, which is shown this once:")
         click.echo(made["secret"])

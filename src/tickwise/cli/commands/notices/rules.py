@@ -9,7 +9,7 @@ import click
 
 from tickwise.cli import output, work
 from tickwise.cli.commands.notices.channels import WAIT_SECONDS, told
-from tickwise.cli.commands.notices.things import Json, ask, flag, listed, rule_path
+from tickwise.cli.commands.notices.things import Json, ask, flag, listed, named, rule_path
 from tickwise.cli.failures import Exit
 from tickwise.cli.labels import labels_text, read_labels
 from tickwise.cli.session import Decorated, Session, view_options
@@ -32,7 +32,7 @@ def _rule_options(command: Decorated) -> Decorated:
     options = [
         click.option("--on", "on", multiple=True, metavar="EVENT",
                      help="failure, first_failure, recovery, did_not_run, late, long, retries, dead_letter, fuse, "
-                     "objective; with --installation executor_lost. Repeat it for more."),
+                     "objective, expiring; with --installation executor_lost, expiring. Repeat it for more."),
         click.option("--channel", "channels", multiple=True, metavar="CHANNEL", help="By name; repeat it for more."),
         click.option("--job", "jobs", multiple=True, metavar="JOB", help="This job: its id, key or name."),
         click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Jobs with this label."),
@@ -45,7 +45,7 @@ def _rule_options(command: Decorated) -> Decorated:
         click.option("--repeat", metavar="DURATION", help="Tell an open alert again after so long: 4h."),
         click.option("--quiet", metavar="FROM-TO[@ZONE]", help="Hold notices back: 22:00-07:00@Europe/Berlin."),
         click.option("--escalate", metavar="DURATION:CHANNEL,…", help="Tell others of an alert that nobody took: "
-                     "30m:boss."),
+                     "30m:boss; a minute at least."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -78,7 +78,7 @@ def add(session: Session, /, name: str, **said: Any) -> None:
     if session.as_json:
         session.show_json(made)
         return
-    session.say(f"Rule {output.safe(made['name'])} is made. Try it: tickwise notify test {made['rule_id']}")
+    session.say(f"Rule {output.safe(made['name'])} is made. Try it: tickwise notify test {named(made)}")
 
 
 @notify.command("list")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import islice
 from typing import Any
 
+from tickwise.cli import output
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.references import is_id
 from tickwise.cli.session import Session
@@ -20,6 +22,11 @@ def flag(said: bool) -> str:
 def ask(session: Session, method: str, path: str, body: Json | None = None, **query: Any) -> Any:
     """The answer of the API."""
     return session.client.request(method, path, body=body, query=query or None).body
+
+
+def named(thing: Json) -> str:
+    """A channel or a rule as a command names it, quoted for a shell; one of the installation with its option."""
+    return f"{shlex.quote(output.safe(thing['name']))}{' --installation' if thing['installation'] else ''}"
 
 
 def listed(session: Session, path: str, limit: int, **query: Any) -> list[Json]:

@@ -8,6 +8,7 @@ from tickwise.web.page import WebPage
 from tickwise.web.views.notices.acting import ACTING
 from tickwise.web.views.notices.alerts import ALERTS
 from tickwise.web.views.notices.channels import CHANNELS
+from tickwise.web.views.notices.many import MANY_ALERTS
 from tickwise.web.views.notices.rules import NOTIFICATION_RULES
 
-NOTICES: Final[tuple[WebPage, ...]] = (*ALERTS, *CHANNELS, *NOTIFICATION_RULES, *ACTING)
+NOTICES: Final[tuple[WebPage, ...]] = (*MANY_ALERTS, *ALERTS, *CHANNELS, *NOTIFICATION_RULES, *ACTING)

@@ -21,7 +21,9 @@ SEE_OTHER: Final = 303
 PAGE_SIZE: Final = 50
 NOTE_MAX: Final = 1_000
 CURSOR_MAX: Final = 100
-FILTERS: Final = ("state", "rule_id", "subject", "done")
+FILTERS: Final = ("state", "rule_id", "subject", "done", "decided", "how")
+MANY_DONE: Final = {"acknowledge": "acknowledged", "close": "closed"}
+"""The decisions about all alerts that match, and the words for them once they are done."""
 NOT_CLOSED: Final = tuple(each for each in AlertState if each is not AlertState.CLOSED)
 ORDER: Final = (AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED, AlertState.CLOSED)
 """Open ones first."""
@@ -45,7 +47,7 @@ async def _list(visit: Visit, *, fault: Refused | None = None) -> Response:
         namespace=visit.who.namespace,
         states=asked or NOT_CLOSED,
         rule_id=forms.identifier(visit.query.get("rule_id"), "rule_id"),
-        subject=forms.text(visit.query, "subject", 200),
+        subject=forms.text(visit.query, "subject", 300),
         before=_place(visit.query.get("cursor", "")),
         limit=PAGE_SIZE + 1,
     )
@@ -53,6 +55,7 @@ async def _list(visit: Visit, *, fault: Refused | None = None) -> Response:
     shown = rows[:PAGE_SIZE]
     filters = {name: visit.query[name] for name in ("state", "rule_id", "subject") if visit.query.get(name)}
     more = len(rows) > PAGE_SIZE
+    chosen_closed = AlertState.CLOSED in asked
     values = {
         "alerts": sorted(shown, key=lambda alert: ORDER.index(alert.state)),
         "states": [each.value for each in AlertState],
@@ -60,6 +63,9 @@ async def _list(visit: Visit, *, fault: Refused | None = None) -> Response:
         "filters": filters,
         "lengths": LENGTHS,
         "done": await _done(visit),
+        "decided": forms.whole(visit.query.get("decided"), "decided", 0, 1_000_000),
+        "how": MANY_DONE.get(visit.query.get("how", ""), "decided"),
+        "many": [] if chosen_closed or not shown else list(MANY_DONE),
         "done_words": DONE,
         "fault": fault,
         "next": visit.url("/alerts", **filters, cursor=f"{shown[-1].last_at!r}_{shown[-1].alert_id}") if more else None,

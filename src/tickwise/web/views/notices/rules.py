@@ -44,6 +44,7 @@ EVENTS: Final = {
     NoticeEvent.FUSE: "a job was paused because it fired too often",
     NoticeEvent.OBJECTIVE: "the error budget of a job's objective burns too fast",
     NoticeEvent.ANOMALY: "a run took or wrote far more or less than earlier ones",
+    NoticeEvent.EXPIRING: "an API key of the namespace ends in 30, 7 days, or one; without jobs and labels",
 }
 """The events of jobs, in words."""
 FIELDS: Final = (

@@ -28,23 +28,20 @@ from tickwise.domain.notices.rules import Alert, AlertState, Notice, NoticeState
 from tickwise.ports.store.notices import (
     ALERTS_KEPT_SECONDS,
     MAX_BURST,
+    MAX_DECIDED,
     MAX_ERROR,
     NOTED_SECONDS,
     AlertQuery,
     NewAlertDecision,
     NotedEvent,
     PendingEvents,
+    StandingAlertsQuery,
     alert_stands,
 )
 
 
 class Alerts(Duty):
     """`AlertStore` of the port."""
-
-    async def watch(self, namespace: str) -> None:
-        self._state.check_open(namespace)
-        self._state.notices_watched_by_jobs.add(namespace)
-        self._state.notices_watched.setdefault(namespace, 0)
 
     async def note(self, noted: Sequence[NotedEvent]) -> int:
         state, count = self._state, 0
@@ -76,7 +73,8 @@ class Alerts(Duty):
             each.name: each.channel_id for each in self._state.channels.values() if each.namespace == job.namespace
         }
         found = [channels[name] for name in names if name in channels]
-        return NoticeJob(job.namespace, job_id, job.name, dict(job.labels), found)
+        is_once = job.schedule_type in ("IMMEDIATE", "FUTURE")
+        return NoticeJob(job.namespace, job_id, job.name, dict(job.labels), found, is_once)
 
     async def ends(self, job_ids: Collection[UUID], most: int) -> Sequence[JobEnds]:
         found = []
@@ -99,20 +97,19 @@ class Alerts(Duty):
             and record.alert.state is not AlertState.CLOSED
         ]
 
-    async def bursts(
-        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
-    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
-        since, found = self._state.now() - seconds, {}
-        for pair in pairs:
+    async def bursts(self, pairs: Mapping[tuple[UUID | None, UUID], float]) -> Mapping[tuple[UUID | None, UUID], Burst]:
+        now, found = self._state.now(), {}
+        for pair, seconds in pairs.items():
             made = sorted(
-                record.made_at
+                (record.made_at, record.notice.due)
                 for record in self._state.notices.values()
                 if (record.notice.rule_id, record.notice.channel_id) == pair
-                and record.made_at > since
-                and not (record.notice.is_test or record.notice.is_escalation)
-            )
+                and record.made_at > now - 2 * seconds
+                and record.notice.due > now - seconds
+                and not (record.notice.is_test or record.notice.is_escalation or _collects(record))
+            )[-MAX_BURST:]
             if made:
-                found[pair] = Burst(len(made[-MAX_BURST:]), made[-1])
+                found[pair] = Burst(len(made), max(due for _, due in made))
         return found
 
     async def fold(self, fold: Fold) -> bool:
@@ -198,6 +195,34 @@ class Alerts(Duty):
         record.version += 1
         state.audit.write(audit)
         return record.alert
+
+    async def decide_all(
+        self, query: StandingAlertsQuery, decision: NewAlertDecision | None, *, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        if decision is None:
+            return [each.alert.alert_id for each in self._matching(query)[: MAX_DECIDED + 1]]
+        state = self._state
+        state.check_open(query.namespace, or_closing=False)
+        found = [each.alert.alert_id for each in self._matching(query) if each.alert.state is not decision.state]
+        for alert_id in found[:MAX_DECIDED]:
+            await self.decide(query.namespace, alert_id, decision)
+        if found and audit is not None:
+            state.audit.write(audit._replace(targets=found[:MAX_DECIDED]))
+        return found[:MAX_DECIDED]
+
+    def _matching(self, query: StandingAlertsQuery) -> list[AlertRecord]:
+        found = [
+            record
+            for record in self._state.alerts.values()
+            if (alert := record.alert).namespace == query.namespace
+            and alert.state is not AlertState.CLOSED
+            and (not query.states or alert.state in query.states)
+            and query.rule_id in (None, alert.rule_id)
+            and query.subject in (None, alert.subject)
+            and query.event in (None, alert.event)
+            and (query.until is None or alert.last_at <= query.until)
+        ]
+        return sorted(found, key=lambda each: (each.alert.last_at, each.alert.alert_id))
 
 
 def forget(state: State) -> None:
@@ -292,6 +317,7 @@ def _collect(state: State, change: NoticeChange) -> None:
                 last_at=after.last_at,
                 due=after.due,
                 lines=after.lines,
+                subjects=after.subjects,
             )
             return
     if change.joins:
@@ -310,8 +336,14 @@ def _collect(state: State, change: NoticeChange) -> None:
         lines=list(change.lines),
         due=change.due,
         is_escalation=change.is_escalation,
+        subjects=change.subjects,
     )
     state.notices[change.notice_id] = NoticeRecord(notice=notice, made_at=state.now())
+
+
+def _collects(record: NoticeRecord) -> bool:
+    """Check whether lines join it: it waits, and no sender has it."""
+    return record.notice.state is NoticeState.WAITING and record.sender is None
 
 
 def _waiting(record: NoticeRecord) -> WaitingNotice:
@@ -325,6 +357,7 @@ def _waiting(record: NoticeRecord) -> WaitingNotice:
         record.made_at,
         notice.lines,
         notice.tries,
+        notice.subjects,
     )
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.notices.rules import NoticeChannel, NoticeState
+from tickwise.domain.notices.rules import NoticeChannel, NoticeState, without_channel
 from tickwise.ports.store.notices import ChannelSecrets, channel_changed, channel_name_taken, check_channels
 
 
@@ -67,11 +67,12 @@ class NoticeChannels(Duty):
         stored = state.channels.get(channel_id)
         if stored is None or stored.namespace != namespace:
             return False
-        del state.channels[channel_id], state.channel_secrets[channel_id]
+        del state.channels[channel_id]
+        state.channel_secrets.pop(channel_id, None)
         for rule_id, rule in state.notification_rules.items():
-            if channel_id in rule.channels:
-                rest = tuple(each for each in rule.channels if each != channel_id)
-                state.notification_rules[rule_id] = replace(rule, channels=rest, version=rule.version + 1)
+            rest = without_channel(rule, channel_id)
+            if rest != rule:
+                state.notification_rules[rule_id] = replace(rest, version=rule.version + 1)
         for record in state.notices.values():
             if record.notice.channel_id == channel_id and record.notice.state is NoticeState.WAITING:
                 record.notice = replace(record.notice, state=NoticeState.DROPPED, ended_at=state.now())

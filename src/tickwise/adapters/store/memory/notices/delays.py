@@ -13,6 +13,7 @@ from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
     FROM_THE_FIRST_RUN,
+    EndingKey,
     LostExecutor,
     NoticeJobPage,
     OverdueTimer,
@@ -106,6 +107,25 @@ class Delays(Duty):
             if job.standing is None and job.namespace in namespaces
         ]
         return OverdueTimers(mine, page[-1][:2] if len(page) >= limit else None)
+
+    async def keys_ending(
+        self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int
+    ) -> Sequence[EndingKey]:
+        now = self._state.now()
+        found = [
+            EndingKey(
+                record.key.key_id,
+                principal.name,
+                frozenset({principal.namespace, *(record.key.namespaces or ())}),
+                ends_at,
+                record.revoked_at is not None,
+            )
+            for record in self._state.api_keys.values()
+            if (ends_at := (principal := record.key.principal).expires_at) is not None
+            and now < ends_at <= now + seconds
+        ]
+        found.sort(key=lambda each: (each.ends_at, each.key_id))
+        return [each for each in found if after is None or (each.ends_at, each.key_id) > after][:limit]
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
         since, executors = self._state.now() - seconds, self._state.executors.values()

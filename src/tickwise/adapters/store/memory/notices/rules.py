@@ -80,6 +80,11 @@ class NotificationRules(Duty):
         ]
         return sorted(found, key=lambda rule: (rule.name, rule.namespace))[: query.limit]
 
+    async def watch(self, namespace: str) -> None:
+        self._state.check_open(namespace)
+        self._state.notices_watched_by_jobs.add(namespace)
+        self._state.notices_watched.setdefault(namespace, 0)
+
     async def version(self) -> NoticesVersion:
         return NoticesVersion(self._state.notices_version, bool(self._state.notices_watched))
 

@@ -36,11 +36,13 @@ from tickwise.domain.notices.folding import WaitingNotice, joined
 from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severity
 from tickwise.ports.store.notices import (
     MAX_BURST,
+    MAX_DECIDED,
     MAX_ERROR,
     AlertQuery,
     NewAlertDecision,
     NotedEvent,
     PendingEvents,
+    StandingAlertsQuery,
     alert_stands,
 )
 
@@ -55,12 +57,6 @@ class _Stale(Exception):
 
 class Alerts(Part):
     """`AlertStore` of the port."""
-
-    async def watch(self, namespace: str) -> None:
-        """See the port."""
-        async with self._links.pooled(writes=True) as connection, connection.transaction():
-            await check_open(connection, namespace)
-            await connection.execute(statement("notices_watch_jobs"), namespace)
 
     async def note(self, noted: Sequence[NotedEvent]) -> int:
         """See the port."""
@@ -96,13 +92,11 @@ class Alerts(Part):
             rows = await connection.fetch(statement("alerts_standing"), namespace, list(subjects))
         return [_standing(row) for row in rows]
 
-    async def bursts(
-        self, pairs: Collection[tuple[UUID | None, UUID]], seconds: float
-    ) -> Mapping[tuple[UUID | None, UUID], Burst]:
+    async def bursts(self, pairs: Mapping[tuple[UUID | None, UUID], float]) -> Mapping[tuple[UUID | None, UUID], Burst]:
         """See the port."""
-        asked = [rule_id for rule_id, _ in pairs], [channel_id for _, channel_id in pairs]
+        asked = [rule_id for rule_id, _ in pairs], [channel_id for _, channel_id in pairs], [*pairs.values()]
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("notices_bursts"), *asked, seconds, MAX_BURST)
+            rows = await connection.fetch(statement("notices_bursts"), *asked, MAX_BURST)
         return {(row["rule_id"], row["channel_id"]): Burst(row["made"], row["newest_at"]) for row in rows}
 
     async def fold(self, fold: Fold) -> bool:
@@ -124,8 +118,10 @@ class Alerts(Part):
         beyond = (None, None) if query.before is None else query.before
         states = [state.value for state in query.states] or None
         asked = (query.namespace, states, query.rule_id, query.subject, query.alert_id, *beyond, query.limit)
+        is_open = bool(query.states) and AlertState.CLOSED not in query.states
+        name = "alerts_find_standing" if is_open else "alerts_find"
         async with self._links.pooled(writes=False) as connection:
-            return [_alert(row) for row in await connection.fetch(statement("alerts_find"), *asked)]
+            return [_alert(row) for row in await connection.fetch(statement(name), *asked)]
 
     async def decide(
         self, namespace: str, alert_id: UUID, decision: NewAlertDecision, *, audit: AuditEntry | None = None
@@ -145,6 +141,28 @@ class Alerts(Part):
             await connection.execute(statement("alert_decide"), alert_id, *kept)
             await write_audit(connection, audit)
             return _alert(await connection.fetchrow(statement("alert_get"), namespace, alert_id))
+
+    async def decide_all(
+        self, query: StandingAlertsQuery, decision: NewAlertDecision | None, *, audit: AuditEntry | None = None
+    ) -> Sequence[UUID]:
+        """See the port."""
+        if decision is None:
+            async with self._links.pooled(writes=False) as connection:
+                rows = await connection.fetch(statement("alerts_matching"), *_asked(query), MAX_DECIDED + 1)
+            return [row["alert_id"] for row in rows]
+        kept = decision.state.value, decision.by, decision.note
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await check_open(connection, query.namespace, or_closing=False)
+            rows = await connection.fetch(statement("alerts_decide_all"), *_asked(query), MAX_DECIDED, *kept)
+            found = [row["alert_id"] for row in rows]
+            if found and audit is not None:
+                await write_audit(connection, audit._replace(targets=found))
+        return found
+
+
+def _asked(query: StandingAlertsQuery) -> tuple[Any, ...]:
+    states = [state.value for state in query.states] or None
+    return query.namespace, states, query.rule_id, query.subject, query.event, query.until
 
 
 async def _fold(connection: asyncpg.Connection, fold: Fold) -> None:
@@ -222,8 +240,9 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
             joins.append((row["notice_id"], *_columns(joined(_waiting(row), each))))
         elif not each.joins:
             made = WaitingNotice(
-                each.severity, each.events, each.first_at, each.last_at, each.due, each.due, each.lines
-            )
+                each.severity, each.events, each.first_at, each.last_at, each.due, each.due, each.lines,
+                subjects=each.subjects,
+            )  # fmt: skip
             severity, *numbers, lines = _columns(made)
             new.append(
                 (each.notice_id, each.channel_id, each.rule_id, each.rule_name, severity, *numbers, lines,
@@ -240,13 +259,13 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
 def _waiting(row: Mapping[str, Any]) -> WaitingNotice:
     return WaitingNotice(
         Severity(row["severity"]), row["events"], row["first_at"], row["last_at"], row["due"], row["made_at"],
-        lines_of(row["lines"]), row["tries"],
+        lines_of(row["lines"]), row["tries"], row["subjects"],
     )  # fmt: skip
 
 
 def _columns(notice: WaitingNotice) -> tuple[Any, ...]:
     lines = lines_document(notice.lines)
-    return (notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, lines)
+    return (notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, notice.subjects, lines)
 
 
 async def _jobs(connection: asyncpg.Connection, job_ids: Collection[UUID]) -> dict[UUID, NoticeJob]:
@@ -264,6 +283,7 @@ async def _jobs(connection: asyncpg.Connection, job_ids: Collection[UUID]) -> di
             row["name"],
             {} if row["labels"] is None else _labels(row["labels"]),
             [channels[row["namespace"], name] for name in names[row["job_id"]] if (row["namespace"], name) in channels],
+            row["is_once"],
         )
         for row in rows
     }

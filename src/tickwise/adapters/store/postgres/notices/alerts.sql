@@ -31,7 +31,7 @@ FROM tickwise.notices_events ORDER BY notices_events.at, event_id, token LIMIT $
 
 -- name: notices_jobs
 -- The fields of the jobs $1 that rules need. $2 bytes of a definition; of a larger one, and of one that names no channels, none is given.
-SELECT namespace, job_id, name, labels::text AS labels,
+SELECT namespace, job_id, name, labels::text AS labels, schedule_type IN ('IMMEDIATE', 'FUTURE') AS is_once,
        CASE WHEN octet_length(definition) <= $2 AND position('"notify"' IN definition) > 0 THEN definition END AS definition
 FROM tickwise.jobs WHERE job_id = ANY($1::uuid[])
 
@@ -52,14 +52,17 @@ CROSS JOIN LATERAL (
 SELECT * FROM tickwise.alerts_shown WHERE subject = ANY($2::text[]) AND namespace = $1 AND state <> 'closed'
 
 -- name: notices_bursts
--- The notices that were made in the last $3 seconds by the rules $1 (NULL: by jobs themselves) for the channels $2, at most $4 of each pair.
-SELECT p.rule_id, p.channel_id, m.made, m.newest_at FROM unnest($1::uuid[], $2::uuid[]) p(rule_id, channel_id)
+-- The notices by the rules $1 (NULL: by jobs themselves) for the channels $2 that became due in the last $3 seconds of each and collect no more,
+-- at most $4 of each pair.
+SELECT p.rule_id, p.channel_id, m.made, m.newest_at FROM unnest($1::uuid[], $2::uuid[], $3::float8[]) p(rule_id, channel_id, seconds)
 CROSS JOIN LATERAL (
-  SELECT count(*) AS made, date_part('epoch', max(made_at)) AS newest_at FROM (
-    SELECT made_at FROM tickwise.notices n
+  SELECT count(*) AS made, date_part('epoch', max(due)) AS newest_at FROM (
+    SELECT due FROM tickwise.notices n
     WHERE n.channel_id = p.channel_id
       AND coalesce(n.rule_id, '00000000-0000-0000-0000-000000000000') = coalesce(p.rule_id, '00000000-0000-0000-0000-000000000000')
-      AND made_at > tickwise.now() - $3::float8 * interval '1 second' AND NOT is_test AND NOT is_escalation
+      AND made_at > tickwise.now() - 2 * p.seconds * interval '1 second' AND due > tickwise.now() - p.seconds * interval '1 second'
+      AND NOT is_test AND NOT is_escalation
+      AND NOT (state = 'waiting' AND sender IS NULL)
     ORDER BY made_at DESC LIMIT $4) newest) m
 WHERE m.made > 0
 
@@ -126,7 +129,7 @@ SELECT count(*) FROM i
 -- name: notices_waiting
 -- The notices of the channels $1 and rules $2 that wait and that no sender has; no sender takes them before the transaction ends.
 SELECT notice_id, channel_id, rule_id, is_escalation, severity, events, date_part('epoch', first_at) AS first_at,
-       date_part('epoch', last_at) AS last_at, date_part('epoch', due) AS due, date_part('epoch', made_at) AS made_at, lines, tries
+       date_part('epoch', last_at) AS last_at, date_part('epoch', due) AS due, date_part('epoch', made_at) AS made_at, lines, tries, subjects
 FROM tickwise.notices n
 WHERE state = 'waiting' AND sender IS NULL AND NOT is_test AND channel_id = ANY($1::uuid[])
   AND (channel_id, coalesce(rule_id, '00000000-0000-0000-0000-000000000000'))
@@ -134,26 +137,27 @@ WHERE state = 'waiting' AND sender IS NULL AND NOT is_test AND channel_id = ANY(
 ORDER BY notice_id FOR UPDATE
 
 -- name: notices_join
--- Change notices that wait. One array for each column: $1 notice, $2 severity, $3 events, $4 first, $5 last, $6 due, $7 lines.
+-- Change notices that wait. One array for each column: $1 notice, $2 severity, $3 events, $4 first, $5 last, $6 due, $7 subjects, $8
+-- lines.
 UPDATE tickwise.notices t
 SET severity = n.severity, events = n.events, first_at = to_timestamp(n.first_at), last_at = to_timestamp(n.last_at), due = to_timestamp(n.due),
-    lines = n.lines
-FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::float8[], $5::float8[], $6::float8[], $7::text[])
-  AS n(notice_id, severity, events, first_at, last_at, due, lines)
+    subjects = n.subjects, lines = n.lines
+FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::float8[], $5::float8[], $6::float8[], $7::bigint[], $8::text[])
+  AS n(notice_id, severity, events, first_at, last_at, due, subjects, lines)
 WHERE t.notice_id = n.notice_id
 
 -- name: notices_make
 -- Add notices that wait, unless another one of the channel and rule does. $1 namespace; one array for each column: $2 notice, $3 channel,
--- $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due, $11 lines, $12 whether it is an escalation. Returns their
--- number.
+-- $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due, $11 subjects, $12 lines, $13 whether it is an escalation.
+-- Returns their number.
 WITH i AS (
-  INSERT INTO tickwise.notices (made_at, namespace, notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, lines,
-                                is_escalation, state)
+  INSERT INTO tickwise.notices (made_at, namespace, notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, subjects,
+                                lines, is_escalation, state)
   SELECT tickwise.now(), $1, n.notice_id, n.channel_id, n.rule_id, n.rule_name, n.severity, n.events, to_timestamp(n.first_at),
-         to_timestamp(n.last_at), to_timestamp(n.due), n.lines, n.is_escalation, 'waiting'
-  FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::bigint[], $8::float8[], $9::float8[], $10::float8[], $11::text[],
-              $12::boolean[])
-    AS n(notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, lines, is_escalation)
+         to_timestamp(n.last_at), to_timestamp(n.due), n.subjects, n.lines, n.is_escalation, 'waiting'
+  FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::bigint[], $8::float8[], $9::float8[], $10::float8[],
+              $11::bigint[], $12::text[], $13::boolean[])
+    AS n(notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, subjects, lines, is_escalation)
   ORDER BY n.channel_id, n.rule_id
   ON CONFLICT DO NOTHING
   RETURNING 1
@@ -172,6 +176,39 @@ SELECT * FROM tickwise.alerts_shown
 WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3) AND ($4::text IS NULL OR subject = $4)
   AND ($5::uuid IS NULL OR alert_id = $5) AND ($6::float8 IS NULL OR (seen_at, alert_id) < (to_timestamp($6), $7::uuid))
 ORDER BY seen_at DESC, alert_id DESC LIMIT $8
+
+-- name: alerts_find_standing
+-- As `alerts_find`, of those that are not closed.
+SELECT * FROM tickwise.alerts_shown
+WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+  AND ($4::text IS NULL OR subject = $4) AND ($5::uuid IS NULL OR alert_id = $5)
+  AND ($6::float8 IS NULL OR (seen_at, alert_id) < (to_timestamp($6), $7::uuid))
+ORDER BY seen_at DESC, alert_id DESC LIMIT $8
+
+-- name: alerts_matching
+-- Alerts that are not closed, $7 at most. $1 namespace, $2 states, $3 rule, $4 subject, $5 event (NULL: any), $6 the time that the newest event
+-- is not later than (NULL: any).
+SELECT alert_id FROM tickwise.alerts
+WHERE namespace = $1 AND state <> 'closed' AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+  AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR event = $5) AND ($6::float8 IS NULL OR last_at <= to_timestamp($6))
+ORDER BY last_at, alert_id LIMIT $7
+
+-- name: alerts_decide_all
+-- Keep a person's decision about the alerts that `alerts_matching` counts, those first whose newest event is the oldest: $8 state, $9 by
+-- whom, $10 note. Those that have this state stay as they are. Returns their ids.
+WITH found AS (
+  SELECT alert_id FROM tickwise.alerts
+  WHERE namespace = $1 AND state <> 'closed' AND state <> $8 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR rule_id = $3)
+    AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR event = $5) AND ($6::float8 IS NULL OR last_at <= to_timestamp($6))
+  ORDER BY last_at, alert_id LIMIT $7 FOR UPDATE
+)
+UPDATE tickwise.alerts a SET
+  version = version + 1, state = $8, note = coalesce($10, note), snoozed_until = NULL, next_at = NULL,
+  acknowledged_by = CASE $8 WHEN 'acknowledged' THEN $9 ELSE acknowledged_by END,
+  acknowledged_at = CASE $8 WHEN 'acknowledged' THEN tickwise.now() ELSE acknowledged_at END,
+  closed_at = CASE $8 WHEN 'closed' THEN tickwise.now() END
+FROM found WHERE a.alert_id = found.alert_id
+RETURNING a.alert_id
 
 -- name: alert_get
 -- The alert $2 of the namespace $1. It is not changed before the transaction ends.

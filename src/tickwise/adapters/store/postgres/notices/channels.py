@@ -10,11 +10,12 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.notices.rules import decode_rule, encode_rule
 from tickwise.adapters.store.postgres.openness import check_open
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.notices.rules import NoticeChannel, NoticeChannelKind
+from tickwise.domain.notices.rules import NoticeChannel, NoticeChannelKind, without_channel
 from tickwise.ports.store.notices import ChannelSecrets, channel_changed, channel_name_taken, check_channels
 
 
@@ -71,9 +72,11 @@ class NoticeChannels(Part):
     async def remove(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            # First, as a change of a rule does: nobody waits for the other then.
+            await connection.execute(statement("notices_changed"))
             if await connection.fetchval(statement("channel_remove"), namespace, channel_id) is None:
                 return False
-            await connection.execute(statement("notices_changed"))
+            await _leave_escalations(connection, namespace, channel_id)
             await write_audit(connection, audit)
         return True
 
@@ -88,6 +91,15 @@ class NoticeChannels(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("channels_secrets"), list(channel_ids))
         return [ChannelSecrets(_channel(row), json.loads(row["secrets"])) for row in rows]
+
+
+async def _leave_escalations(connection: asyncpg.Connection, namespace: str, channel_id: UUID) -> None:
+    """Let a channel leave the escalations of its rules, which are in their bodies."""
+    for row in await connection.fetch(statement("channel_escalations"), namespace, str(channel_id)):
+        rule = decode_rule(row["body"])
+        if rule.escalation is not None and channel_id in rule.escalation.channels:
+            rest = without_channel(rule, channel_id)
+            await connection.execute(statement("channel_escalation_leave"), rule.rule_id, encode_rule(rest))
 
 
 def _channel(row: Mapping[str, Any]) -> NoticeChannel:

@@ -39,6 +39,15 @@ n AS (
 )
 SELECT true FROM c
 
+-- name: channel_escalations
+-- The rules of the namespace $1 that name the channel with the id $2 (as text) anywhere. The channels of a rule are a column too, its escalation
+-- is in the body alone.
+SELECT body FROM tickwise.notification_rules WHERE namespace = $1 AND position($2 IN body) > 0 FOR UPDATE
+
+-- name: channel_escalation_leave
+-- Replace the body of the rule $1 by $2.
+UPDATE tickwise.notification_rules SET version = version + 1, body = $2 WHERE rule_id = $1
+
 -- name: channels_find
 -- The channels of a namespace by name. $1 namespace, $2 ids (NULL: all).
 SELECT channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,

@@ -17,6 +17,7 @@ from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.ports.store.notices import (
     FROM_THE_FIRST,
     FROM_THE_FIRST_RUN,
+    EndingKey,
     LostExecutor,
     NoticeJobPage,
     OverdueTimer,
@@ -107,6 +108,24 @@ class Delays(Part):
         ]
         beyond = [(row["due_at"], row["job_id"]) for row in rows if row["ends_page"]]
         return OverdueTimers(timers, beyond[0] if beyond else None)
+
+    async def keys_ending(
+        self, seconds: float, *, after: tuple[float, UUID] | None = None, limit: int
+    ) -> Sequence[EndingKey]:
+        """See the port."""
+        place = (None, None) if after is None else after
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("keys_ending"), seconds, *place, limit)
+        return [
+            EndingKey(
+                row["key_id"],
+                row["name"],
+                frozenset({row["namespace"], *(row["namespaces"] or ())}),
+                row["ends_at"],
+                row["is_revoked"],
+            )
+            for row in rows
+        ]
 
     async def lost_executors(self, seconds: float, limit: int) -> Sequence[LostExecutor]:
         """See the port."""

@@ -90,3 +90,11 @@ SELECT e.executor AS number, e.name, date_part('epoch', e.gone) AS gone_at,
        EXISTS (SELECT FROM tickwise.executors o WHERE o.name = e.name AND o.gone IS NULL) AS is_back
 FROM tickwise.executors e
 WHERE e.gone > tickwise.now() - $1::float8 * interval '1 second' AND e.gone >= e.lease ORDER BY e.gone DESC, e.executor DESC LIMIT $2
+
+-- name: keys_ending
+-- Keys that end within $1 seconds, those that end first before others. $2 and $3 the page begins behind this time and id, $4 how many.
+SELECT key_id, name, namespace, namespaces, date_part('epoch', expires) AS ends_at, revoked IS NOT NULL AS is_revoked
+FROM tickwise.keys
+WHERE expires IS NOT NULL AND expires > tickwise.now() AND expires <= tickwise.now() + $1::float8 * interval '1 second'
+  AND ($2::float8 IS NULL OR (expires, key_id) > (to_timestamp($2), $3::uuid))
+ORDER BY expires, key_id LIMIT $4

@@ -53,7 +53,7 @@ class Notices(Part):
             await connection.execute(
                 statement("notice_add"), notice.notice_id, notice.namespace, notice.channel_id, notice.rule_id,
                 notice.rule_name, notice.severity.value, notice.events, notice.first_at, notice.last_at, notice.due,
-                lines_document(notice.lines), notice.is_test, notice.is_escalation,
+                lines_document(notice.lines), notice.is_test, notice.is_escalation, notice.subjects,
             )  # fmt: skip
             await write_audit(connection, audit)
             return _notice(await connection.fetchrow(statement("notice_get"), notice.notice_id))
@@ -136,6 +136,7 @@ async def _wait(
                 await connection.execute(
                     statement("notice_wait"), whole.notice_id, error, seconds, whole.events, whole.first_at,
                     whole.last_at, whole.severity.value, whole.rule_name, lines_document(whole.lines), anew,
+                    whole.subjects,
                 )  # fmt: skip
         except asyncpg.UniqueViolationError:
             if turn == TRIES - 1:
@@ -164,4 +165,5 @@ def _notice(row: Mapping[str, Any]) -> Notice:
         ended_at=row["ended_at"],
         is_test=row["is_test"],
         is_escalation=row["is_escalation"],
+        subjects=row["subjects"],
     )

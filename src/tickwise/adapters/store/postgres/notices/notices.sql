@@ -2,7 +2,7 @@
 -- One notice, in the columns of `notices_find`. $1 id.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
 FROM tickwise.notices WHERE notice_id = $1
 
 -- name: notice_channel
@@ -26,15 +26,15 @@ WHERE notice_id IN (
 -- The test of a channel that waits, in the columns of `notices_find`. $1 channel.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
 FROM tickwise.notices WHERE channel_id = $1 AND is_test AND state = 'waiting' ORDER BY notice_id LIMIT 1
 
 -- name: notice_add
 -- Store a notice. $1 id, $2 namespace, $3 channel, $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due,
--- $11 lines, $12 whether it is a test, $13 whether it is an escalation.
+-- $11 lines, $12 whether it is a test, $13 whether it is an escalation, $14 subjects.
 INSERT INTO tickwise.notices (first_at, last_at, due, made_at, events, is_test, is_escalation, notice_id, channel_id, rule_id, namespace, rule_name,
-  severity, state, lines)
-VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::float8), tickwise.now(), $7, $12, $13, $1, $3, $4, $2, $5, $6, 'waiting', $11)
+  severity, state, lines, subjects)
+VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::float8), tickwise.now(), $7, $12, $13, $1, $3, $4, $2, $5, $6, 'waiting', $11, $14)
 
 -- name: notices_take_lock
 -- Let one sender at a time look for due notices, so that no two take notices of one channel.
@@ -48,14 +48,14 @@ SELECT EXISTS (SELECT FROM tickwise.channels)
 -- A notice that a sender holds, locked, in the columns of `notices_find`. $1 id, $2 sender.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
 FROM tickwise.notices WHERE notice_id = $1 AND sender = $2 AND state = 'waiting' FOR UPDATE
 
 -- name: notice_dead
 -- A dead notice of a channel that is there, locked, in the columns of `notices_find`. $1 id, $2 namespace.
 SELECT notice_id, n.namespace, n.channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       n.error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+       n.error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
 FROM tickwise.notices n JOIN tickwise.channels c ON c.channel_id = n.channel_id
 WHERE notice_id = $1 AND n.namespace = $2 AND state = 'dead' FOR UPDATE OF n
 
@@ -65,7 +65,7 @@ DELETE FROM tickwise.notices
 WHERE channel_id = $1 AND rule_id IS NOT DISTINCT FROM $2 AND is_escalation = $3 AND state = 'waiting' AND sender IS NULL AND NOT is_test
 RETURNING notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
   date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
 
 -- name: notice_end
 -- A notice is delivered or dead. $1 id, $2 state, $3 error.
@@ -73,9 +73,9 @@ UPDATE tickwise.notices SET state = $2, error = $3, sender = NULL, leased_until 
 
 -- name: notice_wait
 -- A notice waits again, with what joined it. $1 id, $2 error, $3 in so many seconds, $4 events, $5 first, $6 last, $7 severity, $8 name of
--- its rule, $9 lines, $10 whether its tries are counted anew.
+-- its rule, $9 lines, $10 whether its tries are counted anew, $11 subjects.
 UPDATE tickwise.notices SET state = 'waiting', error = $2, due = tickwise.now() + $3::float8 * interval '1 second', events = $4,
-  first_at = to_timestamp($5::float8), last_at = to_timestamp($6::float8), severity = $7, rule_name = $8, lines = $9, sender = NULL,
+  first_at = to_timestamp($5::float8), last_at = to_timestamp($6::float8), severity = $7, rule_name = $8, lines = $9, subjects = $11, sender = NULL,
   leased_until = NULL, ended_at = NULL, tries = CASE WHEN $10 THEN 0 ELSE tries END, tried_at = CASE WHEN $10 THEN NULL ELSE tried_at END
 WHERE notice_id = $1
 
@@ -93,7 +93,7 @@ WHERE channel_id = $1
 -- Notices, the newest first. $1 namespace, $2 states (NULL: any), $3 channel, $4 rule, $5 id, $6 ids below it (NULL each: any), $7 limit.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
 FROM tickwise.notices
 WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR channel_id = $3)
   AND ($4::uuid IS NULL OR rule_id = $4) AND ($5::uuid IS NULL OR notice_id = $5) AND ($6::uuid IS NULL OR notice_id < $6)

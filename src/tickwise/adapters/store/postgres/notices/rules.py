@@ -30,7 +30,7 @@ from tickwise.ports.store.notices import (
     version_changed,
 )
 
-_decode: Final = msgspec.json.Decoder(NotificationRule).decode
+decode_rule: Final = msgspec.json.Decoder(NotificationRule).decode
 
 
 class NotificationRules(Part):
@@ -92,6 +92,12 @@ class NotificationRules(Part):
         async with self._links.pooled(writes=False) as connection:
             return [_rule(row) for row in await connection.fetch(statement("notification_rules_find"), *asked)]
 
+    async def watch(self, namespace: str) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await check_open(connection, namespace)
+            await connection.execute(statement("notices_watch_jobs"), namespace)
+
     async def version(self) -> NoticesVersion:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
@@ -119,14 +125,18 @@ async def _watch(connection: asyncpg.Connection, namespace: str) -> None:
 
 
 def _columns(rule: NotificationRule) -> list[Any]:
-    body = msgspec.json.encode(rule).decode()
-    return [list(rule.channels), list(rule.jobs), sorted(rule.on), rule.enabled, body]
+    return [list(rule.channels), list(rule.jobs), sorted(rule.on), rule.enabled, encode_rule(rule)]
+
+
+def encode_rule(rule: NotificationRule) -> str:
+    """A rule as its row keeps it whole."""
+    return msgspec.json.encode(rule).decode()
 
 
 def _rule(row: Mapping[str, Any]) -> NotificationRule:
     """A rule as it is stored. Its channels are those of the column: one that was removed has left it."""
     return replace(
-        _decode(row["body"]),
+        decode_rule(row["body"]),
         version=row["version"],
         created_at=row["created_at"],
         created_by=row["created_by"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from tickwise.ports.store import (
     NotedEvent,
     Retention,
     SlowRun,
+    StandingAlertsQuery,
     Store,
 )
 from tickwise.testing.contracts.base import DAY_SECONDS
@@ -145,7 +147,7 @@ class NotedEventsContract(NoticesContract):
     async def test_a_job_that_names_channels_is_watched(self, store: Store, make: Factory) -> None:
         """Without a rule; channels that are not there are left out."""
         ops = await self.channel(store)
-        await store.alerts.watch("default")
+        await store.notification_rules.watch("default")
         assert (await store.notification_rules.version()).is_watched
         job = make.job(definition='{"notify":["ops","gone"]}')
         await self.ended(store, make, job=job)
@@ -327,6 +329,20 @@ class FoldsContract(NoticesContract):
         assert notice.events == 4
         assert notice.due == pytest.approx(made + STORM_SECONDS, abs=2.0)
 
+    async def test_the_first_message_of_a_storm_is_not_put_off(self, store: Store, make: Factory) -> None:
+        """It is due when it is made; later pages join it, and each job is counted once."""
+        rule = await self.rule(store, make)
+        made = await store.now()
+        first = self.notice(rule, make, gathers=True, due=made, subjects=1)
+        await store.alerts.fold(self.fold(first))
+        page = first._replace(
+            notice_id=make.identifier(), due=made + 5.0, events=9, subjects=4, before=(first.first_at, made - 900.0)
+        )
+        await store.alerts.fold(self.fold(page))
+        [notice] = await self.notices(store)
+        assert notice.due == pytest.approx(made, abs=1e-3)
+        assert (notice.events, notice.subjects) == (10, 4)
+
     async def test_escalations_are_notices_of_their_own(self, store: Store, make: Factory) -> None:
         """Also to the same channel."""
         rule = await self.rule(store, make)
@@ -338,16 +354,19 @@ class FoldsContract(NoticesContract):
         """Of a rule and channel; an escalation is none of them."""
         rule = await self.rule(store, make)
         pair = (rule.rule_id, rule.channels[0])
-        assert await store.alerts.bursts([pair], 300.0) == {}
+        assert await store.alerts.bursts({pair: 300.0}) == {}
         for _ in range(3):
             await store.alerts.fold(self.fold(self.notice(rule, make)))
             await self.take_notices(store)
         await store.alerts.fold(self.fold(self.notice(rule, make, is_escalation=True)))
-        [(found, burst)] = (await store.alerts.bursts([pair, (None, rule.channels[0])], 300.0)).items()
+        await store.alerts.fold(self.fold(self.notice(rule, make, due=make.now + 5.0)))  # it collects
+        [(found, burst)] = (await store.alerts.bursts({pair: 300.0, (None, rule.channels[0]): 300.0})).items()
         assert (found, burst.made) == (pair, 3)
-        assert burst.newest_at == pytest.approx(await store.now(), abs=30.0)
+        assert burst.newest_at == pytest.approx(make.now, abs=30.0)
+        assert await store.alerts.bursts({pair: 0.0}) == {}
         await self.shift(store, 301.0)
-        assert await store.alerts.bursts([pair], 300.0) == {}
+        assert await store.alerts.bursts({pair: 300.0}) == {}
+        assert (await store.alerts.bursts({pair: 900.0}))[pair].made == 3
 
 
 class DecidedAlertsContract(NoticesContract):
@@ -392,6 +411,40 @@ class DecidedAlertsContract(NoticesContract):
         assert await store.alerts.decide("default", alert_id, decision, audit=entry(alert_id))
         found = await store.audit.find(AuditQuery(namespace="default", limit=10))
         assert [each.target for each in found] == [str(alert_id)]
+
+    async def test_a_decision_about_all_that_match(self, store: Store, make: Factory) -> None:
+        """One entry names them. What is closed, is of others, or came after the look stays as it is."""
+        rule, first = await self.opened(store, make, last_at=make.now)
+        others = [self.alert(rule, make, f"job {number}", last_at=make.now + number) for number in range(1, 5)]
+        assert await store.alerts.fold(self.fold(*others))
+        closed, taken, seen, late = [each.alert_id for each in others]
+        await store.alerts.decide("default", closed, NewAlertDecision(AlertState.CLOSED, "ada"))
+        await store.alerts.decide("default", taken, NewAlertDecision(AlertState.ACKNOWLEDGED, "eve"))
+        query = StandingAlertsQuery(namespace="default", rule_id=rule.rule_id, until=make.now + 3.5)
+        assert [3, 2, 1, 0, 0, 0] == [
+            len(await store.alerts.decide_all(each, None))
+            for each in (
+                query,
+                replace(query, states=[AlertState.OPEN]),
+                replace(query, subject="job 2"),
+                replace(query, event=NoticeEvent.LATE),
+                replace(query, rule_id=make.identifier()),
+                replace(query, namespace=TEAM),
+            )
+        ]
+        taking = NewAlertDecision(AlertState.ACKNOWLEDGED, "ada", "the disk")
+        assert [] == await store.alerts.decide_all(replace(query, namespace=TEAM), taking, audit=entry(first))
+        assert {first, seen} == set(await store.alerts.decide_all(query, taking, audit=entry(first)))
+        found = {each.alert_id: each for each in await self.alerts(store)}
+        assert [AlertState.ACKNOWLEDGED] * 3 == [found[each].state for each in (first, taken, seen)]
+        assert ["ada", "eve", "ada"] == [found[each].acknowledged_by for each in (first, taken, seen)]
+        assert ("the disk", None) == (found[first].note, found[taken].note)
+        assert (AlertState.CLOSED, AlertState.OPEN) == (found[closed].state, found[late].state)
+        [row] = await store.audit.find(AuditQuery(namespace="default", limit=10))
+        assert {first, seen} == set(row.targets)
+        closing = NewAlertDecision(AlertState.CLOSED, "ada")
+        assert 4 == len(await store.alerts.decide_all(StandingAlertsQuery(namespace="default"), closing))
+        assert all(each.closed_at is not None for each in await self.alerts(store))
 
     async def test_one_alert_of_a_kind_stands(self, store: Store, make: Factory) -> None:
         """A closed alert cannot be opened beside an open one."""

@@ -72,6 +72,20 @@ class NotificationRulesContract(NoticesContract):
                 await self.rule(store, make, **fields)
         assert await store.notification_rules.find(NotificationRuleQuery(namespace=None)) == []
 
+    async def test_a_removed_channel_leaves_its_rules(self, store: Store, make: Factory) -> None:
+        """Their escalations too; one without a channel is none. Other rules stay as they are."""
+        one, two, three = [await self.channel(store, name) for name in ("one", "two", "three")]
+        told = await self.rule(store, make, "told", channels=(one, two), escalation=Escalation(900.0, (three, two)))
+        alone = await self.rule(store, make, "alone", channels=(one,), escalation=Escalation(900.0, (two,)))
+        other = await self.rule(store, make, "other", channels=(one,), escalation=Escalation(900.0, (three,)))
+        assert await store.channels.remove("default", two)
+        found = {each.name: each for each in await store.notification_rules.find(NotificationRuleQuery(namespace=None))}
+        assert (found["told"].channels, found["told"].escalation) == ((one,), Escalation(900.0, (three,)))
+        assert (found["alone"].channels, found["alone"].escalation) == ((one,), None)
+        assert found["told"].version > told.version
+        assert found["alone"].version > alone.version
+        assert found["other"] == other
+
     async def test_a_change_is_of_the_version_that_was_read(self, store: Store, make: Factory) -> None:
         """A second one of it is refused; one of a rule that is not there is none."""
         rule = await self.rule(store, make)

@@ -13,7 +13,7 @@ from tickwise.domain.callers import Caller
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import MAX_KEYS, KeyOrigin, NewKey
-from tickwise.ports.store import Store
+from tickwise.ports.store import EndingKey, Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
 
@@ -71,6 +71,23 @@ class KeysContract(StoreContract):
         gone = await store.keys.revoke("default", key.key_id)
         assert gone is not None
         assert (gone.scopes, gone.labels) == (ADA.scopes, labels)
+
+    async def test_keys_that_end_soon_are_found_page_by_page(self, store: Store, make: Factory) -> None:
+        """Those that end first before others, revoked ones among them; not one that has ended, ends later or lasts."""
+        now = await store.now()
+        ends = {b"second": 500.0, b"first": 100.0, b"later": 5_000.0, b"over": -10.0, b"lasts": None, b"third": 900.0}
+        keys = {}
+        for secret, seconds in ends.items():
+            until = None if seconds is None else now + seconds
+            keys[secret] = new_key(make, secret, ADA._replace(expires_at=until))
+            await store.keys.add(keys[secret])
+        await store.keys.revoke("default", keys[b"second"].key_id)
+        found, after = list[EndingKey](), None
+        while rows := await store.delays.keys_ending(1_000.0, after=after, limit=2):
+            found += rows
+            after = (rows[-1].ends_at, rows[-1].key_id)
+        assert [keys[each].key_id for each in (b"first", b"second", b"third")] == [row.key_id for row in found]
+        assert [True, False, True] == [not row.is_revoked for row in found]
 
     async def test_a_key_says_who_owns_it(self, store: Store, make: Factory) -> None:
         """A key that is found, listed or revoked names its owner, of whom the store has to know nothing else."""

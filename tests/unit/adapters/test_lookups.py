@@ -1,0 +1,82 @@
+"""Names of receivers are looked up apart from all else, one thread for each."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tickwise.adapters.outgoing import lookups
+from tickwise.adapters.outgoing.lookups import THREADS, Lookups
+from tickwise.adapters.senders.mail import MailServer, _connected
+
+ANSWER = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
+
+
+class SlowNames:
+    """A server of names that does not answer before it is let."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers = threading.Event()
+
+    def __call__(self, host: str, port: int, family: int) -> Any:
+        """One look-up."""
+        self.asked.append(host)
+        if host != "quick":
+            assert self.answers.wait(30.0)
+        return ANSWER
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
+    """In place of the system's."""
+    slow = SlowNames()
+    monkeypatch.setattr(lookups, "_look_up", slow)
+    yield slow
+    slow.answers.set()
+
+
+async def test_slow_names_take_no_thread_of_the_loop(names: SlowNames) -> None:
+    """Nor do several who ask for one name take several: others are answered meanwhile."""
+    own = Lookups()
+    waiting = [asyncio.create_task(own.addresses("slow", 443)) for _ in range(3 * THREADS)]
+    async with asyncio.timeout(10):
+        assert ANSWER == await own.addresses("quick", 443)
+        assert "done" == await asyncio.to_thread(lambda: "done")
+    assert ["quick", "slow"] == sorted(names.asked)
+    for each in waiting[1:]:
+        each.cancel()
+    names.answers.set()
+    async with asyncio.timeout(10):
+        assert ANSWER == await waiting[0]
+    own.close()
+
+
+async def test_one_who_gives_up_leaves_the_answer_to_others(names: SlowNames) -> None:
+    """Who asks while it is looked up gets that answer, or a new one once it is there."""
+    own = Lookups()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await own.addresses("slow", 443)
+    names.answers.set()
+    async with asyncio.timeout(10):
+        assert ANSWER == await own.addresses("slow", 443)
+    assert {"slow"} == set(names.asked)
+    own.close()
+
+
+async def test_mail_servers_are_looked_up_so_too(names: SlowNames) -> None:
+    """Within the time of the sender."""
+    server = MailServer("slow", 25, False, None, None)
+    own = Lookups()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await _connected(server, None, own)
+    assert ["slow"] == names.asked
+    names.answers.set()
+    own.close()
