@@ -93,6 +93,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
+from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
@@ -480,6 +481,10 @@ class TestFairNotices(Backend, FairNoticesContract):
 
 class TestSettledNotices(Backend, SettledNoticesContract):
     """Notices that were tried."""
+
+
+class TestStatusPages(Backend, StatusPagesContract):
+    """`StatusPageStore`."""
 
 
 class TestTimedStops(Backend, TimedStopsContract):

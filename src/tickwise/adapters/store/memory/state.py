@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import date
 from itertools import count
 from typing import Final
 from uuid import UUID
@@ -49,6 +50,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent
 from tickwise.domain.notices.judging import UNCHOSEN
 from tickwise.domain.notices.rules import PASSES, AlertState, NoticeChannel, NotificationRule
+from tickwise.domain.observing.status_pages import Announcement, StateSeconds, StatusPage
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -174,6 +176,7 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
         self.incidents: dict[tuple[str, float, str], Incident] = {}
+        self._begin_status_pages()
         self._begin_notices()
         self._begin_people()
         self.audit = AuditLog(clock)
@@ -186,6 +189,19 @@ class State:
         self.error_groups: dict[UUID, ErrorGroupRecord] = {}
         self.error_letters: dict[UUID, UUID] = {}
         """The groups of runs that FAILED."""
+
+    def _begin_status_pages(self) -> None:
+        self.status_pages: dict[UUID, StatusPage] = {}
+        self.status_days: dict[tuple[UUID, str, date], StateSeconds] = {}
+        self.status_announcements: dict[UUID, Announcement] = {}
+
+    def drop_status_page(self, page_id: UUID) -> None:
+        """Drop a page with its days and announcements."""
+        del self.status_pages[page_id]
+        for place in [each for each in self.status_days if each[0] == page_id]:
+            del self.status_days[place]
+        for key in [key for key, each in self.status_announcements.items() if each.page_id == page_id]:
+            del self.status_announcements[key]
 
     def _begin_notices(self) -> None:
         self.channels: dict[UUID, NoticeChannel] = {}
