@@ -59,6 +59,8 @@ ABOUT: Final[dict[str, str]] = {
             "listNotificationRules", "previewNotificationRule", "getNotificationRule", "changeNotificationRule",
             "removeNotificationRule", "testNotificationRule", "listAlerts", "getAlert", "acknowledgeAlert",
             "snoozeAlert", "closeAlert", "reopenAlert",
+            "createStatusPage", "listStatusPages", "getStatusPage", "changeStatusPage", "removeStatusPage",
+            "listAnnouncements", "createAnnouncement", "updateAnnouncement", "removeAnnouncement",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",

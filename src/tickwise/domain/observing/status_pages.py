@@ -250,10 +250,8 @@ def state_of_component(jobs: Sequence[JobLook]) -> ComponentState:
     known = [state for job in jobs if (state := state_of_job(job)) is not ComponentState.UNKNOWN]
     if not known:
         return ComponentState.UNKNOWN
-    if ComponentState.DOWN in known:
-        return (
-            ComponentState.DEGRADED if any(each is not ComponentState.DOWN for each in known) else ComponentState.DOWN
-        )
+    if ComponentState.DOWN in known and set(known) != {ComponentState.DOWN}:
+        return ComponentState.DEGRADED
     return worst_of(known)
 
 

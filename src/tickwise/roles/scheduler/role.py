@@ -11,6 +11,7 @@
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
     objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
+    status        the jobs of status pages are looked at (`status_looks.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -56,6 +57,7 @@ from tickwise.roles.scheduler.queue_counts import QueueCounts
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
+from tickwise.roles.scheduler.status_looks import StatusLooks
 from tickwise.roles.scheduler.upkeep import Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
 from tickwise.roles.shared.hint_publisher import HintPublisher
@@ -151,6 +153,7 @@ class Scheduler(Service):
         )
         self._error_folding = ErrorFolding(store.error_groups)
         self._objective_watch = ObjectiveWatch(store.searches, ObjectiveNotes(store.alerts, clock).tell)
+        self._status_looks = StatusLooks(store)
         self._alerting = Alerting(store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
@@ -201,6 +204,7 @@ class Scheduler(Service):
             Loop("alerting", self._alerting.step, clock),
             Loop("delays", self._delay_looks.step, clock),
             Loop("objectives", self._objective_watch.step, clock, after=AFTER_START_SECONDS),
+            Loop("status", self._status_looks.step, clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -248,6 +252,8 @@ class Scheduler(Service):
         while self._removals is not None and await self._removals.step() == 0:
             pass
         while await self._objective_watch.step() == 0:
+            pass
+        while await self._status_looks.step() == 0:
             pass
         await self._healing.look()
         if self._hint_sweep is not None:
