@@ -39,6 +39,8 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.observing.status_pages import (
+    MAX_COMPONENTS,
+    MAX_JOBS,
     MAX_PUBLISHED,
     Announcement,
     AnnouncementKind,
@@ -48,7 +50,7 @@ from tickwise.domain.observing.status_pages import (
     StatusPage,
 )
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import StatusPageQuery
+from tickwise.ports.store import JobQuery, StatusPageQuery
 
 
 class PublicStatus(NamedTuple):
@@ -95,6 +97,15 @@ class StatusPageService:
     async def get(self, who: Principal, page_id: UUID) -> StatusPage:
         """One. Raises `NotFound`."""
         return await self._find(who, page_id)
+
+    @requires(Permission.JOBS_READ)
+    async def job_names(self, who: Principal, page: StatusPage) -> Mapping[UUID, str]:
+        """The names of the jobs that a page names, of those that are there."""
+        ids = [job for each in page.components for job in each.jobs]
+        if not ids:
+            return {}
+        query = JobQuery(namespace=who.namespace, ids=ids, limit=MAX_COMPONENTS * MAX_JOBS)
+        return {row.job_id: row.name for row in await self._context.searches.jobs(query)}
 
     @requires(Permission.STATUS_ADMIN)
     async def add(self, who: Principal, body: StatusPageBody) -> StatusPage:
