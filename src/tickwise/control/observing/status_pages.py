@@ -54,7 +54,7 @@ from tickwise.ports.store import JobQuery, StatusPageQuery
 
 
 class PublicStatus(NamedTuple):
-    """All that a public page is made of."""
+    """The content of a public page."""
 
     page: StatusPage
     days: Sequence[StatusDay]
@@ -79,7 +79,7 @@ class StatusPageService:
 
     @requires_none("an enabled page is for people without an account: its administrator chose what it shows")
     async def public_view(self, page: StatusPage) -> PublicStatus:
-        """What a page of `published` shows."""
+        """The public content of a page of `published`."""
         if not page.enabled:
             raise NotFound("there is no such page")
         store = self._context.store.status_pages

@@ -215,7 +215,7 @@ class Announcement:
 
 
 class JobLook(NamedTuple):
-    """What a look found of one job."""
+    """The finding of a look at one job."""
 
     ended: RunState | None
     """Of its newest run that succeeded, failed, or was skipped for `reason`; None: there is none."""

@@ -1,6 +1,6 @@
 """Status pages, what looks found for them, and what people announce on them (`domain.observing.status_pages`).
 
-    due(limit) ──► a look at the jobs ──► look(page, looks, states): counted once, of however many schedulers
+    find(unseen_seconds) ──► a look at the jobs ──► look(page, looks, states): counted once, of however many schedulers
 
 Invariant: a page, its days and its announcements go together, and with their namespace.
 """
@@ -72,6 +72,8 @@ class StatusPageQuery:
     """None: of all namespaces."""
     page_id: UUID | None = None
     enabled: bool | None = None
+    unseen_seconds: float | None = None
+    """Enabled pages at which nobody has looked for so long, those first that wait longest."""
     limit: int = MAX_PAGES
 
 
@@ -93,11 +95,7 @@ class StatusPageStore(Protocol):
         ...
 
     async def find(self, query: StatusPageQuery) -> Sequence[StatusPage]:
-        """Pages by the time at which they were made."""
-        ...
-
-    async def due(self, seconds: float, limit: int) -> Sequence[StatusPage]:
-        """Enabled pages at which nobody has looked for `seconds`, those that wait longest first."""
+        """Pages by the time at which they were made; those of `unseen_seconds` by their wait."""
         ...
 
     async def look(self, page_id: UUID, looks: int, states: Mapping[str, ComponentState]) -> bool:

@@ -26,7 +26,7 @@ from tickwise.domain.observing.status_pages import (
     is_judged,
     state_of_component,
 )
-from tickwise.ports.store import LATE_REASONS, JobQuery, JobRow, LatestRunsQuery, RunRow, Store
+from tickwise.ports.store import LATE_REASONS, JobQuery, JobRow, LatestRunsQuery, RunRow, StatusPageQuery, Store
 from tickwise.roles.shared.objective_standings import standings
 
 PAGES: Final = 10
@@ -47,7 +47,8 @@ class StatusLooks:
 
     async def step(self) -> float:
         """Look at the pages that are due. Returns the seconds until the next step: 0 while more are due."""
-        pages = await self._store.status_pages.due(LOOK_SECONDS, PAGES)
+        query = StatusPageQuery(namespace=None, unseen_seconds=LOOK_SECONDS, limit=PAGES)
+        pages = await self._store.status_pages.find(query)
         for page in pages:
             try:
                 states = await self._states(page)

@@ -1,4 +1,4 @@
-"""What the public status pages answer: made at most every `FRESH_SECONDS`, whoever asks and however often.
+"""The answers of the public status pages: made at most every `FRESH_SECONDS`, for all that ask.
 
     /status/SLUG ──► the directory of public pages ──► 404: not in it, also a page that is not public
                               │                            └─ no look at the store: a name that is guessed costs nothing

@@ -176,7 +176,6 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
         self.incidents: dict[tuple[str, float, str], Incident] = {}
-        self._begin_status_pages()
         self._begin_notices()
         self._begin_people()
         self.audit = AuditLog(clock)
@@ -204,6 +203,7 @@ class State:
             del self.status_announcements[key]
 
     def _begin_notices(self) -> None:
+        self._begin_status_pages()
         self.channels: dict[UUID, NoticeChannel] = {}
         self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
         self.notification_rules: dict[UUID, NotificationRule] = {}

@@ -80,23 +80,23 @@ class StatusPages(Duty):
         return True
 
     async def find(self, query: StatusPageQuery) -> Sequence[StatusPage]:
-        found = [
-            each
-            for each in self._state.status_pages.values()
-            if query.namespace in (None, each.namespace)
-            and query.page_id in (None, each.page_id)
-            and query.enabled in (None, each.enabled)
-        ]
-        return sorted(found, key=lambda each: (each.created_at, each.page_id))[: query.limit]
+        found = [each for each in self._state.status_pages.values() if self._is_hit(each, query)]
+        if query.unseen_seconds is None:
+            found.sort(key=lambda each: (each.created_at, each.page_id))
+        else:
+            found.sort(key=lambda each: (each.looked_at or 0.0, each.page_id))
+        return found[: query.limit]
 
-    async def due(self, seconds: float, limit: int) -> Sequence[StatusPage]:
-        until = self._state.now() - seconds
-        found = [
-            each
-            for each in self._state.status_pages.values()
-            if each.enabled and (each.looked_at is None or each.looked_at <= until)
-        ]
-        return sorted(found, key=lambda each: (each.looked_at or 0.0, each.page_id))[:limit]
+    def _is_hit(self, page: StatusPage, query: StatusPageQuery) -> bool:
+        asked = (
+            query.namespace in (None, page.namespace)
+            and query.page_id in (None, page.page_id)
+            and query.enabled in (None, page.enabled)
+        )
+        if query.unseen_seconds is None:
+            return asked
+        until = self._state.now() - query.unseen_seconds
+        return asked and page.enabled and (page.looked_at is None or page.looked_at <= until)
 
     async def look(self, page_id: UUID, looks: int, states: Mapping[str, ComponentState]) -> bool:
         state, now = self._state, self._state.now()

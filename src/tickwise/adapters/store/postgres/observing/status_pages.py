@@ -96,14 +96,9 @@ class StatusPages(Part):
 
     async def find(self, query: StatusPageQuery) -> Sequence[StatusPage]:
         """See the port."""
-        asked = (query.namespace, query.page_id, query.enabled, query.limit)
+        asked = (query.namespace, query.page_id, query.enabled, query.limit, query.unseen_seconds)
         async with self._links.pooled(writes=False) as connection:
             return [_page(row) for row in await connection.fetch(statement("status_pages_find"), *asked)]
-
-    async def due(self, seconds: float, limit: int) -> Sequence[StatusPage]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            return [_page(row) for row in await connection.fetch(statement("status_pages_due"), seconds, limit)]
 
     async def look(self, page_id: UUID, looks: int, states: Mapping[str, ComponentState]) -> bool:
         """See the port."""

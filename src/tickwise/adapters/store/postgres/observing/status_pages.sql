@@ -34,20 +34,14 @@ UPDATE tickwise.status_pages SET version = version + 1, slug = $2, title = $3, e
 DELETE FROM tickwise.status_pages WHERE namespace = $1 AND page_id = $2 RETURNING true
 
 -- name: status_pages_find
--- Pages by the time at which they were made. $1 namespace (NULL: all), $2 id (NULL: all), $3 whether they are public (NULL: either), $4 at most.
+-- Pages by the time at which they were made. $1 namespace (NULL: all), $2 id (NULL: all), $3 whether they are public (NULL: either), $4 at most,
+-- $5 public ones at which nobody has looked for so many seconds, those that wait longest first (NULL: either).
 SELECT page_id, namespace, slug, title, enabled, choices, states, looks, version, created_by, date_part('epoch', created_at) AS created_at,
        date_part('epoch', looked_at) AS looked_at
-FROM tickwise.status_pages
+FROM tickwise.status_pages p
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR page_id = $2) AND ($3::boolean IS NULL OR enabled = $3)
-ORDER BY status_pages.created_at, page_id LIMIT $4
-
--- name: status_pages_due
--- Public pages at which nobody has looked for $1 seconds, those that wait longest first. $2 at most.
-SELECT page_id, namespace, slug, title, enabled, choices, states, looks, version, created_by, date_part('epoch', created_at) AS created_at,
-       date_part('epoch', looked_at) AS looked_at
-FROM tickwise.status_pages
-WHERE enabled AND (status_pages.looked_at IS NULL OR status_pages.looked_at <= tickwise.now() - $1::float8 * interval '1 second')
-ORDER BY status_pages.looked_at NULLS FIRST, page_id LIMIT $2
+  AND ($5::float8 IS NULL OR enabled AND (p.looked_at IS NULL OR p.looked_at <= tickwise.now() - $5 * interval '1 second'))
+ORDER BY CASE WHEN $5::float8 IS NULL THEN p.created_at ELSE coalesce(p.looked_at, '-infinity') END, page_id LIMIT $4
 
 -- name: status_page_look
 -- Record a look. $1 page, $2 looks that were read, $3 states, $4 and $5 components with their states, $6 seconds that a state counts for at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -64,6 +64,12 @@ def incident(make: Factory, of: StatusPage, **fields: Any) -> Announcement:
     return Announcement(**{**given, **fields})
 
 
+async def due(store: Store, limit: int) -> Sequence[StatusPage]:
+    """The pages at which nobody has looked for a minute."""
+    query = StatusPageQuery(namespace=None, unseen_seconds=60.0, limit=limit)
+    return await store.status_pages.find(query)
+
+
 async def refused(call: Awaitable[object]) -> str:
     """The code with which a call is refused."""
     with pytest.raises(Conflict) as refusal:
@@ -98,7 +104,7 @@ class StatusPagesContract(StoreContract):
         assert "slug_taken" == await refused(store.status_pages.change(replace(other, slug="acme")))
 
     async def test_a_change_names_the_version_that_it_replaces(self, store: Store, make: Factory) -> None:
-        """What looks found stays of the components that are left, and goes of the others."""
+        """The findings of looks stay for the components that are left, and go with the others."""
         first = await store.status_pages.add(page(make))
         states = {"Nightly exports": ComponentState.DOWN, "Mail": ComponentState.OPERATIONAL}
         assert await store.status_pages.look(first.page_id, 0, states)
@@ -161,13 +167,13 @@ class StatusPagesContract(StoreContract):
         first = await store.status_pages.add(page(make, "a"))
         await store.status_pages.add(page(make, "hidden", enabled=False))
         assert await store.status_pages.look(first.page_id, 0, {})
-        assert [] == await store.status_pages.due(60.0, 10)
+        assert [] == await due(store, 10)
         await self.shift(store, 61.0)
         second = await store.status_pages.add(page(make, "b"))
-        assert ["b", "a"] == [each.slug for each in await store.status_pages.due(60.0, 10)]
-        assert ["b"] == [each.slug for each in await store.status_pages.due(60.0, 1)]
+        assert ["b", "a"] == [each.slug for each in await due(store, 10)]
+        assert ["b"] == [each.slug for each in await due(store, 1)]
         assert await store.status_pages.look(second.page_id, 0, {})
-        assert ["a"] == [each.slug for each in await store.status_pages.due(60.0, 10)]
+        assert ["a"] == [each.slug for each in await due(store, 10)]
 
     async def test_of_two_looks_at_once_one_counts(self, store: Store, other: Store, make: Factory) -> None:
         """The other one is told so, and changes nothing."""
@@ -265,7 +271,7 @@ class StatusPagesContract(StoreContract):
     async def test_a_closing_namespace_gets_no_page_and_a_removed_one_leaves_none(
         self, store: Store, make: Factory
     ) -> None:
-        """What people announce goes on while it closes; a later namespace of the name has nothing of it."""
+        """People go on to announce while it closes; a later namespace of the name has nothing of it."""
         await open_namespace(store)
         made = await store.status_pages.add(page(make, namespace=TEAM))
         await close(store)
