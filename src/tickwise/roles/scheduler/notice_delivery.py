@@ -13,8 +13,8 @@ each its share, and a smaller one to channels whose newest try failed. No secret
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 import structlog
 
@@ -48,6 +48,21 @@ UNTRIED_PAUSE_SECONDS: Final = 1.0
 
 Words = Callable[[Notice], NoticeText]
 
+
+class Tried(Protocol):
+    """Hears how a try went."""
+
+    def __call__(self, kind: NoticeChannelKind, /, *results: str) -> None:
+        """`results`: `sent`; `failed`; or `failed` and `dead`."""
+        ...
+
+
+_RESULTS: Final[Mapping[NoticeState, Sequence[str]]] = {
+    NoticeState.DELIVERED: ("sent",),
+    NoticeState.WAITING: ("failed",),
+    NoticeState.DEAD: ("failed", "dead"),
+}
+
 logger = structlog.get_logger("tickwise.scheduler")
 
 
@@ -64,8 +79,10 @@ class NoticeDelivery:
         now: Callable[[], Awaitable[float]],
         clock: Clock,
         name: str,
+        tried: Tried | None = None,
     ) -> None:
-        """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it."""
+        """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it. `tried`
+        hears of each try, for the metrics."""
         self._notices = notices
         self._channels = channels
         self._senders = senders
@@ -73,6 +90,7 @@ class NoticeDelivery:
         self._now = now
         self._clock = clock
         self._name = name
+        self._tried_so = tried
         self._sends: set[asyncio.Task[None]] = set()
         self.wake = asyncio.Event()
         """A send has ended: there may be another notice of its channel."""
@@ -121,6 +139,8 @@ class NoticeDelivery:
         settled = self._settled(notice, result, now)
         if settled.was_tried:
             log(notice, channel.channel, settled)
+            if self._tried_so is not None:
+                self._tried_so(channel.channel.kind, *_RESULTS[settled.state])
         await self._record(settled)
 
     async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:

@@ -164,7 +164,7 @@ class Scheduler(Service):
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._notice_delivery = notice_delivery
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
-        self._queue_counts = QueueCounts(store.upkeep, telemetry)
+        self._queue_counts = QueueCounts(store.upkeep, store.notices, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
 
     def _healing_of(self, store: Store, settings: SchedulerSettings, telemetry: Telemetry) -> Healing:

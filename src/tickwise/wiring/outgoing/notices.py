@@ -18,11 +18,11 @@ from tickwise.domain.notices.messages import NoticeText, notice_text
 from tickwise.domain.notices.rules import Notice, NoticeChannelKind
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
-from tickwise.roles.scheduler.notice_delivery import NoticeDelivery
+from tickwise.roles.scheduler.notice_delivery import NoticeDelivery, Tried
 from tickwise.wiring.private_files import signing_key
 
 
-def make_notice_delivery(settings: Settings, store: Store, clock: Clock) -> NoticeDelivery:
+def make_notice_delivery(settings: Settings, store: Store, clock: Clock, tried: Tried | None = None) -> NoticeDelivery:
     """The delivery of a scheduler. Raises `Misconfigured`."""
     delivery = HttpDelivery()
     return NoticeDelivery(
@@ -38,6 +38,7 @@ def make_notice_delivery(settings: Settings, store: Store, clock: Clock) -> Noti
         now=store.now,
         clock=clock,
         name=f"{socket.gethostname()}:{os.getpid()}:{clock.random_bytes(4).hex()}",
+        tried=tried,
     )
 
 
