@@ -80,9 +80,10 @@ class NoticeDelivery:
         clock: Clock,
         name: str,
         tried: Tried | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it. `tried`
-        hears of each try, for the metrics."""
+        hears of each try, for the metrics. `prepare` is awaited once, before the first notice is taken."""
         self._notices = notices
         self._channels = channels
         self._senders = senders
@@ -91,12 +92,16 @@ class NoticeDelivery:
         self._clock = clock
         self._name = name
         self._tried_so = tried
+        self._prepare = prepare
         self._sends: set[asyncio.Task[None]] = set()
         self.wake = asyncio.Event()
         """A send has ended: there may be another notice of its channel."""
 
     async def step(self) -> float:
         """Take what is due and begin to send it; how long until the next look."""
+        if self._prepare is not None:
+            await self._prepare()
+            self._prepare = None
         free = SENDS - len(self._sends)
         if free <= 0:
             return LOOK_SECONDS
