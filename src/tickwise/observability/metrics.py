@@ -591,7 +591,7 @@ class Metrics:
             self._oldest_notice.labels(kind.value).set(each.oldest_seconds)
             self._failing_channels.labels(kind.value).set(each.failing)
 
-    def notice_tried(self, kind: NoticeChannelKind, *results: str) -> None:
+    def notice_tried(self, kind: NoticeChannelKind, results: Sequence[str]) -> None:
         """A try to deliver a notice came to these of `NOTICE_RESULTS`."""
         for result in results:
             self._notices[result].labels(kind.value).inc()

@@ -18,7 +18,7 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.named_jobs import jobs_named
 from tickwise.control.notices.channels import named_channels
-from tickwise.control.notices.places import clean_line, place_for, places_for
+from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.previews import RulePreview, preview_of
 from tickwise.control.notices.rule_bodies import (
     NotificationRuleBody,
@@ -29,7 +29,7 @@ from tickwise.control.notices.rule_bodies import (
     simple_fields,
 )
 from tickwise.control.notices.sending import send_tests, settled
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_line, clean_text
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal, time_id

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.bodies import Labels
-from tickwise.control.notices.places import clean_line
-from tickwise.control.texts import clean_reason
+from tickwise.control.texts import clean_line, clean_reason
 from tickwise.domain.errors import Invalid
 from tickwise.domain.observing.status_pages import (
     HISTORY_DAYS,

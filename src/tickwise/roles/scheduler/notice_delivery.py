@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -47,16 +47,8 @@ UNTRIED_PAUSE_SECONDS: Final = 1.0
 """A notice for which a sender had no turn is due again after so long."""
 
 Words = Callable[[Notice], NoticeText]
-
-
-class Tried(Protocol):
-    """Hears how a try went."""
-
-    def __call__(self, kind: NoticeChannelKind, /, *results: str) -> None:
-        """`results`: `sent`; `failed`; or `failed` and `dead`."""
-        ...
-
-
+Tried = Callable[[NoticeChannelKind, Sequence[str]], None]
+"""Hears how a try at a channel of this kind went: `sent`; `failed`; or `failed` and `dead`."""
 _RESULTS: Final[Mapping[NoticeState, Sequence[str]]] = {
     NoticeState.DELIVERED: ("sent",),
     NoticeState.WAITING: ("failed",),
@@ -145,7 +137,7 @@ class NoticeDelivery:
         if settled.was_tried:
             log(notice, channel.channel, settled)
             if self._tried_so is not None:
-                self._tried_so(channel.channel.kind, *_RESULTS[settled.state])
+                self._tried_so(channel.channel.kind, _RESULTS[settled.state])
         await self._record(settled)
 
     async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:
