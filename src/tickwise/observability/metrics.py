@@ -45,11 +45,6 @@ MAX_REASONS: Final = 100
 OTHER_REASON: Final = "other"
 BROKER_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 PINGS: Final = ("well", "unwell", "lost")
-NOTICE_RESULTS: Final = {
-    "sent": "Notices that this scheduler delivered, by the kind of their channel.",
-    "failed": "Tries to deliver a notice that failed.",
-    "dead": "Notices that this scheduler gave up, or whose receiver refused them for good.",
-}
 BATCH_SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
 
 
@@ -412,8 +407,21 @@ class Metrics:
             registry=registry,
         )
         self._notices = {
-            result: Counter(f"tickwise_notices_{result}", words, ["kind"], registry=registry)
-            for result, words in NOTICE_RESULTS.items()
+            "sent": Counter(
+                "tickwise_notices_sent",
+                "Notices that this scheduler delivered, by the kind of their channel.",
+                ["kind"],
+                registry=registry,
+            ),
+            "failed": Counter(
+                "tickwise_notices_failed", "Tries to deliver a notice that failed.", ["kind"], registry=registry
+            ),
+            "dead": Counter(
+                "tickwise_notices_dead",
+                "Notices that this scheduler gave up, or whose receiver refused them for good.",
+                ["kind"],
+                registry=registry,
+            ),
         }
         for counter in self._notices.values():
             for kind in NoticeChannelKind:
@@ -592,7 +600,7 @@ class Metrics:
             self._failing_channels.labels(kind.value).set(each.failing)
 
     def notice_tried(self, kind: NoticeChannelKind, results: Sequence[str]) -> None:
-        """A try to deliver a notice came to these of `NOTICE_RESULTS`."""
+        """A try to deliver a notice came to these: `sent`; `failed`; or `failed` and `dead`."""
         for result in results:
             self._notices[result].labels(kind.value).inc()
 
