@@ -101,6 +101,7 @@ from tickwise.testing.contracts.store.observing.analytics import AnalyticsContra
 from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
 from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
+from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
@@ -554,6 +555,10 @@ class TestFairNotices(Backend, FairNoticesContract):
 
 class TestSettledNotices(Backend, SettledNoticesContract):
     """Notices that were tried."""
+
+
+class TestStatusPages(Backend, StatusPagesContract):
+    """`StatusPageStore`."""
 
 
 class TestTimedStops(Backend, TimedStopsContract):

@@ -150,6 +150,29 @@ OVERVIEW: Final = Dashboard(
         Panel(
             "Heartbeats to the receiver outside", "ops", [(_rate("tickwise_heartbeats_total", "result"), "{{result}}")]
         ),
+        Panel(
+            "Notices a minute",
+            "short",
+            [
+                (f"60 * {_rate('tickwise_notices_sent_total', 'kind')}", "sent: {{kind}}"),
+                (f"60 * {_rate('tickwise_notices_failed_total', 'kind')}", "failed: {{kind}}"),
+                (f"60 * {_rate('tickwise_notices_dead_total', 'kind')}", "given up: {{kind}}"),
+            ],
+        ),
+        Panel(
+            "Notices that wait, and channels that fail",
+            "short",
+            [
+                ("max by (kind) (tickwise_notices_waiting)", "wait: {{kind}}"),
+                ("max by (kind) (tickwise_notices_channels_failing)", "channels that fail: {{kind}}"),
+            ],
+        ),
+        Panel(
+            "Oldest notice that waits",
+            "s",
+            [("max by (kind) (tickwise_notices_oldest_seconds)", "{{kind}}")],
+            meaning="Since it was due. Over a quarter of an hour: nobody hears of anything.",
+        ),
         Panel("Open streams of live events", "short", [("sum(tickwise_live_streams)", "streams")]),
         Panel(
             "Certificates end",

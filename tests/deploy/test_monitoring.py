@@ -20,6 +20,7 @@ from tests.deploy.tools import said
 from tests.services.packages import program
 from tests.services.server import INSTALL_SECONDS
 from tests.support.alarm import more_time
+from tickwise.domain.notices.rules import NoticeChannelKind
 
 RECORD: Final = re.compile(r"\btickwise:[a-z0-9_:]+")
 PROCESS: Final = re.compile(r"\bprocess_[a-z_]+\b")
@@ -71,9 +72,12 @@ def test_the_first_event_of_each_counter_is_an_increase() -> None:
     text = "\n".join(rule["expr"] for rule in alarms.rules().values())
     counted = set(re.findall(r'increase\((tickwise_\w+)(?:\{\w+="(\w+)"\})?', text))
     there = Metrics().render().decode()
+    by_kind = {"tickwise_notices_dead_total"}  # a series for each kind of channel
+    for name in by_kind & {name for name, _ in counted}:
+        assert re.findall(rf'^{name}\{{kind="(\w+)"\}} 0\.0$', there, re.MULTILINE) == list(NoticeChannelKind)
     by_channel = {"tickwise_messages_parked_total", "tickwise_messages_unverified_total"}  # roles say what they expect
     for name, value in counted:
-        if name not in by_channel and name != "tickwise_runs_finished_total":
+        if name not in by_channel | by_kind and name != "tickwise_runs_finished_total":
             assert re.search(rf'^{name}(\{{\w+="{value}"\}})? 0\.0$', there, re.MULTILINE), name
     assert len(counted) > 6
 

@@ -299,6 +299,25 @@ class Drive:
         await self.ask("DELETE", rule)
         await self.ask("DELETE", channel)
 
+    async def show_status(self) -> None:
+        """A status page, what is announced on it, and what a scheduler finds for it."""
+        job_id = await self.job("shown", **ON_DEMAND)
+        await self.ask("POST", f"/jobs/{job_id}/runNow", 202)
+        await self.run_of(job_id)
+        body = {"slug": "all", "title": "All", "enabled": True, "components": [{"name": "One", "jobs": [job_id]}]}
+        page = f"/status-pages/{(await self.ask('POST', '/status-pages', 201, body))['page_id']}"
+        assert [await self.ask("GET", page)] == await self.ask("GET", "/status-pages")
+        said = {"kind": "incident", "title": "Late", "text": "We look."}
+        told = f"{page}/announcements"
+        one = f"{told}/{(await self.ask('POST', told, 201, said))['announcement_id']}"
+        await self.ask("POST", f"{one}/updates", 200, {"state": "resolved", "text": "It is over."})
+        assert 1 == len(await self.ask("GET", told))
+        found = await self.until(page, lambda found: found["looked_at"], "a scheduler has looked")
+        assert "operational" == found["components"][0]["state"]
+        await self.ask("PATCH", page, 200, {"title": "Everything"})
+        await self.ask("DELETE", one)
+        await self.ask("DELETE", page)
+
     async def lose_an_executor(self) -> None:
         """One is killed with a run of which nobody can know what it did: it is held until a person decides."""
         lasting = function(self.stage, "lasting", seconds=600) | ON_DEMAND | {"on_unknown": "hold"}
@@ -347,6 +366,7 @@ async def _all_of_it(drive: Drive) -> None:
     await drive.hold_queues()
     await drive.stop_for_a_time()
     await drive.tell_people()
+    await drive.show_status()
     await drive.lose_an_executor()
     await services.all_back()
 

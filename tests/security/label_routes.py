@@ -64,6 +64,8 @@ ABOUT: Final[dict[str, str]] = {
             "removeNotificationRule", "testNotificationRule", "listAlerts", "getAlert", "acknowledgeAlert",
             "acknowledgeAlerts", "closeAlerts",
             "snoozeAlert", "closeAlert", "reopenAlert",
+            "createStatusPage", "listStatusPages", "getStatusPage", "changeStatusPage", "removeStatusPage",
+            "listAnnouncements", "createAnnouncement", "updateAnnouncement", "removeAnnouncement",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",

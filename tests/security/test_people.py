@@ -30,7 +30,8 @@ IDS: Final = {
     "job_id": NOBODY, "run_id": NOBODY, "operation_id": NOBODY, "key_id": NOBODY, "user_id": NOBODY,
     "backfill_id": NOBODY, "key": "k", "task_id": "t", "name": "n", "queue": "q", "namespace": "team-b",
     "version": "1", "error_id": NOBODY, "stop_id": NOBODY, "channel_id": NOBODY, "rule_id": NOBODY,
-    "alert_id": NOBODY, "notice_id": NOBODY, "objective_id": NOBODY, "artefact": "a",
+    "alert_id": NOBODY, "notice_id": NOBODY, "objective_id": NOBODY, "artefact": "a", "page_id": NOBODY,
+    "announcement_id": NOBODY,
 }  # fmt: skip
 EVENTS: Final = "streamEvents"
 GUARDED: Final = [endpoint for endpoint in RESOURCES if endpoint.permissions]
@@ -108,12 +109,16 @@ async def things_of(here: World, namespace: str) -> dict[str, str]:
     channel = (await put("POST", "/channels", 201, hook))["channel_id"]
     rule = await put("POST", "/notification-rules", 201, {"name": "r", "on": ["failure"], "channels": ["on-call"]})
     notice = (await put("POST", f"/channels/{channel}/test", 202, None))["notice_id"]
+    page_id = (await put("POST", "/status-pages", 201, {"slug": f"of-{namespace}", "title": "Theirs"}))["page_id"]
+    said = {"kind": "incident", "title": "Late", "text": "We look at it."}
+    told = await put("POST", f"/status-pages/{page_id}/announcements", 201, said)
     alert = await opened(here.store, UUID(rule["rule_id"]), alert_id=uuid4(), namespace=namespace)
     user = await person(here, "Ada", ("developer", namespace))
     return {
         **IDS, "job_id": job_id, "run_id": run_id, "operation_id": operation["operation_id"], "key_id": key,
         "user_id": user["user_id"], "key": "k-a", "task_id": "t-a", "name": "n-a", "namespace": namespace,
         "channel_id": channel, "rule_id": rule["rule_id"], "notice_id": notice, "alert_id": str(alert),
+        "page_id": page_id, "announcement_id": told["announcement_id"],
     }  # fmt: skip
 
 

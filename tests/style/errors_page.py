@@ -41,6 +41,7 @@ with `idempotency_key_in_flight` (wait) and **412** (read again, then decide). *
 
 # What a code says that is narrower than its class.
 MEANINGS = {
+    "announcements_exhausted": "The status page has 100 announcements; remove some that are over.",
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
     "calendar_in_use": "Jobs use the calendar; take it out of their `calendars` first.",
     "channel_changed": "Somebody else changed the channel first: read it again, then decide.",
@@ -88,6 +89,8 @@ MEANINGS = {
     "name_taken": "Another notification rule of the namespace has this name. Choose another.",
     "version_changed": "The notification rule was changed since that version. Read it again, then decide.",
     "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
+    "slug_taken": "Another status page of the installation has this address; choose another slug.",
+    "status_pages_exhausted": "The namespace has 20 status pages; remove one.",
     "views_exhausted": "There are 50 saved views already, of the caller or for all of the namespace. Remove one.",
     "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
     "quota) as it may, or all "

@@ -62,6 +62,8 @@ MEANINGS = {
     "namespace: put several rules into one, or give labels.",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
+    "action_links_off": "The key that this scheduler has was retired in the store, so notices have no links that act. "
+    "Give it the key that the processes that serve `auth` sign with (`token_key_file`).",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "
     "attempt is killed and reports nothing.",
     "attempt_superseded": "This executor claimed a run while it still ran an older attempt of it. The older "

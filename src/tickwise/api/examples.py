@@ -59,6 +59,16 @@ BODIES: Final[dict[str, Any]] = {
     "StopBody": {"labels": {"customer": "acme"}, "reason": "their database moves", "meanwhile": "hold"},
     "ObjectiveBody": {"name": "urgent runs", "start_within_seconds": 5, "ratio": 0.995, "priority": 9},
     "ChannelBody": {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/tickwise"},
+    "StatusPageBody": {
+        "slug": "acme",
+        "title": "Acme: nightly work",
+        "enabled": True,
+        "components": [{"name": "Exports", "labels": {"customer": "acme"}}],
+        "show_uptime": True,
+    },
+    "StatusPageChangeBody": {"title": "Acme"},
+    "AnnouncementBody": {"kind": "incident", "title": "Exports are late", "text": "We are looking for the cause."},
+    "AnnouncementUpdateBody": {"state": "resolved", "text": "All exports are there."},
     "ChannelChangeBody": {"url": "https://hooks.example.com/other"},
     "NotificationRuleBody": {
         "name": "billing failed",

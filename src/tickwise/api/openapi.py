@@ -56,6 +56,7 @@ TAGS: Final[dict[str, str]] = {
     "errors": "Failures of attempts and runs, grouped by cause: resolve, ignore or reopen a group.",
     "operations": "Requests about many jobs or runs, carried out in the background.",
     "queues": "Counts of waiting and running runs; hold, drain and resume.",
+    "status pages": "Status pages: what people without an account see of chosen jobs.",
     "channels": "Channels: the addresses that notices are sent to.",
     "notices": "Notices: each message for a channel, and what became of it.",
     "notification-rules": "Notification rules: which events of which jobs are told to which channels.",

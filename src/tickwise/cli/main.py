@@ -100,6 +100,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "notices.alerts", "alerts", "Look at alerts, and acknowledge, snooze, close or reopen them."
         ),
         "notices": CommandEntry("notices.alerts", "notices", "Look at notices, and send one again."),
+        "status-pages": CommandEntry(
+            "observing.status_pages",
+            "status_pages",
+            "Keep status pages for people without an account, and announce on them.",
+        ),
     },
     "Schedules": {
         "schedule": CommandEntry("schedule", "schedule", "Explain an expression, and when it fires."),

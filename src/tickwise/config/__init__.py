@@ -189,7 +189,8 @@ class Settings:
     token_key_file: Path | None = _setting(
         None,
         "The file with the private key (Ed25519, PEM) that access tokens are signed with, the same for all processes "
-        "that serve `auth`: `openssl genpkey -algorithm ed25519`. Only its owner may read it. `up` makes one itself.",
+        "that serve `auth`: `openssl genpkey -algorithm ed25519`. Only its owner may read it. `up` makes one itself. "
+        "Schedulers sign the links of notices with it, and publish its public half.",
     )
     registration: str = _setting(
         "off",

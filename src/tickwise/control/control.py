@@ -34,6 +34,7 @@ from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
+from tickwise.control.observing.status_pages import StatusPageService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
 from tickwise.control.people.users import SelfRegistration
@@ -151,7 +152,7 @@ class Control:
 
     def _begin_observing(self, context: ControlContext) -> None:
         self.analytics, self.anomalies = AnalyticsService(context), AnomalyService(context)
-        self.objectives = ObjectiveService(context)
+        self.objectives, self.status_pages = ObjectiveService(context), StatusPageService(context)
 
     @property
     def task_kinds(self) -> Collection[TaskKind]:

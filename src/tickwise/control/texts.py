@@ -7,6 +7,7 @@ from typing import Final
 
 from tickwise.domain.errors import Invalid
 
+LINE_CHARACTERS_MAX: Final = 100
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs without a shape: the fillers of Hangul, and the empty cell of Braille."""
 
@@ -50,3 +51,15 @@ def clean_id(text: str, pointer: str) -> str:
     if "/" in text:
         raise Invalid("a slash would make it unreachable in a path; write another sign, such as a dot", pointer=pointer)
     return clean_text(text, pointer)
+
+
+def clean_line(text: str, pointer: str, most: int = LINE_CHARACTERS_MAX) -> str:
+    """A text of one line, which may stand in the subject of a mail. Raises `Invalid`."""
+    line = text.strip()
+    if not line:
+        raise Invalid("write at least one character", pointer=pointer)
+    if len(line) > most:
+        raise Invalid(f"write at most {most} characters, these are {len(line)}", pointer=pointer)
+    if not line.isprintable():
+        raise Invalid("line breaks and control characters are not allowed here; write one line", pointer=pointer)
+    return line

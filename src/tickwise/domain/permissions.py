@@ -47,6 +47,8 @@ class Permission(StrEnum):
     QUEUES_WRITE = "queues:write"
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
+    STATUS_ADMIN = "status:admin"
+    """Make, change and remove status pages: what people without an account see of chosen jobs."""
     TASKS_READ = "tasks:read"
     TASKS_WRITE = "tasks:write"
     USERS_ADMIN = "users:admin"

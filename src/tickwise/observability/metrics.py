@@ -24,12 +24,13 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwise.domain.lifecycle import FINAL, STATES
+from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost
 from tickwise.ports.broker import BrokerState, Consumer
-from tickwise.ports.store import StoreStats
+from tickwise.ports.store import KindBacklog, StoreStats
 
 # The creation time of each counter doubles the number of series, and has no use.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
@@ -449,6 +450,45 @@ class Metrics:
             ["namespace", "queue", "state"],
             registry=registry,
         )
+        self._waiting_notices = Gauge(
+            "tickwise_notices_waiting",
+            "Notices that are due or were tried, by the kind of their channel. Counted by each scheduler every 15 s; "
+            "nothing while the store is away.",
+            ["kind"],
+            registry=registry,
+        )
+        self._oldest_notice = Gauge(
+            "tickwise_notices_oldest_seconds",
+            "Time since the oldest of these was due, or was tried first.",
+            ["kind"],
+            registry=registry,
+        )
+        self._failing_channels = Gauge(
+            "tickwise_notices_channels_failing",
+            "Channels of notices whose newest try failed, by their kind.",
+            ["kind"],
+            registry=registry,
+        )
+        self._notices = {
+            "sent": Counter(
+                "tickwise_notices_sent",
+                "Notices that this scheduler delivered, by the kind of their channel.",
+                ["kind"],
+                registry=registry,
+            ),
+            "failed": Counter(
+                "tickwise_notices_failed", "Tries to deliver a notice that failed.", ["kind"], registry=registry
+            ),
+            "dead": Counter(
+                "tickwise_notices_dead",
+                "Notices that this scheduler gave up, or whose receiver refused them for good.",
+                ["kind"],
+                registry=registry,
+            ),
+        }
+        for counter in self._notices.values():
+            for kind in NoticeChannelKind:
+                counter.labels(kind.value)
         self._pings = Counter(
             "tickwise_heartbeats",
             "Heartbeats of this scheduler to the address outside: `well` and `unwell` came through, `lost` did not.",
@@ -624,6 +664,20 @@ class Metrics:
         for row in () if stats is None else stats.queues:
             self._queues.labels(row.namespace, row.queue, "waiting").set(row.waiting)
             self._queues.labels(row.namespace, row.queue, "held").set(row.held)
+
+    def notices_counted(self, backlog: Mapping[NoticeChannelKind, KindBacklog] | None) -> None:
+        """The notices that wait, in place of those before; None: the store cannot be asked."""
+        for gauge in (self._waiting_notices, self._oldest_notice, self._failing_channels):
+            gauge.clear()
+        for kind, each in ({} if backlog is None else backlog).items():
+            self._waiting_notices.labels(kind.value).set(each.waiting)
+            self._oldest_notice.labels(kind.value).set(each.oldest_seconds)
+            self._failing_channels.labels(kind.value).set(each.failing)
+
+    def notice_tried(self, kind: NoticeChannelKind, results: Sequence[str]) -> None:
+        """A try to deliver a notice came to these: `sent`; `failed`; or `failed` and `dead`."""
+        for result in results:
+            self._notices[result].labels(kind.value).inc()
 
     def pinged(self, result: str) -> None:
         """A heartbeat was sent; `result` is one of `PINGS`."""

@@ -3,6 +3,7 @@
     request ──► pace ──► form from our own page? ──► cookie ──► caller ──► namespace ──► permission ──► view ──► headers
                                     │                   └─ none: /login, and what was typed goes with it
                                     └─ no: refused
+    /status/SLUG ──► what is kept of a public status page (`status`): for everybody, at no cost
 
 Invariant: each answer is a page or a file with the headers of `headers`, and has an X-Request-Id.
 """
@@ -36,6 +37,8 @@ from tickwise.web.failures import failure_of
 from tickwise.web.headers import PRIVATE, PROTECTION
 from tickwise.web.page import WebPage
 from tickwise.web.sessions import Sessions
+from tickwise.web.status.board import StatusBoard
+from tickwise.web.status.port import PATH, StatusPort
 from tickwise.web.templating import Templates, compressed
 from tickwise.web.transport import SAFE, Transport, is_host
 from tickwise.web.views import PAGES
@@ -105,8 +108,15 @@ class Pages:
         self._cookies = Cookies(lambda: control.context.store.upkeep.cluster_id)
         self._prefix = clock.random_bytes(8).hex()
         self._count = itertools.count(1)
+        board = StatusBoard(
+            control.status_pages, clock, now=control.context.time.at_best, render=self._templates.render
+        )
+        self._status = StatusPort(board, self._templates.render)
         self._framework = Starlette(
-            routes=[Route(each.path, self._route(each), methods=[each.method], name=each.name) for each in pages],
+            routes=[
+                Route(PATH, self._public, methods=["GET"], name="status"),
+                *(Route(each.path, self._route(each), methods=[each.method], name=each.name) for each in pages),
+            ],
             exception_handlers={HTTPException: self._unrouted},
         )
         self._framework.router.redirect_slashes = False
@@ -128,6 +138,18 @@ class Pages:
 
         return route
 
+    async def _public(self, request: Request) -> Response:
+        """A status page, which is for everybody."""
+        began, origin = self._clock.monotonic(), self._origin(request)
+        response = await self._status.answer(request)
+        response.headers["x-request-id"] = origin.request_id
+        seconds = self._clock.monotonic() - began
+        self._config.answered(request, PATH, response.status_code, seconds, None, origin)
+        return response
+
+    def _origin(self, request: Request) -> Origin:
+        return Origin(self._config.address(request.scope), f"{self._prefix}{next(self._count):08x}")
+
     async def _unrouted(self, request: Request, error: Exception) -> Response:
         """A path that no page has, or a static file."""
         if request.url.path.startswith(PREFIX) and request.method in SAFE:
@@ -144,7 +166,7 @@ class Pages:
 
     async def _serve(self, page: WebPage, request: Request) -> Response:
         began = self._clock.monotonic()
-        origin = Origin(self._config.address(request.scope), f"{self._prefix}{next(self._count):08x}")
+        origin = self._origin(request)
         visit = Visit(
             control=self._control,
             templates=self._templates,

@@ -16,6 +16,7 @@ from tickwise.control.notices.channels import ChannelService
 from tickwise.control.notices.rules import NotificationRuleService
 from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.observing.objectives import ObjectiveService
+from tickwise.control.observing.status_pages import StatusPageService
 from tickwise.control.people.users import UserService
 from tickwise.control.runs.error_groups import ErrorGroupService
 from tickwise.control.runs.letters import LetterService
@@ -51,6 +52,7 @@ DOORS: Final = (
     Door("Alerts", "/alerts", "g l", AlertService.page),
     Door("Rules", "/notification-rules", "g z", NotificationRuleService.page),
     Door("Channels", "/channels", "g h", ChannelService.all),
+    Door("Status pages", "/status-pages", "g p", StatusPageService.all),
     Door("Executors", "/executors", "g e", ClusterService.executors),
     Door("Queues", "/queues", "g q", QueueService.overview),
     Door("Calendars", "/calendars", "g c", CalendarService.covering),

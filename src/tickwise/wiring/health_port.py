@@ -158,6 +158,7 @@ def health_check(runtime: Runtime, *, broker_is_needed: bool = False) -> HealthC
     clock: Clock = runtime.clock
     sources = HealthSources(
         stats=runtime.store.upkeep.stats,
+        notices=runtime.store.notices.backlog,
         roles=partial(active_roles, runtime.coordination.shared_state),
         broker=None if runtime.broker is None else runtime.broker.state,
         broker_is_needed=broker_is_needed,

@@ -32,7 +32,8 @@ CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",
     "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use", "quota_sizes",
     "namespaces_removed", "error_groups", "error_hours", "error_jobs", "error_letters", "failures_new", "feed",
-    "feed_marks", "feed_watch", "saved_views", "objectives", "objective_starts", "objective_counts", *NOTICES, *PEOPLE,
+    "feed_marks", "feed_watch", "saved_views", "objectives", "objective_starts", "objective_counts", "status_pages",
+    "status_days", "status_announcements", *NOTICES, *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
 

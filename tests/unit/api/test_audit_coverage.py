@@ -122,6 +122,16 @@ async def _channel(here: Scene) -> dict[str, str]:
     return {"channel_id": (await here.ask("POST", "/channels", 201, HOOK))["channel_id"]}
 
 
+async def _status_page(here: Scene) -> dict[str, str]:
+    return {"page_id": (await here.ask("POST", "/status-pages", 201, STATUS_PAGE))["page_id"]}
+
+
+async def _announcement(here: Scene) -> dict[str, str]:
+    found = await _status_page(here)
+    path = f"/status-pages/{found['page_id']}/announcements"
+    return {**found, "announcement_id": (await here.ask("POST", path, 201, INCIDENT))["announcement_id"]}
+
+
 async def _rule(here: Scene) -> dict[str, str]:
     await _channel(here)
     return {"rule_id": (await here.ask("POST", "/notification-rules", 201, RULE))["rule_id"]}
@@ -199,6 +209,8 @@ OBJECTIVE: dict[str, Any] = {"name": "urgent", "start_within_seconds": 5, "prior
 HOOK: Final = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}
 RULE: Final = {"name": "broken", "on": ["failure"], "channels": ["on-call"]}
 VIEW: Final = {"list": "runs", "name": "failed", "query": "status=FAILED"}
+STATUS_PAGE: Final = {"slug": "acme", "title": "Acme"}
+INCIDENT: Final = {"kind": "incident", "title": "Exports are late", "text": "We look at it."}
 STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
@@ -266,6 +278,14 @@ CHANGES: Final[dict[str, Change]] = {
     "closeAlert": Change(AuditAction.ALERT_CLOSED, {}, _alert),
     "reopenAlert": Change(AuditAction.ALERT_REOPENED, {}, _alert),
     "sendNoticeAgain": Change(AuditAction.NOTICE_SENT_AGAIN, None, _dead),
+    "createStatusPage": Change(AuditAction.STATUS_PAGE_ADDED, STATUS_PAGE),
+    "changeStatusPage": Change(AuditAction.STATUS_PAGE_CHANGED, {"title": "Acme Inc."}, _status_page),
+    "removeStatusPage": Change(AuditAction.STATUS_PAGE_REMOVED, None, _status_page),
+    "createAnnouncement": Change(AuditAction.ANNOUNCEMENT_ADDED, INCIDENT, _status_page),
+    "updateAnnouncement": Change(
+        AuditAction.ANNOUNCEMENT_CHANGED, {"state": "resolved", "text": "It is over."}, _announcement
+    ),
+    "removeAnnouncement": Change(AuditAction.ANNOUNCEMENT_REMOVED, None, _announcement),
     "storeTask": Change(AuditAction.TASK_STORED, {"name": "t", "task": JOB["task"]}),
     "uploadScript": Change(AuditAction.TASK_STORED, b"print('hello')\n", _named, script=True),
     "createKey": Change(AuditAction.KEY_MADE, KEY),

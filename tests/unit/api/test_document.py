@@ -225,7 +225,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "LettersDiscardBody": ("POST", "/dead-letters:discard"), "QueueHoldBody": ("POST", "/queues/default/hold"),
         "QueueDrainBody": ("POST", "/queues/default/drain"), "NamespaceBody": ("POST", "/namespaces"),
         "NamespaceChangeBody": ("PATCH", "/namespaces/team-a"), "UserBody": ("POST", "/users"),
-        "AlertsDecisionBody": ("POST", "/alerts:close"),
+        "AlertsDecisionBody": ("POST", "/alerts:close"), "StatusPageBody": ("POST", "/status-pages"),
         "StopBody": ("POST", "/stops"), "ObjectiveBody": ("POST", "/objectives"), "ChannelBody": ("POST", "/channels"),
         "NotificationRuleBody": ("POST", "/notification-rules"), "RevokeBody": ("POST", "/auth/revoke"),
         "QuotasBody": ("PUT", "/namespaces/team-a/quotas"), "SavedViewBody": ("PUT", "/saved-views"),
@@ -233,8 +233,9 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
     for name, (method, path) in routes.items():
         answer = await here.client.request(method, API + path, json=BODIES[name])
         assert answer.status_code < 300, (name, answer.text)
-    # What is left is about one run, one time, one key, one channel, one rule, one alert or one group of failures that
-    # is not there, about a person (`test_people.py`), or takes the job elsewhere (`test_job_moves.py`).
+    # What is left is about one run, one time, one key, one channel, one rule, one alert, one status page or one group
+    # of failures that is not there, about a person (`test_people.py`), or takes the job elsewhere
+    # (`test_job_moves.py`).
     people = {"UserChangeBody", "RegisterBody", "LinkUseBody", "PasswordBody", "TokenBody", "RolePermissionsBody"}
     others = {
         "ErrorResolveBody",
@@ -247,6 +248,9 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "JobMoveBody",
         "KeyRotateBody",
         "ChannelChangeBody",
+        "StatusPageChangeBody",
+        "AnnouncementBody",
+        "AnnouncementUpdateBody",
         "NotificationRuleChangeBody",
         "AlertNoteBody",
         "AlertSnoozeBody",

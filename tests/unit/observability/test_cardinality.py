@@ -44,7 +44,7 @@ async def test_a_hundred_thousand_jobs_and_a_million_values_of_labels_add_no_ser
     """What the first batch needed is enough for all: jobs are counted, and not named."""
     with more_time(180):
         async with world() as here:
-            counts = QueueCounts(here.store.upkeep, here.metrics)
+            counts = QueueCounts(here.store.upkeep, here.store.notices, here.metrics)
             await submit(here, 0)
             await counts.step()
             before = series(here.metrics)

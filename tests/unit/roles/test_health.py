@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.domain.errors import StoreUnavailable, Unavailable
+from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.ports.broker import BrokerState
-from tickwise.ports.store import StoreStats
+from tickwise.ports.store import KindBacklog, StoreStats
 from tickwise.roles.shared.health import (
     DiskSpace,
     HealthCheck,
@@ -28,6 +30,7 @@ WELL = StoreStats(
     queued=0, held=0, retrying=0, oldest_ready_seconds=0.0, timers=0, timers_late_seconds=0.0, executors=2
 )
 SCHEDULER = RoleFacts(role="scheduler", name="a:1", version="1", since=0.0, invariants_at=1_800_000_000.0)
+MAIL = NoticeChannelKind.EMAIL
 OK, DEGRADED, FAILING = PartStatus.OK, PartStatus.DEGRADED, PartStatus.FAILING
 
 
@@ -38,6 +41,7 @@ async def look(
     reachable: bool = True,
     needed: bool = False,
     space: DiskSpace | OSError | None = None,
+    backlog: Mapping[NoticeChannelKind, KindBacklog] | Exception = MappingProxyType({}),
 ) -> HealthReport:
     """The report of these sources."""
 
@@ -52,6 +56,7 @@ async def look(
         broker=lambda: BrokerState(reachable, "at 10.1.2.3", 0, 0, 0, 0),
         broker_is_needed=needed,
         blobs=lambda: answer(space),
+        notices=lambda: answer(backlog),
     )
     return await HealthCheck(sources, VirtualClock()).report()
 
@@ -63,6 +68,7 @@ async def test_an_installation_that_works_is_ok() -> None:
     assert dict.fromkeys(report.parts, OK) == {name: part.status for name, part in report.parts.items()}
     assert report.parts.keys() == {
         "store", "executors", "oldest_ready", "timers", "broker", "signals", "schedulers", "invariants", "blobs",
+        "notices",
     }  # fmt: skip
 
 
@@ -70,6 +76,16 @@ async def test_an_installation_that_works_is_ok() -> None:
     ("part", "status", "words", "given"),
     [
         ("store", FAILING, "does not answer", {"stats": StoreUnavailable("at 10.1.2.3")}),
+        ("notices", OK, "No notice waits.", {}),
+        ("notices", OK, "1 notice waits, the oldest for 20 s.", {"backlog": {MAIL: KindBacklog(1, 20.0, 0)}}),
+        (
+            "notices",
+            DEGRADED,
+            "1 channel fails. 3 notices wait, the oldest for 90 s.",
+            {"backlog": {MAIL: KindBacklog(2, 90.0, 0), NoticeChannelKind.SLACK: KindBacklog(1, 5.0, 1)}},
+        ),
+        ("notices", DEGRADED, "2 notices wait, the oldest for 301 s.", {"backlog": {MAIL: KindBacklog(2, 301.0, 0)}}),
+        ("notices", DEGRADED, "cannot be known", {"backlog": StoreUnavailable("at 10.1.2.3")}),
         ("timers", DEGRADED, "cannot be known", {"stats": StoreUnavailable("away")}),
         ("timers", DEGRADED, "30 s late", {"stats": replace(WELL, timers_late_seconds=30.0)}),
         ("timers", FAILING, "61 s late", {"stats": replace(WELL, timers_late_seconds=61.0)}),

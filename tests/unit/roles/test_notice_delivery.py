@@ -21,6 +21,7 @@ from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.notices.channels import channel_fields
 from tickwise.domain.notices.messages import notice_text
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
+from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
 from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice
@@ -34,6 +35,7 @@ from tickwise.roles.scheduler.notice_delivery import (
     NoticeDelivery,
     pause_seconds,
 )
+from tickwise.roles.scheduler.queue_counts import COUNT_SECONDS, QueueCounts
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.store.notices.deliveries import channel, notice
 from tickwise.testing.factories import Factory
@@ -76,6 +78,7 @@ class Delivery:
         self.store = MemoryStore(self.clock)
         self.make = Factory(self.clock.now(), seed="delivery")
         self.sender = Scripted()
+        self.metrics = Metrics()
         self.delivery = self.scheduler("one")
 
     def scheduler(self, name: str, senders: Mapping[NoticeChannelKind, ChannelSender] | None = None) -> NoticeDelivery:
@@ -88,6 +91,7 @@ class Delivery:
             now=self.store.now,
             clock=self.clock,
             name=name,
+            tried=self.metrics.notice_tried,
         )
 
     async def channel(
@@ -370,3 +374,35 @@ async def test_a_notice_of_a_channel_that_is_gone_is_dropped(rig: Delivery) -> N
     await rig.notice(other)
     await rig.round()
     assert {NoticeState.DROPPED, NoticeState.DELIVERED} == set(await rig.states())
+
+
+async def test_tries_are_counted_by_the_kind_of_the_channel_alone() -> None:
+    """Sent, failed, given up; and what waits, until the store is away. However many channels there are, the series are
+    the same."""
+    here = Delivery()
+    before = here.metrics.render().decode().count("tickwise_notices_")
+    said = {
+        "good": DeliveryResult(DeliveryOutcome.DELIVERED),
+        "slow": DeliveryResult(DeliveryOutcome.LATER, "500"),
+        "gone": DeliveryResult(DeliveryOutcome.REFUSED, "410"),
+    }
+    for name, result in said.items():
+        for number in range(2):
+            here.sender.says[f"{name}{number}"] = result
+            await here.notice(await here.channel(f"{name}{number}"))
+    for _ in range(3):
+        await here.round()
+    counts = QueueCounts(here.store.upkeep, here.store.notices, here.metrics)
+    assert COUNT_SECONDS == await counts.step()
+    text = here.metrics.render().decode()
+    for line in (
+        'notices_sent_total{kind="webhook"} 2.0', 'notices_failed_total{kind="webhook"} 4.0',
+        'notices_dead_total{kind="webhook"} 2.0', 'notices_dead_total{kind="email"} 0.0',
+        'notices_waiting{kind="webhook"} 2.0', 'notices_channels_failing{kind="webhook"} 4.0',
+        'notices_oldest_seconds{kind="email"} 0.0',
+    ):  # fmt: skip
+        assert f"tickwise_{line}" in text
+    assert "slow0" not in text
+    assert before + 3 * len(NoticeChannelKind) == text.count("tickwise_notices_")
+    here.metrics.notices_counted(None)
+    assert "tickwise_notices_waiting{" not in here.metrics.render().decode()

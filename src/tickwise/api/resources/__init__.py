@@ -18,6 +18,7 @@ from tickwise.api.resources.observing.analytics import ANALYTICS
 from tickwise.api.resources.observing.channels import CHANNELS
 from tickwise.api.resources.observing.notification_rules import NOTIFICATION_RULES
 from tickwise.api.resources.observing.objectives import OBJECTIVES
+from tickwise.api.resources.observing.status_pages import STATUS_PAGES
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES
@@ -47,6 +48,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *SAVED_VIEWS,
     *CHANNELS,
     *NOTIFICATION_RULES,
+    *STATUS_PAGES,
     *ROLES,
     *EXPLAIN,
     *TASKS,

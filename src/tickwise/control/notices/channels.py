@@ -26,8 +26,9 @@ from tickwise.control.notices.channel_bodies import (
     removed_fields,
     sent_fields,
 )
-from tickwise.control.notices.places import clean_line, place_for, places_for
+from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.sending import send_tests, settled
+from tickwise.control.texts import clean_line
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal, time_id

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tickwise.control.access import holds_everywhere
-from tickwise.domain.errors import Forbidden, Invalid
+from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import Principal
 from tickwise.domain.notices.rules import INSTALLATION
 from tickwise.domain.permissions import Permission
-
-NAME_CHARACTERS_MAX = 100
 
 
 def place_for(who: Principal, permission: Permission, *, installation: bool) -> str:
@@ -35,15 +33,3 @@ def place_for(who: Principal, permission: Permission, *, installation: bool) -> 
 def places_for(who: Principal, permission: Permission) -> Sequence[str]:
     """The namespaces in which an id is looked up."""
     return (who.namespace, INSTALLATION) if holds_everywhere(who, permission) else (who.namespace,)
-
-
-def clean_line(text: str, pointer: str, most: int = NAME_CHARACTERS_MAX) -> str:
-    """A text of one line, which may stand in the subject of a mail. Raises `Invalid`."""
-    line = text.strip()
-    if not line:
-        raise Invalid("write at least one character", pointer=pointer)
-    if len(line) > most:
-        raise Invalid(f"write at most {most} characters, these are {len(line)}", pointer=pointer)
-    if not line.isprintable():
-        raise Invalid("line breaks and control characters are not allowed here; write one line", pointer=pointer)
-    return line

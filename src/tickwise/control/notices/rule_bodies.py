@@ -40,8 +40,6 @@ RUNS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 1_000
 SECONDS_MAX: Final = 30 * 86_400.0
 REPEAT_SECONDS_LEAST: Final = 60.0
-NOT_RAISED: Final[frozenset[NoticeEvent]] = frozenset()
-"""Events that this version does not raise: a rule about one would wait for ever."""
 OF_INSTALLATION: Final = frozenset({NoticeEvent.EXECUTOR_LOST})
 """Events that belong to no namespace."""
 OF_NO_JOB: Final = frozenset({NoticeEvent.EXPIRING})
@@ -248,8 +246,6 @@ def _day(text: str, pointer: str) -> int:
 
 def check_rule(rule: NotificationRule) -> None:
     """Raises `Invalid` for a rule that can never fire, or that has a field without effect."""
-    for event in sorted(rule.on & NOT_RAISED):
-        raise Invalid(f"this version does not raise the event {event.value}; leave it out", pointer="/on")
     if rule.namespace == INSTALLATION:
         _check_installation(rule)
     else:

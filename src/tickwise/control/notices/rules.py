@@ -16,8 +16,9 @@ from msgspec import UNSET, UnsetType
 from tickwise.control.access import requires
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
+from tickwise.control.jobs.named_jobs import jobs_named
 from tickwise.control.notices.channels import named_channels
-from tickwise.control.notices.places import clean_line, place_for, places_for
+from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.previews import RulePreview, preview_of
 from tickwise.control.notices.rule_bodies import (
     NotificationRuleBody,
@@ -28,7 +29,7 @@ from tickwise.control.notices.rule_bodies import (
     simple_fields,
 )
 from tickwise.control.notices.sending import send_tests, settled
-from tickwise.control.texts import clean_text
+from tickwise.control.texts import clean_line, clean_text
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
@@ -41,12 +42,10 @@ from tickwise.domain.notices.rules import (
 )
 from tickwise.domain.permissions import Permission
 from tickwise.domain.selectors import labels_from, matches
-from tickwise.ports.store import JobQuery, JobRow
+from tickwise.ports.store import JobRow
 from tickwise.ports.store.notices import NotificationRuleQuery
 
 ESCALATE_SECONDS_LEAST: Final = 60.0
-NAMESAKES_MAX: Final = 5
-"""Jobs of one name that are listed when a rule names it."""
 RULES_OF_JOB_MOST: Final = 100
 
 
@@ -222,26 +221,7 @@ class NotificationRuleService:
         """The ids of jobs that are named by id, key or name. Raises `Invalid`."""
         if namespace == INSTALLATION and names:
             raise Invalid("a rule of the installation is about no jobs; leave jobs out", pointer="/jobs")
-        found = [await self._job(who, name, f"/jobs/{place}") for place, name in enumerate(names)]
-        return tuple(dict.fromkeys(found))
-
-    async def _job(self, who: Principal, name: str, pointer: str) -> UUID:
-        clean_text(name, pointer)
-        try:
-            row = await self._context.store.jobs.get(who.namespace, UUID(name))
-        except ValueError:
-            row = None
-        row = row or await self._context.store.jobs.get(who.namespace, name)
-        if row is not None:
-            return row.job_id
-        rows = await self._context.store.searches.jobs(JobQuery(namespace=who.namespace, name=name, limit=50))
-        namesakes = [row for row in rows if row.name == name]
-        if len(namesakes) == 1:
-            return namesakes[0].job_id
-        if namesakes:
-            ids = ", ".join(str(row.job_id) for row in namesakes[:NAMESAKES_MAX])
-            raise Invalid(f"{len(namesakes)} jobs have the name {name!r}; name one by its id: {ids}", pointer=pointer)
-        raise Invalid(f"there is no job with the id, key or name {name[:100]!r}", pointer=pointer, code="job_unknown")
+        return await jobs_named(self._context, who, names, "/jobs")
 
     async def _find(self, who: Principal, rule_id: UUID, permission: Permission) -> NotificationRule:
         for namespace in places_for(who, permission):

@@ -3,7 +3,7 @@
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
-    completions · queues · stops · saved_views · letters · operations · error_groups
+    completions · queues · stops · saved_views · status_pages · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
     checks · incidents · marks · upkeep     invariants, what was noticed, positions in channels, maintenance
@@ -153,6 +153,7 @@ from tickwise.ports.store.notices import (
     DelayStore,
     DueNotices,
     EndingKey,
+    KindBacklog,
     LostExecutor,
     NewAlertDecision,
     NotedEvent,
@@ -240,6 +241,7 @@ from tickwise.ports.store.runs import (
 )
 from tickwise.ports.store.saved_views import MAX_VIEWS, SHARED, SavedView, SavedViewStore, check_views
 from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.status_pages import StatusPageQuery, StatusPageStore
 from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
 
@@ -335,6 +337,7 @@ __all__ = [
     "JobStore",
     "JobTransfer",
     "JobsOfQuery",
+    "KindBacklog",
     "LatestRunsQuery",
     "LetterQuery",
     "LetterResolution",
@@ -410,6 +413,8 @@ __all__ = [
     "SlowRuns",
     "StandingAlertsQuery",
     "StartsQuery",
+    "StatusPageQuery",
+    "StatusPageStore",
     "StopQuery",
     "StopStore",
     "Store",
@@ -472,6 +477,8 @@ class Store(Protocol):
     def stops(self) -> StopStore: ...
     @property
     def saved_views(self) -> SavedViewStore: ...
+    @property
+    def status_pages(self) -> StatusPageStore: ...
     @property
     def timers(self) -> TimerStore: ...
     @property

@@ -26,6 +26,7 @@ from tickwise.domain.notices.rules import (
     AlertState,
     Notice,
     NoticeChannel,
+    NoticeChannelKind,
     NoticeEvent,
     NoticeState,
     NotificationRule,
@@ -510,6 +511,17 @@ class SettledNotice(NamedTuple):
     """False, with WAITING: the sender had no turn for it. That is no try, and nothing is noted at the channel."""
 
 
+class KindBacklog(NamedTuple):
+    """The notices that wait for channels of one kind."""
+
+    waiting: int
+    """Due, or tried before; those of a group or of quiet hours, which come later, are left out."""
+    oldest_seconds: float
+    """Since the oldest of them was due, or was tried first; 0: there is none."""
+    failing: int
+    """Channels of the kind whose newest try failed."""
+
+
 class NoticeStore(Protocol):
     """Notices, from their making to their delivery."""
 
@@ -535,6 +547,11 @@ class NoticeStore(Protocol):
 
     async def find(self, query: NoticeQuery) -> Sequence[Notice]:
         """A page of notices."""
+        ...
+
+    async def backlog(self) -> Mapping[NoticeChannelKind, KindBacklog]:
+        """The notices of all namespaces that are not delivered although they should be, by the kind of their channel;
+        each kind is there."""
         ...
 
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:

@@ -13,7 +13,7 @@ each its share, and a smaller one to channels whose newest try failed. No secret
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -47,6 +47,13 @@ UNTRIED_PAUSE_SECONDS: Final = 1.0
 """A notice for which a sender had no turn is due again after so long."""
 
 Words = Callable[[Notice], NoticeText]
+Tried = Callable[[NoticeChannelKind, Sequence[str]], None]
+"""Hears how a try at a channel of this kind went: `sent`; `failed`; or `failed` and `dead`."""
+_RESULTS: Final[Mapping[NoticeState, Sequence[str]]] = {
+    NoticeState.DELIVERED: ("sent",),
+    NoticeState.WAITING: ("failed",),
+    NoticeState.DEAD: ("failed", "dead"),
+}
 
 logger = structlog.get_logger("tickwise.scheduler")
 
@@ -64,8 +71,11 @@ class NoticeDelivery:
         now: Callable[[], Awaitable[float]],
         clock: Clock,
         name: str,
+        tried: Tried | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it."""
+        """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it. `tried`
+        hears of each try, for the metrics. `prepare` is awaited once, before the first notice is taken."""
         self._notices = notices
         self._channels = channels
         self._senders = senders
@@ -73,12 +83,17 @@ class NoticeDelivery:
         self._now = now
         self._clock = clock
         self._name = name
+        self._tried_so = tried
+        self._prepare = prepare
         self._sends: set[asyncio.Task[None]] = set()
         self.wake = asyncio.Event()
         """A send has ended: there may be another notice of its channel."""
 
     async def step(self) -> float:
         """Take what is due and begin to send it; how long until the next look."""
+        if self._prepare is not None:
+            await self._prepare()
+            self._prepare = None
         free = SENDS - len(self._sends)
         if free <= 0:
             return LOOK_SECONDS
@@ -121,6 +136,8 @@ class NoticeDelivery:
         settled = self._settled(notice, result, now)
         if settled.was_tried:
             log(notice, channel.channel, settled)
+            if self._tried_so is not None:
+                self._tried_so(channel.channel.kind, _RESULTS[settled.state])
         await self._record(settled)
 
     async def _tried(self, notice: Notice, channel: ChannelSecrets, now: float) -> DeliveryResult:

@@ -1,4 +1,4 @@
-"""Counts the runs of the fullest queues for the metrics: from time to time, and not at each scrape.
+"""Counts the runs of the fullest queues, and the notices that wait, for the metrics: not at each scrape.
 
 Every scheduler does, so all of them show the same. Invariant: the number of series does not grow with the number of
 queues or namespaces; the metrics add up the rest as one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwise.domain.errors import Unavailable
-from tickwise.ports.store import UpkeepStore
+from tickwise.ports.store import NoticeStore, UpkeepStore
 from tickwise.roles.shared.service import Telemetry
 
 COUNT_SECONDS: Final = 15.0
@@ -21,16 +21,20 @@ QUEUES_MOST: Final = 50
 class QueueCounts:
     """The counts by one scheduler."""
 
-    def __init__(self, upkeep: UpkeepStore, telemetry: Telemetry) -> None:
+    def __init__(self, upkeep: UpkeepStore, notices: NoticeStore, telemetry: Telemetry) -> None:
         self._upkeep = upkeep
+        self._notices = notices
         self._telemetry = telemetry
 
     async def step(self) -> float:
         """Count once. While the store is away nothing is shown."""
         try:
             stats = await self._upkeep.stats(QUEUES_MOST)
+            backlog = await self._notices.backlog()
         except Unavailable:
             self._telemetry.queues_counted(None)
+            self._telemetry.notices_counted(None)
             raise
         self._telemetry.queues_counted(stats)
+        self._telemetry.notices_counted(backlog)
         return COUNT_SECONDS

@@ -13,6 +13,7 @@
     objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
     anomalies     runs unlike earlier ones of their job are told of, where a rule asks (`anomaly_watch.py`)
     expiring      keys that end soon are noted for notification rules (`roles/shared/expiries.py`)
+    status        the jobs of status pages are looked at (`status_looks.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -59,6 +60,7 @@ from tickwise.roles.scheduler.queue_counts import QueueCounts
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
+from tickwise.roles.scheduler.status_looks import StatusLooks
 from tickwise.roles.scheduler.upkeep import Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
 from tickwise.roles.shared.expiries import KeyExpiryWatch
@@ -159,6 +161,7 @@ class Scheduler(Service):
             store.searches, store.objectives, ObjectiveNotes(store.alerts, clock).tell
         )
         self._key_expiry = KeyExpiryWatch(store)
+        self._status_looks = StatusLooks(store)
         self._alerting = Alerting(store, clock)
         self._anomaly_watch = AnomalyWatch(self._alerting, store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
@@ -172,7 +175,7 @@ class Scheduler(Service):
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
         self._turns = asyncio.Lock()
         """Held by the looks that nothing waits for: they go one after the other."""
-        self._queue_counts = QueueCounts(store.upkeep, telemetry)
+        self._queue_counts = QueueCounts(store.upkeep, store.notices, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
 
     def _healing_of(self, store: Store, settings: SchedulerSettings, telemetry: Telemetry) -> Healing:
@@ -221,6 +224,7 @@ class Scheduler(Service):
             Loop("anomalies", self._in_turn(self._anomaly_watch.step), clock, after=AFTER_START_SECONDS),
             Loop("objectives", self._in_turn(self._objective_watch.step), clock, after=AFTER_START_SECONDS),
             Loop("expiring", self._in_turn(self._key_expiry.step), clock, after=AFTER_START_SECONDS),
+            Loop("status", self._in_turn(self._status_looks.step), clock, after=AFTER_START_SECONDS),
             Loop("look", self._healing.step, clock),
             Loop("seal", self._sealing.step, clock),
             Loop("maintain", self._upkeep.keep_partitions, clock),
@@ -271,6 +275,8 @@ class Scheduler(Service):
         while await self._objective_watch.step() == 0:
             pass
         await self._key_expiry.step()
+        while await self._status_looks.step() == 0:
+            pass
         await self._healing.look()
         if self._hint_sweep is not None:
             await self._hint_sweep.step()

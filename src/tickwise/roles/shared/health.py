@@ -10,17 +10,18 @@ Invariant: a part that does not answer makes itself failing, and no other part; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from tickwise.domain.errors import TickwiseError, Unavailable
+from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.observability.freshness import Fresh
 from tickwise.ports.broker import BrokerState
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import StoreStats
+from tickwise.ports.store import KindBacklog, StoreStats
 from tickwise.roles.shared.membership import RoleFacts
 
 Value = TypeVar("Value")
@@ -35,6 +36,8 @@ SLUGGISH_SECONDS: Final = 10.0
 """A timer that is so late shows that schedulers begin to fall behind."""
 SLOW_STORE_SECONDS: Final = 1.0
 """A look at the store takes milliseconds; one that takes so long says that it is overloaded."""
+UNTOLD_SECONDS: Final = 300.0
+"""A notice that is due and waits so long: nobody sends it, or its channel does not answer."""
 LITTLE_SPACE: Final = 0.10
 """Of the disk of the blobs: below it somebody should make room, …"""
 NO_SPACE: Final = 0.02
@@ -99,6 +102,8 @@ class HealthSources:
     """Submits go to the broker alone; else the store does without it."""
     blobs: Callable[[], Awaitable[DiskSpace | None]] | None = None
     """None as the answer: they are on no disk of this machine. Raises `OSError`."""
+    notices: Callable[[], Awaitable[Mapping[NoticeChannelKind, KindBacklog]]] | None = None
+    """Raises `Unavailable`."""
 
 
 class HealthCheck:
@@ -124,6 +129,8 @@ class HealthCheck:
             looks["signals"] = self._roles(sources.roles)
         if sources.blobs is not None:
             looks["blobs"] = self._blobs(sources.blobs)
+        if sources.notices is not None:
+            looks["notices"] = self._notices(sources.notices)
         found = await asyncio.gather(*looks.values())
         parts = {name: part for each in found for name, part in each.items()}
         worst = max((part.status for part in parts.values()), key=_RANK.__getitem__)
@@ -193,6 +200,16 @@ class HealthCheck:
             return {"blobs": PartHealth(PartStatus.FAILING, sentence)}
         return {} if space is None else {"blobs": _judge_space(space)}
 
+    async def _notices(
+        self, source: Callable[[], Awaitable[Mapping[NoticeChannelKind, KindBacklog]]]
+    ) -> Mapping[str, PartHealth]:
+        try:
+            backlog = await self._bounded(source())
+        except Unavailable:
+            sentence = "This cannot be known while the store is away."
+            return {"notices": PartHealth(PartStatus.DEGRADED, sentence)}
+        return {"notices": _judge_notices(backlog.values())}
+
 
 def pass_of(role: RoleFacts) -> InvariantPass | None:
     """The last pass that a scheduler told of."""
@@ -260,6 +277,20 @@ def _judge_space(space: DiskSpace) -> PartHealth:
     if share < NO_SPACE:
         return PartHealth(PartStatus.FAILING, free)
     return PartHealth(PartStatus.DEGRADED if share < LITTLE_SPACE else PartStatus.OK, free)
+
+
+def _judge_notices(kinds: Iterable[KindBacklog]) -> PartHealth:
+    """People are not told what they should be told: somebody should look, and work goes on."""
+    found = list(kinds)
+    waiting, failing = sum(each.waiting for each in found), sum(each.failing for each in found)
+    oldest = max((each.oldest_seconds for each in found), default=0.0)
+    words = []
+    if failing:
+        words.append(_counted(failing, "channel fails", "channels fail"))
+    if waiting:
+        words.append(f"{_counted(waiting, 'notice waits', 'notices wait')[:-1]}, the oldest for {oldest:.0f} s.")
+    degraded = bool(failing) or oldest > UNTOLD_SECONDS
+    return PartHealth(PartStatus.DEGRADED if degraded else PartStatus.OK, " ".join(words) or "No notice waits.")
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -17,10 +17,11 @@ from typing import Any, Final, Protocol
 import structlog
 
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
+from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import StoreStats
+from tickwise.ports.store import KindBacklog, StoreStats
 
 IDLE_SECONDS: Final = 3600.0
 """The pause that a step returns when only its signal brings it new work."""
@@ -111,6 +112,10 @@ class Telemetry(Protocol):
 
     def queues_counted(self, stats: StoreStats | None) -> None:
         """The fullest queues of the store; None: it cannot be asked."""
+        ...
+
+    def notices_counted(self, backlog: Mapping[NoticeChannelKind, KindBacklog] | None) -> None:
+        """The notices that wait, by the kind of their channel; None: the store cannot be asked."""
         ...
 
     def pinged(self, result: str) -> None:

@@ -20,6 +20,7 @@ from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.notices import NOTICES
 from tickwise.web.views.observing.analytics import ANALYTICS
 from tickwise.web.views.observing.objectives import OBJECTIVES
+from tickwise.web.views.observing.status_pages import STATUS_PAGES
 from tickwise.web.views.operations import OPERATIONS
 from tickwise.web.views.output import OUTPUT
 from tickwise.web.views.overview import OVERVIEW
@@ -51,6 +52,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *CALENDARS,
     *STOPS,
     *NOTICES,
+    *STATUS_PAGES,
     *RECORDS,
     *PEOPLE,
     *KEYS,

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import date
 from itertools import count
 from typing import Final
 from uuid import UUID
@@ -50,6 +51,7 @@ from tickwise.domain.notices.changes import AlertKey, PendingEvent
 from tickwise.domain.notices.judging import UNCHOSEN
 from tickwise.domain.notices.rules import PASSES, AlertState, NoticeChannel, NotificationRule
 from tickwise.domain.observing.objectives import GroupObjective
+from tickwise.domain.observing.status_pages import Announcement, StateSeconds, StatusPage
 from tickwise.domain.quotas import NO_QUOTAS, Quotas
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
@@ -188,10 +190,24 @@ class State:
         self.error_letters: dict[UUID, UUID] = {}
         """The groups of runs that FAILED."""
 
+    def _begin_status_pages(self) -> None:
+        self.status_pages: dict[UUID, StatusPage] = {}
+        self.status_days: dict[tuple[UUID, str, date], StateSeconds] = {}
+        self.status_announcements: dict[UUID, Announcement] = {}
+
+    def drop_status_page(self, page_id: UUID) -> None:
+        """Drop a page with its days and announcements."""
+        del self.status_pages[page_id]
+        for place in [each for each in self.status_days if each[0] == page_id]:
+            del self.status_days[place]
+        for key in [key for key, each in self.status_announcements.items() if each.page_id == page_id]:
+            del self.status_announcements[key]
+
     def _begin_notices(self) -> None:
         self.objectives: dict[UUID, GroupObjective] = {}
         self.ended_before: dict[UUID, frozenset[UUID]] = {}
         """By objective: the runs that had ended when it was made, and do not count."""
+        self._begin_status_pages()
         self.channels: dict[UUID, NoticeChannel] = {}
         self.channel_secrets: dict[UUID, Mapping[str, str]] = {}
         self.notification_rules: dict[UUID, NotificationRule] = {}

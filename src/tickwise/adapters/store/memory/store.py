@@ -25,6 +25,7 @@ from tickwise.adapters.store.memory.notices.channels import NoticeChannels
 from tickwise.adapters.store.memory.notices.delays import Delays
 from tickwise.adapters.store.memory.notices.notices import Notices
 from tickwise.adapters.store.memory.notices.rules import NotificationRules
+from tickwise.adapters.store.memory.observing.status_pages import StatusPages
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.memory.people.keys import ApiKeys
@@ -75,6 +76,7 @@ class MemoryStore:
         self.rules = Rules(state)
         self.stops = Stops(state)
         self.saved_views = SavedViews(state)
+        self.status_pages = StatusPages(state)
         self.timers = Timers(state)
         self.runs = Runs(state)
         self.attempts = Attempts(state)

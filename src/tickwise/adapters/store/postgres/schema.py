@@ -67,9 +67,10 @@ MIGRATIONS: Final = (
     Migration("0023", ("0023_notices.sql",)),
     Migration("0024", ("0024_notices_events.sql",)),
     Migration("0028", ("0028_saved_views.sql",)),
+    Migration("0030", ("0030_status_pages.sql",)),
     Migration("0031", ("0031_usage.sql",)),
-    Migration("0034", ("0034_objectives.sql",)),
     Migration("0032", ("0032_notices.sql",)),
+    Migration("0034", ("0034_objectives.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

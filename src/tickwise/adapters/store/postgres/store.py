@@ -30,6 +30,7 @@ from tickwise.adapters.store.postgres.notices.channels import NoticeChannels
 from tickwise.adapters.store.postgres.notices.delays import Delays
 from tickwise.adapters.store.postgres.notices.notices import Notices
 from tickwise.adapters.store.postgres.notices.rules import NotificationRules
+from tickwise.adapters.store.postgres.observing.status_pages import StatusPages
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
@@ -120,6 +121,7 @@ class PostgresStore:
         self.rules = Rules(shared)
         self.stops = Stops(shared)
         self.saved_views = SavedViews(shared)
+        self.status_pages = StatusPages(shared)
         self.timers = Timers(shared)
         self.runs = Runs(shared)
         self.attempts = Attempts(shared)

@@ -1,1 +1,1 @@
-"""Resources that say how things go and tell people: analytics, objectives, channels, notification rules, alerts."""
+"""Resources that say how things go and tell people: analytics, objectives, channels, rules, alerts, status pages."""

@@ -14,7 +14,6 @@ import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.notices.rule_bodies import (
-    NOT_RAISED,
     OF_INSTALLATION,
     NotificationRuleBody,
     NotificationRuleChangeBody,
@@ -210,7 +209,7 @@ def _path(tail: str) -> str:
     return f"/notification-rules/{{rule_id}}/{tail}"
 
 
-assert not EVENTS.keys() & (NOT_RAISED | OF_INSTALLATION)  # the form offers no event that a rule of jobs never meets
+assert not EVENTS.keys() & OF_INSTALLATION  # the form offers no event that a rule of jobs never meets
 
 NOTIFICATION_RULES: Final[tuple[WebPage, ...]] = (
     WebPage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,13 +11,14 @@ from tickwise.adapters.store.memory.records import NoticeRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.merging import merged
-from tickwise.domain.notices.rules import Notice, NoticeState
+from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
 from tickwise.ports.store.notices import (
     FAILING_OF_NAMESPACE,
     FAILING_SENDS,
     SEND_LEASE_SECONDS,
     SENDS_OF_NAMESPACE,
     DueNotices,
+    KindBacklog,
     NoticeQuery,
     SettledNotice,
     no_channel,
@@ -91,11 +92,7 @@ class Notices(Duty):
     def _is_ill(self, notice: Notice) -> bool:
         """Check whether the newest try of its channel failed."""
         channel = self._state.channels.get(notice.channel_id)
-        return (
-            channel is not None
-            and channel.failed_at is not None
-            and (channel.delivered_at is None or channel.failed_at > channel.delivered_at)
-        )
+        return channel is not None and _is_failing(channel)
 
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
         for each in results:
@@ -153,6 +150,22 @@ class Notices(Duty):
         ]
         return sorted(found, key=lambda each: each.notice_id, reverse=True)[: query.limit]
 
+    async def backlog(self) -> Mapping[NoticeChannelKind, KindBacklog]:
+        state, now = self._state, self._state.now()
+        found = {}
+        for kind in NoticeChannelKind:
+            channels = {each.channel_id: each for each in state.channels.values() if each.kind is kind}
+            since = [
+                notice.due if notice.tried_at is None else notice.tried_at
+                for notice in (each.notice for each in state.notices.values())
+                if notice.channel_id in channels
+                and notice.state is NoticeState.WAITING
+                and (notice.due <= now or notice.tries)
+            ]
+            oldest = max(now - min(since, default=now), 0.0)
+            found[kind] = KindBacklog(len(since), oldest, sum(_is_failing(each) for each in channels.values()))
+        return found
+
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
         state = self._state
         record = state.notices.get(notice_id)
@@ -176,6 +189,13 @@ def _is_held(record: NoticeRecord, now: float) -> bool:
     return (
         record.notice.state is NoticeState.WAITING and record.sender is not None and (record.leased_until or 0.0) > now
     )
+
+
+def _is_failing(channel: NoticeChannel) -> bool:
+    """Check whether the newest try of a channel failed."""
+    if channel.failed_at is None:
+        return False
+    return channel.delivered_at is None or channel.failed_at > channel.delivered_at
 
 
 def _target(notice: Notice) -> tuple[UUID, UUID | None, bool]:

@@ -114,6 +114,7 @@ class Removals(Duty):
             + drop(state.stops, [key for key, each in state.stops.items() if each.namespace == name], limit)
             + drop(state.objectives, objectives, limit)
             + drop(state.saved_views, [each for each in state.saved_views if each[0] == name], limit)
+            + self._drop_status_pages(name, limit)
             + drop(state.queue_holds, [each for each in state.queue_holds if each[0] == name], limit)
             + drop(state.tallies, [each for each in state.tallies if each[0] == name], limit)
             + drop(
@@ -148,6 +149,13 @@ class Removals(Duty):
         state.namespaces_removed[name] = now
         del state.namespaces[name], state.removals[name]
         return True
+
+    def _drop_status_pages(self, name: str, limit: int) -> int:
+        """The status pages of a namespace."""
+        pages = [key for key, each in self._state.status_pages.items() if each.namespace == name][:limit]
+        for page_id in pages:
+            self._state.drop_status_page(page_id)
+        return len(pages)
 
     def _drop_notices(self, name: str, limit: int) -> int:
         """The rules, channels, alerts, notices and events of a namespace."""

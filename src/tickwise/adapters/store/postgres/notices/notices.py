@@ -18,13 +18,14 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.documents.notices import lines_document, lines_of
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.merging import merged
-from tickwise.domain.notices.rules import Notice, NoticeState, Severity
+from tickwise.domain.notices.rules import Notice, NoticeChannelKind, NoticeState, Severity
 from tickwise.ports.store.notices import (
     FAILING_OF_NAMESPACE,
     FAILING_SENDS,
     SEND_LEASE_SECONDS,
     SENDS_OF_NAMESPACE,
     DueNotices,
+    KindBacklog,
     NoticeQuery,
     SettledNotice,
     no_channel,
@@ -109,6 +110,16 @@ class Notices(Part):
         ]
         async with self._links.pooled(writes=False) as connection:
             return [_notice(row) for row in await connection.fetch(statement("notices_find"), *asked)]
+
+    async def backlog(self) -> Mapping[NoticeChannelKind, KindBacklog]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("notices_backlog"))
+        found = {
+            NoticeChannelKind(row["kind"]): KindBacklog(row["waiting"], row["oldest_seconds"], row["failing"])
+            for row in rows
+        }
+        return {kind: found.get(kind, KindBacklog(0, 0.0, 0)) for kind in NoticeChannelKind}
 
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
         """See the port."""

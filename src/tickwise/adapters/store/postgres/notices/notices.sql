@@ -98,3 +98,13 @@ FROM tickwise.notices
 WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR channel_id = $3)
   AND ($4::uuid IS NULL OR rule_id = $4) AND ($5::uuid IS NULL OR notice_id = $5) AND ($6::uuid IS NULL OR notice_id < $6)
 ORDER BY notice_id DESC LIMIT $7
+
+-- name: notices_backlog
+-- Notices that are due or were tried, by the kind of their channel, and the channels whose newest try failed.
+SELECT c.kind, coalesce(sum(n.waiting), 0)::bigint AS waiting, coalesce(max(n.seconds), 0) AS oldest_seconds,
+       count(*) FILTER (WHERE c.failed_at > c.delivered_at OR c.failed_at IS NOT NULL AND c.delivered_at IS NULL) AS failing
+FROM tickwise.channels c LEFT JOIN (
+  SELECT channel_id, count(*) AS waiting, max(greatest(date_part('epoch', tickwise.now() - coalesce(tried_at, due)), 0)) AS seconds
+  FROM tickwise.notices WHERE state = 'waiting' AND (due <= tickwise.now() OR tries > 0) GROUP BY channel_id
+) n ON n.channel_id = c.channel_id
+GROUP BY c.kind

@@ -34,6 +34,7 @@ _PAGES: Final = (
     "removal_tallies_new",  # before `removal_tallies`: the upkeep may be folding the ones into the others
     "removal_tallies",
     "removal_error_groups",
+    "removal_status_pages",
     "removal_notices",
     "removal_channels",
 )

@@ -20,7 +20,7 @@ from tickwise.domain.notices.rules import (
     Severity,
 )
 from tickwise.ports.identity.namespaces import NewNamespace
-from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice, Store
+from tickwise.ports.store import SEND_LEASE_SECONDS, KindBacklog, NoticeQuery, SettledNotice, Store
 from tickwise.ports.store.notices import FAILING_OF_NAMESPACE, FAILING_SENDS, SENDS_OF_NAMESPACE
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
@@ -222,6 +222,28 @@ class SettledNoticesContract(StoreContract):
     async def found(self, store: Store, **fields: Any) -> list[Notice]:
         """The notices of the namespace."""
         return list(await store.notices.find(NoticeQuery(namespace="default", **fields)))
+
+    async def test_the_backlog_is_what_should_have_been_delivered(self, store: Store, make: Factory) -> None:
+        """By the kind of the channel: due ones and those that were tried, not those of a group or of quiet hours. A
+        channel fails from a failed try to the next delivery."""
+        none = dict.fromkeys(NoticeChannelKind, KindBacklog(0, 0.0, 0))
+        assert none == await store.notices.backlog()
+        taken = await self.taken(store, make)
+        mail = await store.channels.add(channel(make, "mail", kind=NoticeChannelKind.EMAIL), {})
+        await store.notices.add(notice(make, mail, due=make.now + 3_600.0))
+        await store.notices.add(notice(make, mail, rule_id=make.identifier(), due=make.now - 600.0))
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "500", 900.0)])
+        await self.shift(store, 60.0)
+        found = await store.notices.backlog()
+        assert found.keys() == none.keys()
+        hook, mails = found[NoticeChannelKind.WEBHOOK], found[NoticeChannelKind.EMAIL]
+        assert ((1, 1), (1, 0)) == ((hook.waiting, hook.failing), (mails.waiting, mails.failing))
+        assert 60.0 <= hook.oldest_seconds < 90.0
+        assert 660.0 <= mails.oldest_seconds < 690.0
+        await self.shift(store, 900.0)
+        for each in (await store.notices.due("one", 5)).notices:
+            await store.notices.settle("one", [SettledNotice(each.notice_id, NoticeState.DELIVERED)])
+        assert none == await store.notices.backlog()
 
     async def test_the_outcome_of_a_try_is_on_record_at_its_channel(self, store: Store, make: Factory) -> None:
         """The newest delivery, the newest failure and what was said then."""

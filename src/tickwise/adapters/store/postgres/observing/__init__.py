@@ -1,0 +1,1 @@
+"""Status pages, on PostgreSQL."""
