@@ -56,8 +56,6 @@ class ScheduleType(StrEnum):
 
 UNTIMED: Final = (ScheduleType.IMMEDIATE, ScheduleType.ON_DEMAND)
 """Those that name no time."""
-ONE_TIME_TYPES: Final = (ScheduleType.IMMEDIATE, ScheduleType.FUTURE)
-"""Those of jobs that run once."""
 
 
 class MisfireMode(StrEnum):

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tickwise.domain.errors import Conflict
 from tickwise.domain.quotas import Quotas
-from tickwise.domain.schedule import ONE_TIME_TYPES, ScheduleType
+from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store.definitions import Added, JobChange, NewJob
 from tickwise.ports.store.placement import change_lasts, is_lasting
 
@@ -71,6 +71,9 @@ def cost_of_change(change: JobChange, schedule_type: str, stored: StoredJob) -> 
     return Cost(jobs=0 if counted else 1, runs=runs, bytes=max(0, more))
 
 
+_ONE_TIME: Final = frozenset({ScheduleType.IMMEDIATE, ScheduleType.FUTURE})
+
+
 def _runs_asked(change: JobChange, schedule_type: str, stored: StoredJob) -> int:
     """The runs that an edit asks for by itself, as a submit does: those that it makes up for, and the run of a job that
     runs once. The run of a job that was to run once before, and has not, is counted already; fires of a schedule are
@@ -78,7 +81,7 @@ def _runs_asked(change: JobChange, schedule_type: str, stored: StoredJob) -> int
     plan = change.replan
     if plan is None:
         return 0
-    counted = schedule_type in ONE_TIME_TYPES and (stored.has_timer or stored.has_runs)
+    counted = schedule_type in _ONE_TIME and (stored.has_timer or stored.has_runs)
     once = not plan.recurring and plan.timer is not None and not counted
     return len(plan.missed) + (1 if once else 0)
 
