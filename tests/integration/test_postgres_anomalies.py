@@ -20,7 +20,7 @@ from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.store import AlertQuery, ClaimRequest, NewJob
 from tickwise.roles.scheduler.alerting import LOOK_SECONDS, Alerting
-from tickwise.roles.scheduler.anomaly_watch import ROUND_SECONDS, AnomalyWatch
+from tickwise.roles.scheduler.observing.anomaly_watch import ROUND_SECONDS, AnomalyWatch
 from tickwise.testing.factories import Factory, executor, outcome
 
 NONE = UUID(int=0)

@@ -155,7 +155,7 @@ SIGNALS: Final = (
     ),
     Mutant(
         "several schedulers tell one anomaly once",
-        "src/tickwise/roles/scheduler/anomaly_watch.py",
+        "src/tickwise/roles/scheduler/observing/anomaly_watch.py",
         'f"anomaly/{anomaly.quantity}/{run.run_id}"',
         'f"anomaly/{id(anomaly)}/{run.run_id}"',
         ("tests/integration/test_postgres_anomalies.py::test_two_schedulers_tell_one_anomaly_once",),

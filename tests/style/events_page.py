@@ -89,6 +89,8 @@ MEANINGS = {
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "certificate_ends": "The certificate of the ports (`file`, for `name`) ends in so many `days`, and should have "
     "been renewed by now. Logged once a day. Renew it: its files are read again by themselves.",
+    "certificate_expiry_unnoted": "The store did not take that the certificate ends soon (`error`), so rules do not "
+    "know of it yet. It is tried again with the next look.",
     "certificate_replaced": "The files of the certificate have changed, and new connections get the new one, which "
     "ends at `ends_at` (Unix seconds).",
     "certificate_unusable": "The files of the certificate have changed and cannot be served (`reason`); the one before "

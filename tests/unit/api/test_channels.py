@@ -296,7 +296,7 @@ async def test_a_job_warns_of_a_channel_that_was_removed(here: Scene) -> None:
     assert [] == [each for each in (await here.ask("GET", path))["warnings"] if "notify" in each]
     await here.ask("DELETE", f"/channels/{channel['channel_id']}", 200)
     [warning] = [each for each in (await here.ask("GET", path))["warnings"] if "notify" in each]
-    assert "the channel 'on-call' is not there" in warning
+    assert "the channel 'on-call' of notify is not there" in warning
     await made(here)
     assert [] == [each for each in (await here.ask("GET", path))["warnings"] if "notify" in each]
 

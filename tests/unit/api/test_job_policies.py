@@ -25,6 +25,7 @@ from tickwise.control.tasks import CheckedTask, TaskCheck
 from tickwise.documents.definition import Definition, Retry, RetryOn, decode_definition, decode_work
 from tickwise.domain.errors import Invalid
 from tickwise.domain.retry import After
+from tickwise.ports.environments import ENVIRONMENT_REASONS
 from tickwise.ports.store import JobChange, JobRow
 
 THROTTLED = Retry(on=RetryOn(reason={"throttled": After.RETRY, "timeout": After.FAIL}))
@@ -277,11 +278,11 @@ async def test_rules_for_statuses_that_are_no_failure_are_told_of(here: World) -
 
 
 def test_the_reasons_of_our_kinds_are_known() -> None:
-    """Each says that it has none of its own, so a rule for an unknown reason is refused."""
+    """Each says which it has of its own, so a rule for an unknown reason is refused."""
     check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
     for name in ("function", "http", "python", "shell"):
         reasons = check.rules_of(name).reasons
-        assert reasons == ()
+        assert reasons == (ENVIRONMENT_REASONS if name == "python" else ())
         with pytest.raises(Invalid, match=f"no task of the kind {name} fails with the reason 'throttled'"):
             doubtful(THROTTLED, CheckedTask(name, msgspec.Raw(b"{}"), None), reasons)
 

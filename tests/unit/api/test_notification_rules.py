@@ -87,7 +87,6 @@ async def test_jobs_are_named_by_id_key_or_name(here: Scene) -> None:
         ({"attempts": 2}, "/attempts", "retries"),
         ({"failures_of": {"failures": 6, "runs": 5}}, "/failures_of/failures", "cannot fail"),
         ({"on": ["executor_lost"]}, "/on", "installation"),
-        ({"on": ["expiring"]}, "/on", "does not raise"),
         ({"severity": "critical", "quiet": {"from": "22:00", "to": "07:00"}}, "/quiet", "critical"),
         ({"on": ["did_not_run"], "quiet": {"from": "22:00", "to": "07:00"}}, "/quiet", "at once"),
         ({"quiet": {"from": "22:00", "to": "22:00"}}, "/quiet/to", "no length"),

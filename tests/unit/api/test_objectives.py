@@ -17,9 +17,9 @@ from tickwise.domain.notices.rules import NoticeEvent
 from tickwise.domain.selectors import labels_from
 from tickwise.ports.identity import NewKey
 from tickwise.ports.store import ObjectiveJobsQuery
-from tickwise.roles.scheduler import objective_watch
 from tickwise.roles.scheduler.alerting import Alerting
-from tickwise.roles.scheduler.objective_watch import ObjectiveNotes, ObjectiveWatch, WatchedObjective
+from tickwise.roles.scheduler.observing import objective_watch
+from tickwise.roles.scheduler.observing.objective_watch import ObjectiveNotes, ObjectiveWatch, WatchedObjective
 from tickwise.roles.shared.objective_standings import objective_of, standings
 
 LABELLED = "a-labelled-key-for-tests-of-32-characters-or-mor"

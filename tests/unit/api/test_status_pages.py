@@ -12,8 +12,8 @@ from tests.support.scene import Scene, scene
 from tests.unit.api.test_channels import key_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.observing.status_pages import LOOK_SECONDS, MAX_JOBS, MAX_UPDATES, MISSING_SECONDS, OVERDUE_SECONDS
-from tickwise.roles.scheduler import status_looks
-from tickwise.roles.scheduler.status_looks import StatusLooks
+from tickwise.roles.scheduler.observing import status_looks
+from tickwise.roles.scheduler.observing.status_looks import StatusLooks
 
 PAGE = {"slug": "acme", "title": "Acme: nightly work"}
 INCIDENT = {"kind": "incident", "title": "Exports are late", "text": "We look at it."}

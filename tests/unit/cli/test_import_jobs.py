@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.cli.loopback import Loopback, Reply, serving
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.import_jobs import MAX_BYTES, MAX_ROUNDS, ImportOutcome, differences, store
+from tickwise.cli.imports.import_jobs import MAX_BYTES, MAX_ROUNDS, ImportOutcome, differences, store
 from tickwise.sdk.client import Client, ProblemError
 
 FIRST = {"key": "a", "name": "first", "cron_expression": "0 3 * * *", "misfire": {"mode": "skip"}}

@@ -13,9 +13,9 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import NoticeEvent
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.store import ClaimRequest, NewJob
-from tickwise.roles.scheduler import anomaly_watch
 from tickwise.roles.scheduler.alerting import IDLE_SECONDS, Alerting
-from tickwise.roles.scheduler.anomaly_watch import REST_SECONDS, ROUND_SECONDS, AnomalyWatch
+from tickwise.roles.scheduler.observing import anomaly_watch
+from tickwise.roles.scheduler.observing.anomaly_watch import REST_SECONDS, ROUND_SECONDS, AnomalyWatch
 from tickwise.testing.factories import executor, outcome
 
 ANOMALY = frozenset({NoticeEvent.ANOMALY})

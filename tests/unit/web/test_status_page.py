@@ -30,7 +30,7 @@ from tickwise.domain.observing.status_pages import (
     StatusDay,
     StatusPage,
 )
-from tickwise.roles.scheduler.status_looks import StatusLooks
+from tickwise.roles.scheduler.observing.status_looks import StatusLooks
 from tickwise.web.status.board import AGAIN_SECONDS, FRESH_SECONDS
 from tickwise.web.status.lines import BLIND_SECONDS, lines_of
 

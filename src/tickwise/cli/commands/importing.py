@@ -15,11 +15,11 @@ import click
 
 from tickwise.cli import labels, moments, output, sources
 from tickwise.cli.failures import Exit
-from tickwise.cli.mail_channels import told_by, with_mail_channels
+from tickwise.cli.imports.mail_channels import told_by, with_mail_channels
 from tickwise.cli.session import Decorated, Session, server_options
 
 if TYPE_CHECKING:
-    from tickwise.cli.import_jobs import Stored
+    from tickwise.cli.imports.import_jobs import Stored
     from tickwise.cli.sources import SourceEntry
 
 LINES_SHOWN: Final = 4
@@ -188,7 +188,7 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
     stored: dict[int, Stored] = {}
     early: list[str] = []
     if mode.apply and places:
-        from tickwise.cli.import_jobs import store
+        from tickwise.cli.imports.import_jobs import store
 
         found = found if mode.notify is not None else with_mail_channels(session.client, found)
         bodies = [each.entry.job for each in found if each.entry.job is not None]
@@ -212,7 +212,7 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
 
 def _paused(session: Session, stored: dict[int, Stored]) -> list[str]:
     """Pause the jobs that were stored just now; those of which a run began before."""
-    from tickwise.cli.import_jobs import ImportOutcome
+    from tickwise.cli.imports.import_jobs import ImportOutcome
 
     new = [each.job_id for each in stored.values() if each.outcome is ImportOutcome.CREATED]
     for job_id in new:
@@ -252,7 +252,7 @@ def _lines(session: Session, each: SourceEntry, stored: Stored | None, several: 
 
 
 def _stored_lines(stored: Stored) -> Iterator[str]:
-    from tickwise.cli.import_jobs import ImportOutcome
+    from tickwise.cli.imports.import_jobs import ImportOutcome
 
     if stored.outcome is ImportOutcome.CREATED:
         yield f"  = job {stored.job_id} is stored"

@@ -163,7 +163,7 @@ class AlertService:
         if AlertState.CLOSED in query.states:
             raise Invalid("alerts that are closed are decided already; choose another state", pointer="/state")
         store = self._context.store
-        count = len(await store.alerts.decide_all(query, None))
+        count = len(await store.alerts.decide_all(query, None, audit=None))
         matched, more = min(count, MAX_DECIDED), count > MAX_DECIDED
         if body.dry_run:
             return DecidedAlerts(matched, more, 0)

@@ -10,10 +10,10 @@
     send          notices are delivered to their channels (`notice_delivery.py`)
     operate       operations over many things are carried out page by page (`operations.py`)
     look          every invariant is checked, and violations are put right (`invariant_repair.py`)
-    objectives    budgets of late starts that burn too fast are told of (`objective_watch.py`)
-    anomalies     runs unlike earlier ones of their job are told of, where a rule asks (`anomaly_watch.py`)
+    objectives    budgets of late starts that burn too fast are told of (`observing/objective_watch.py`)
+    anomalies     runs unlike earlier ones of their job are told of, where a rule asks (`observing/anomaly_watch.py`)
     expiring      keys that end soon are noted for notification rules (`roles/shared/expiries.py`)
-    status        the jobs of status pages are looked at (`status_looks.py`)
+    status        the jobs of status pages are looked at (`observing/status_looks.py`)
     seal          entries of the audit log are sealed, and the heads noted outside (`audit_sealing.py`)
     maintain      partitions are made ahead, and dropped after their retention (`upkeep.py`)
     forget        outputs are removed after their retention, a whole day of runs at a time (`upkeep.py`)
@@ -44,7 +44,6 @@ from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.scheduler.alerting import Alerting, DelayLooks
-from tickwise.roles.scheduler.anomaly_watch import AnomalyWatch
 from tickwise.roles.scheduler.audit_sealing import AuditSealing, KeepAnchors
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 from tickwise.roles.scheduler.fire_loop import LOOKS_PER_HORIZON, FireLoop
@@ -53,14 +52,15 @@ from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.invariant_repair import Healing
 from tickwise.roles.scheduler.lease_expiry import LeaseExpiry
 from tickwise.roles.scheduler.notice_delivery import NoticeDelivery
-from tickwise.roles.scheduler.objective_watch import ObjectiveNotes, ObjectiveWatch
+from tickwise.roles.scheduler.observing.anomaly_watch import AnomalyWatch
+from tickwise.roles.scheduler.observing.objective_watch import ObjectiveNotes, ObjectiveWatch
+from tickwise.roles.scheduler.observing.status_looks import StatusLooks
 from tickwise.roles.scheduler.operations import CarryOut, Operations
 from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.queue_counts import QueueCounts
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
-from tickwise.roles.scheduler.status_looks import StatusLooks
 from tickwise.roles.scheduler.upkeep import Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
 from tickwise.roles.shared.expiries import KeyExpiryWatch
@@ -157,9 +157,8 @@ class Scheduler(Service):
             store, signals=signals, clock=clock, telemetry=telemetry, hint_publisher=hint_publisher, tracer=tracer
         )
         self._error_folding = ErrorFolding(store.error_groups)
-        self._objective_watch = ObjectiveWatch(
-            store.searches, store.objectives, ObjectiveNotes(store.alerts, clock).tell
-        )
+        notes = ObjectiveNotes(store.alerts, clock)
+        self._objective_watch = ObjectiveWatch(store.searches, store.objectives, notes.tell)
         self._key_expiry = KeyExpiryWatch(store)
         self._status_looks = StatusLooks(store)
         self._alerting = Alerting(store, clock)
@@ -173,8 +172,7 @@ class Scheduler(Service):
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._notice_delivery = notice_delivery
         self._hint_sweep = None if hint_publisher is None else HintSweep(store, hint_publisher)
-        self._turns = asyncio.Lock()
-        """Held by the looks that nothing waits for: they go one after the other."""
+        self._turns = asyncio.Lock()  # held by the looks that nothing waits for: they go one after the other
         self._queue_counts = QueueCounts(store.upkeep, store.notices, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
 

@@ -1,8 +1,3 @@
--- name: notices_watch_jobs
--- Note events of the namespace $1 from now on, because a job names channels itself.
-INSERT INTO tickwise.notices_watched AS w (namespace, by_jobs) VALUES ($1, true)
-ON CONFLICT (namespace) DO UPDATE SET by_jobs = true WHERE NOT w.by_jobs
-
 -- name: notices_note
 -- Note events by their names, those of watched namespaces that were not noted before. One array for each column: $1 namespace, $2 event,
 -- $3 once, $4 subject, $5 its name, $6 sentence, $7 job, $8 run, $9 rule. Returns their number.

@@ -74,3 +74,8 @@ FROM tickwise.notification_rules
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::uuid IS NULL OR rule_id = $2)
   AND ($3::uuid IS NULL OR channels @> ARRAY[$3::uuid]) AND ($4::text IS NULL OR name > $4)
 ORDER BY name, namespace LIMIT $5
+
+-- name: notices_watch_jobs
+-- Note events of the namespace $1 from now on, because a job names channels itself.
+INSERT INTO tickwise.notices_watched AS w (namespace, by_jobs) VALUES ($1, true)
+ON CONFLICT (namespace) DO UPDATE SET by_jobs = true WHERE NOT w.by_jobs
