@@ -27,7 +27,6 @@ from tickwise.domain.lifecycle import FINAL, STATES
 from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.buffers import Buffers
-from tickwise.observability.environment_metrics import EnvironmentMetrics
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost
 from tickwise.ports.broker import BrokerState, Consumer
@@ -54,7 +53,7 @@ PINGS: Final = ("well", "unwell", "lost")
 BATCH_SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
 
 
-class Metrics(EnvironmentMetrics):
+class Metrics:
     """The metrics of one process. Satisfies what roles and control call `Telemetry` and `Counters`."""
 
     def __init__(self) -> None:
@@ -130,6 +129,36 @@ class Metrics(EnvironmentMetrics):
         self._refused = Counter(
             "tickwise_outcomes_refused", "Outcomes that the store refused as stale.", registry=registry
         )
+
+    def _environments(self, registry: CollectorRegistry) -> None:
+        """Declare the metrics of environments of scripts."""
+        self._environments_reused = Counter(
+            "tickwise_environments_reused",
+            "Attempts of scripts that found the environment that they declare.",
+            registry=registry,
+        )
+        self._environments_failed = Counter(
+            "tickwise_environments_failed", "Builds of environments that failed, by reason.", ["reason"],
+            registry=registry,
+        )  # fmt: skip
+        self._environment_builds = Histogram(
+            "tickwise_environment_build_seconds",
+            "Durations of the builds of environments that succeeded.",
+            buckets=DURATION_SECONDS,
+            registry=registry,
+        )
+
+    def environment_reused(self) -> None:
+        """A script found its environment."""
+        self._environments_reused.inc()
+
+    def environment_built(self, seconds: float) -> None:
+        """An environment was built within this time."""
+        self._environment_builds.observe(seconds)
+
+    def environment_failed(self, reason: str) -> None:
+        """A build failed; `reason` is one of `ENVIRONMENT_REASONS`."""
+        self._environments_failed.labels(reason).inc()
 
     def _times(self, registry: CollectorRegistry) -> None:
         """Declare the metrics of durations and batch sizes."""
@@ -370,11 +399,9 @@ class Metrics(EnvironmentMetrics):
             registry=registry,
         )
         self._log_lines_lost = Counter(
-            "tickwise_log_lines_lost",
-            "Log lines that could not be written, by where to: `file` or `console`.",
-            ["to"],
+            "tickwise_log_lines_lost", "Log lines that could not be written, by where to: `file` or `console`.", ["to"],
             registry=registry,
-        )
+        )  # fmt: skip
         self._lag = Gauge(
             "tickwise_broker_lag",
             "Messages of a channel that are there and not done, of the partitions that this process has.",
