@@ -106,6 +106,15 @@ def test_a_reference_to_a_secret_says_that_there_are_none_yet() -> None:
     assert "production-db" not in refused.value.detail
 
 
+@pytest.mark.parametrize("field", ["requirements", "lock"])
+def test_a_python_that_is_named_has_the_packages_that_it_has(field: str) -> None:
+    """So nothing else may declare any."""
+    declared = {"requirements": "requests", "lock": "version = 1\n"}[field]
+    with pytest.raises(Invalid, match=f"either `python` or `{field}`") as refusal:
+        check(SCRIPT | {"python": "/srv/venv/bin/python", field: declared})
+    assert refusal.value.pointer == "/python"
+
+
 @pytest.mark.parametrize("task", [{"kind": "function", "name": "a"}, {"kind": "http", "url": "http://host/"}])
 @pytest.mark.parametrize("field", ["python", "directory", "files", "env"])
 def test_other_kinds_have_none(task: dict[str, Any], field: str) -> None:

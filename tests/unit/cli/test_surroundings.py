@@ -100,6 +100,23 @@ def test_the_active_virtual_environment_is_next(tmp_path: Path, capsys: pytest.C
     assert "is not there any more" in gone[1]
 
 
+def test_packages_that_a_script_declares_are_before_what_stands_for_no_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a first line nor an active virtual environment has them; a Python that is named has what it has."""
+    environment = _environment(tmp_path / "venv")
+    session = _session(VIRTUAL_ENV=str(environment))
+    header = '#!/usr/bin/env python9\n# /// script\n# dependencies = ["requests"]\n# ///\nimport requests\n'
+    script = _script(tmp_path, header)
+    assert _python(capsys, session, script) == (None, "It runs with the packages that it declares.\n")
+    assert _python(capsys, session, script, python=str(environment))[0] == str(environment / "bin" / "python")
+    plain = _script(tmp_path)
+    declared = {**work.script_task(plain), "requirements": "requests"}
+    assert "python" not in surroundings.of_task(session, _said(), declared, script=plain)
+    with pytest.raises(click.UsageError, match="--python and --requirements exclude each other"):
+        surroundings.of_task(session, _said(python=str(environment)), declared, script=plain)
+
+
 def test_else_it_is_the_executors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is sent. What `env` finds here says nothing of another machine."""
     script = _script(tmp_path, "#!/usr/bin/env python3\nprint(1)\n")

@@ -83,6 +83,7 @@ def missing_module(tail: str, symptoms: Sequence[str] | None) -> Fault | None:
     name = "a module that it imports" if found is None else f"the module {found[1]}"
     return Fault(
         "module_missing",
-        f"{name} is not installed for its Python. Name a Python that has it (--python PATH, task.python), let a "
-        "module of your own travel with the script (--file, task.files), or install it where executors run.",
+        f"{name} is not installed for its Python. Name a Python that has it (--python PATH, task.python), declare the "
+        "package (a header in the script, or --requirements FILE), let a module of your own travel with the script "
+        "(--file, task.files), or install it where executors run.",
     )
