@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ CORPUS: Final = (
     "\" autofocus onfocus=alert(5) x='",
     "&lt;b&gt; &#60;script&#62; %3Cscript%3E \\u003cscript\\u003e",
 )
+CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
+"""Characters that a name is refused for."""
 NEVER_RAW: Final = "\u202e\u2066\u200f\u061c\u0001\u0007\u009b"
 """Marks and control characters that no page may hold as they are."""
 HELD: Final = """() => [...document.documentElement.outerHTML].filter((each) => "%s".includes(each)).length"""
@@ -58,7 +61,7 @@ def hostile(here: World) -> Iterator[list[str]]:
     for number, text in enumerate(CORPUS):
         command = f"printf '%s\\n' \"$TICKWISE_PAYLOAD\"; printf '%b' {_octal(text)}; exit 3"
         body: dict[str, Any] = {
-            "name": text, "owner": text[:190], "schedule_type": "ON_DEMAND", "max_retries": 0,
+            "name": CONTROL.sub("", text), "owner": text[:190], "schedule_type": "ON_DEMAND", "max_retries": 0,
             "payload": {text: [text, {text: text}]}, "labels": {"x": text[:60]},
             "task": {"kind": "shell", "command": command}, "key": f"hostile-{number}",
         }  # fmt: skip
