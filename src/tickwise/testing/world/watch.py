@@ -259,7 +259,7 @@ class Watch:
         if held:
             self.faults.append(Fault(kind, self._state.now(), self._names.get(number, "?"), held, executor=number))
 
-    def _before_finish(self, executor: int, outcomes: Sequence[Outcome]) -> None:
+    def _before_finish(self, executor: int, outcomes: Sequence[Outcome], _usage: object = None) -> None:
         self._reported = {}
         for outcome in outcomes:
             self._reported.setdefault(outcome.run_id, (executor, outcome.token))
