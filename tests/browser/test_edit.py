@@ -52,7 +52,7 @@ def test_a_job_is_made_while_the_next_times_are_shown(opened: Open, place: Space
     _sign_in(page, place.developer)
     page.get_by_role("link", name="New job").click()
     page.get_by_label("Name", exact=True).fill("made on a page")
-    page.get_by_label("Python script").check(force=True)
+    page.get_by_label("Python script", exact=True).check(force=True)
     expect(page.locator("#f-task-command")).to_be_hidden()
     page.get_by_label("Script", exact=True).fill("print('made by hand')")
     page.get_by_role("textbox", name="Cron line").press_sequentially("30 2 28 3 *", delay=10)

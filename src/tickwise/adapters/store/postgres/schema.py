@@ -80,10 +80,12 @@ INDEXES: Final = (
     "0003_lines_runs_line.sql", "0003_lines_runs_waits.sql", "0004_runs_of_job.sql", "0004_runs_job_dropped.sql",
     "0010_audit_seals_until.sql",
     "0012_audit_seals_of_namespace.sql",
-    "0026_jobs_objectives.sql", "0034_jobs_objectives_of.sql",
     "0026_jobs_objectives.sql",
+    "0032_alerts_stand.sql",
+    "0032_keys_ending.sql",
+    "0032_notices_tests.sql",
     "0033_error_jobs_job.sql",
-    "0032_notices_tests.sql", "0032_alerts_stand.sql", "0032_keys_ending.sql",
+    "0034_jobs_objectives_of.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 
