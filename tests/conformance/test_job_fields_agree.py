@@ -32,8 +32,10 @@ LOOK = {"from", "count", "viewer_timezone"}
 OWN_OPTIONS = {
     "--atomic", "--ca-file", "--count", "--data-dir", "--dry-run", "--file", "--follow", "--from", "--insecure",
     "--json", "--key", "--namespace", "--remove-label", "--url", "--utc", "--wait",
+    "--dir", "--env", "--lock", "--python", "--requirements", "--task-file",
 }  # fmt: skip
-"""Options of the commands that are no fields of a job. `--remove-label` of `jobs edit` is a part of `--label`."""
+"""Options of the commands that are no fields of a job. `--remove-label` of `jobs edit` is a part of `--label`; those of
+the last line are parts of a task (`tests/unit/cli/test_surroundings.py`, `test_environments.py`)."""
 SCHEMAS: Any = api_page.description()["components"]["schemas"]
 
 

@@ -342,6 +342,14 @@ class TestPythonKind(TaskKindContract):
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         return [
             {"kind": "python", "source": "print('ü')\n", "requirements": "rich\n"},
+            {
+                "kind": "python",
+                "source": "print(1)\n",
+                "python": "/srv/venv/bin/python",
+                "directory": "/srv",
+                "env": {"A": "1"},
+                "files": {"helper.py": "x = 1\n"},
+            },
             {"kind": "python", "file": "sha256:" + "a" * 64, "lock": 'lock-version = "1.0"\n'},
         ]
 
@@ -353,7 +361,8 @@ class TestShellKind(TaskKindContract):
 
     @pytest.fixture
     def tasks(self) -> Sequence[Mapping[str, Any]]:
-        return [{"kind": "shell", "command": "set -e\ndf -h\n"}, {"kind": "shell", "argv": ["ls", "-l", ""]}]
+        around = {"directory": "/srv", "env": {"A": "1"}, "files": {"lib.sh": "f() { :; }\n"}}
+        return [{"kind": "shell", "command": "set -e\ndf -h\n", **around}, {"kind": "shell", "argv": ["ls", "-l", ""]}]
 
 
 class TestHttpKind(TaskKindContract):

@@ -84,7 +84,7 @@ class PythonKind:
                 "pattern": f"^{_FILE.pattern}$",
                 "description": "An uploaded script, by the SHA-256 of its content.",
             },
-            PYTHON: PYTHON_SCHEMA,
+            PYTHON: dict(PYTHON_SCHEMA),
             **SCHEMAS,
             **demand.SCHEMA,
         },
