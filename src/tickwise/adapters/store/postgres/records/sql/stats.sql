@@ -1,15 +1,22 @@
 -- name: stats
 -- The figures for monitoring, and the $2 queues with the most unfinished runs. Of runs and of timers $1 pages are read at most: a table with
--- more is sampled, and its numbers are the server's own, or while that has none, as much larger as the table is.
+-- more is sampled, and its numbers are the server's own, or while that has none, as much larger as the table is. Up to 1,000 rows are counted
+-- by their index, however large the table is: rows that went a moment ago leave it large, and a sample of few rows says nothing.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 size AS MATERIALIZED (
   SELECT pg_relation_size('tickwise.runs') / current_setting('block_size')::float8 AS runs,
          pg_relation_size('tickwise.timers') / current_setting('block_size')::float8 AS timers
 ),
+few AS MATERIALIZED (SELECT lane, state, holder FROM tickwise.runs ORDER BY run_id LIMIT 1001),
+few_timers AS MATERIALIZED (SELECT count(*) AS seen FROM (SELECT FROM tickwise.timers ORDER BY job_id LIMIT 1001) f),
+known AS MATERIALIZED (SELECT count(*) <= 1000 AS runs, (SELECT seen <= 1000 FROM few_timers) AS timers FROM few),
 s AS MATERIALIZED (
+  SELECT lane, state, holder FROM few WHERE (SELECT runs FROM known)
+  UNION ALL
   SELECT lane, state, holder
   FROM tickwise.runs TABLESAMPLE SYSTEM (least(100, 100 * $1::int * current_setting('block_size')::float8 / greatest(1, pg_relation_size('tickwise.runs'))))
   REPEATABLE (0)
+  WHERE NOT (SELECT runs FROM known)
 ),
 r AS (
   SELECT count(*) FILTER (WHERE state = {RunState.QUEUED}) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
@@ -18,12 +25,13 @@ r AS (
   FROM s
 ),
 grown AS (
-  SELECT CASE WHEN size.runs <= $1 THEN 1.0 WHEN r.live > r.seen AND r.seen > 0 THEN r.live / r.seen ELSE size.runs / $1 END AS by FROM r, size
+  SELECT CASE WHEN (SELECT runs FROM known) OR size.runs <= $1 THEN 1.0 WHEN r.live > r.seen AND r.seen > 0 THEN r.live / r.seen ELSE size.runs / $1 END AS by FROM r, size
 ),
 t AS (
   SELECT count(*) AS seen, pg_stat_get_live_tuples('tickwise.timers'::regclass) AS live
   FROM tickwise.timers TABLESAMPLE SYSTEM (least(100, 100 * $1 * current_setting('block_size')::float8 / greatest(1, pg_relation_size('tickwise.timers'))))
   REPEATABLE (0)
+  WHERE NOT (SELECT timers FROM known)
 ),
 g AS (SELECT lane, count(*) FILTER (WHERE holder = 0) AS waiting, count(*) FILTER (WHERE holder <> 0) AS held FROM s GROUP BY lane),
 q AS (
@@ -40,7 +48,8 @@ SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS h
         AND CASE WHEN (SELECT count(*) > 0 FROM tickwise.stops_of_jobs) THEN NOT tickwise.is_stopped(job_id) ELSE true END
       ORDER BY ready LIMIT 1) h
     WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)))) AS oldest_ready_seconds,
-  CASE WHEN size.timers <= $1 THEN t.seen WHEN t.live > t.seen THEN t.live ELSE (t.seen * size.timers / $1)::bigint END AS timers,
+  CASE WHEN (SELECT timers FROM known) THEN (SELECT seen FROM few_timers)
+    WHEN size.timers <= $1 THEN t.seen WHEN t.live > t.seen THEN t.live ELSE (t.seen * size.timers / $1)::bigint END AS timers,
   greatest(0, date_part('epoch', (SELECT at FROM clock) - least(
     (SELECT due FROM tickwise.timers WHERE run_id IS NOT NULL AND due < 'infinity' ORDER BY due LIMIT 1),
     (SELECT due FROM tickwise.timers WHERE run_id IS NULL AND due < 'infinity' ORDER BY due LIMIT 1)))) AS timers_late_seconds,
