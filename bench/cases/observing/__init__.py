@@ -1,7 +1,7 @@
-"""Cases about seeing what runs do: what tracing costs, and questions about many runs."""
+"""Cases about seeing what runs do: what tracing and notification rules cost, and questions about many runs."""
 
 from typing import Final
 
-from bench.cases.observing import analytics, tracing
+from bench.cases.observing import analytics, notices, tracing
 
-CASES: Final = (analytics.CASE, tracing.CASE)
+CASES: Final = (analytics.CASE, notices.CASE, tracing.CASE)
