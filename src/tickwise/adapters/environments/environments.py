@@ -225,7 +225,7 @@ class UvEnvironments:
     # ------------------------------------------------------------------------------------------ build
 
     async def _carry(self, key: str, demand: EnvironmentDemand, build: _RunningBuild) -> EnvironmentFailure | None:
-        """One build, whatever comes; None: the environment is ready."""
+        """One build. Each error becomes a failure; None: the environment is ready."""
         began = self._clock.monotonic()
         try:
             async with self._gate:

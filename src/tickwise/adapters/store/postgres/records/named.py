@@ -4,8 +4,8 @@
          ──► the newest jobs, looked at one by one ──────────────┴─► few: the rows of these jobs, then a pause
                                                                  └─► many: the newest rows in turn, and a pause
 
-Invariant: a call looks at `LOOKED_JOBS` or `LOOKED_RUNS` rows one by one, whatever is stored. The index is of
-trigrams (pg_trgm) and leaves out one-time jobs, which pay nothing for it. Without the index, and for a text without
+Invariant: a call looks at `LOOKED_JOBS` or `LOOKED_RUNS` rows one by one, however many are stored. The index is
+of trigrams (pg_trgm) and leaves out one-time jobs, which pay nothing for it. Without the index, and for a text without
 three letters or digits of ASCII in a row, the newest rows are looked at in turn.
 """
 

@@ -1,6 +1,6 @@
 -- name: jobs_named
 -- The lasting jobs, but for one-time ones, whose name holds a text, by the index of names. $1 namespace, $2 the text as a LIKE pattern, $3 at
--- most so many, of whatever namespace, $4 labels (all of one of these), $5 queue. `indexed` NULL: the index is not there, and nothing was read.
+-- most so many, of all namespaces together, $4 labels (all of one of these), $5 queue. `indexed` NULL: the index is not there, and nothing was read.
 WITH present AS MATERIALIZED (
   SELECT true AS yes FROM pg_index i WHERE i.indexrelid = to_regclass('tickwise.jobs_names') AND i.indisvalid
 ),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane
-from tickwise.ports.paging import place_after
+from tickwise.ports.paging import Item, Page, place_after
 from tickwise.ports.store import Added, JobQuery, NewJob, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
 from tickwise.testing.factories import Factory
+
+Query = TypeVar("Query", JobQuery, RunQuery)
 
 PAUSES_MOST = 100
 """More of them, among as few rows, would be a search that does not come to its end."""
@@ -19,24 +22,26 @@ PAUSES_MOST = 100
 
 async def jobs_found(store: Store, query: JobQuery) -> list[UUID]:
     """The jobs of all pages, followed as a caller does who shows `limit` rows and asks for one more."""
-    found: list[UUID] = []
-    for _ in range(PAUSES_MOST):
-        page = await store.searches.jobs(replace(query, limit=query.limit + 1))
-        found += [row.job_id for row in page[: query.limit]]
-        place = place_after(page, query.limit, lambda row: row.listed, is_rest=query.is_rest)
-        if place is None:
-            return found
-        query = replace(query, before=place.before, is_rest=place.is_rest)
-    raise AssertionError(f"the search has no end: {query}")
+    return await _followed(query, store.searches.jobs, lambda row: row.job_id, lambda row: row.listed)
 
 
 async def runs_found(store: Store, query: RunQuery) -> list[UUID]:
     """The runs of all pages, in the same way."""
+    return await _followed(query, store.searches.runs, lambda row: row.run_id, lambda row: row.run_id)
+
+
+async def _followed(
+    query: Query,
+    search: Callable[[Query], Awaitable[Page[Item]]],
+    id_of: Callable[[Item], UUID],
+    place_of: Callable[[Item], UUID],
+) -> list[UUID]:
+    """The ids of all rows that a search finds, page by page."""
     found: list[UUID] = []
     for _ in range(PAUSES_MOST):
-        page = await store.searches.runs(replace(query, limit=query.limit + 1))
-        found += [row.run_id for row in page[: query.limit]]
-        place = place_after(page, query.limit, lambda row: row.run_id, is_rest=query.is_rest)
+        page = await search(replace(query, limit=query.limit + 1))
+        found += [id_of(row) for row in page[: query.limit]]
+        place = place_after(page, query.limit, place_of, is_rest=query.is_rest)
         if place is None:
             return found
         query = replace(query, before=place.before, is_rest=place.is_rest)
