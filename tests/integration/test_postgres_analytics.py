@@ -91,6 +91,23 @@ async def test_the_answer_says_how_far_it_goes(store: PostgresStore, monkeypatch
     assert query.runs.due_before - newest.since < DAY_SECONDS / 8
 
 
+async def test_pages_whose_runs_were_removed_do_not_count_twice(
+    store: PostgresStore, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the runs were removed at once, their pages are still there: the estimate is of those that are left."""
+    for name in ("EXACT_SECONDS", "SAMPLE_SECONDS", "FEW_SECONDS"):
+        monkeypatch.setattr(analytics, name, 30.0)
+    monkeypatch.setattr(analytics, "ROWS_MOST", 2_000)
+    monkeypatch.setattr(analytics, "PAGES_MOST", 300)
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DELETE FROM tickwise.history WHERE ended > tickwise.now() - interval '10 hours'")
+    left: int = await connection.fetchval("SELECT count(*) FROM tickwise.history")
+    await connection.close()
+    sampled = await store.searches.analyse(await asked(store))
+    assert sampled.coverage is Coverage.SAMPLED
+    assert sampled.total.runs == pytest.approx(left, rel=0.2)
+
+
 async def test_a_question_that_takes_too_long_is_refused_or_sampled(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

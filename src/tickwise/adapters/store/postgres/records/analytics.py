@@ -11,6 +11,7 @@ Invariant: one question reads `ROWS_MOST` runs and `PAGES_MOST` pages at most, o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,6 +39,8 @@ PAGES_FEW: Final = 50
 """Pages of a sample that is taken if the larger one is late: each run may cost a look for its job."""
 ROWS_OF_PAGE: Final = 150
 """More than fit into one: a table of few pages is read whole."""
+CHANCE: Final = 2.5
+"""Standard deviations. The database picks each page by itself: the number of pages read varies by its square root."""
 SAMPLE_LEAST: Final = 500
 """A sample with fewer runs says less than the newest of them."""
 EXACT_SECONDS: Final = 0.3
@@ -97,7 +100,7 @@ class AnalyticsSearches(Part):
             found = await self._look(connection, "analytics_sampled", [*asked, percent], query, seconds)
             if found is not None:
                 read = await connection.fetchval(statement("analytics_pages_read"), percent, days.first, days.last)
-                return _of_sample(found, min(1.0, read / days.pages) if read and days.pages else percent / 100.0)
+                return _of_sample(found, _share(read, days.pages, percent / 100.0))
         return None
 
     async def _newest(
@@ -187,6 +190,18 @@ def _grouped(picked: str) -> str:
         "top": f"${last + 4}",
     }
     return _PLACE.sub(lambda place: parts[place[1]], statement("analytics_grouped"))
+
+
+def _share(read: int, pages: int, asked: float) -> float:
+    """The part of `pages` that a sample of a share of them read.
+
+    `read` has the pages with a row, so it is the part unless pages are empty: after a large removal they were read
+    too, and nothing shows which. If fewer were read than chance explains, the share that was asked for counts.
+    """
+    expected = pages * asked
+    if not pages or read < expected - CHANCE * math.sqrt(expected):
+        return asked
+    return min(1.0, read / pages)
 
 
 def _of_sample(found: Analysis, share: float) -> Analysis:
