@@ -20,6 +20,8 @@ from bench.stream import flowing
 from tickwise.domain.model import time_id
 
 NOTHING = UUID(int=0)
+TIDY_SECONDS = 600.0
+"""Millions of runs, if many measurements were interrupted."""
 
 
 class Filled(Rig):
@@ -30,11 +32,14 @@ class Filled(Rig):
         self.since = NOTHING
 
     async def reset(self) -> None:
-        """What was built, and nothing of an earlier round."""
+        """What was built, and nothing of an earlier round, nor of a measurement that was interrupted."""
         connection = await self.connect()
-        if self.since != NOTHING:
-            await connection.execute(SQL["stored_forget"], self.since, timeout=120)
-            await connection.execute(SQL["stored_tidy"], timeout=120)
+        left = self.since
+        if left == NOTHING and await connection.fetchval("SELECT to_regclass('bench.origin')"):
+            left = await connection.fetchval(SQL["stored_left"]) or NOTHING
+        if left != NOTHING:
+            await connection.execute(SQL["stored_forget"], left, timeout=TIDY_SECONDS)
+            await connection.execute(SQL["stored_tidy"], timeout=TIDY_SECONDS)
         self.since = UUID(int=time_id(int(self.clock.now() * 1000), bytes(10)).int >> 80 << 80)
         await connection.close()
 

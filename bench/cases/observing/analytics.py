@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Final
 
+from bench.cases.stored import Filled
 from bench.data import filled_for_pages
 from bench.harness import SQL, Case, Check, Failed, Rig, Round
 from bench.work import store
@@ -50,7 +51,8 @@ async def grouped(rig: Rig) -> Round:
     times = 10 if rig.full else 5
     found: dict[str, dict[str, Any]] = {}
     async with filled_for_pages() as dsn:
-        stored = Rig(dsn, rig.folder, full=rig.full)
+        stored = Filled(dsn, rig.folder, full=rig.full)
+        await stored.reset()
         connection = await stored.connect()
         counts = dict(await connection.fetchrow(SQL["stored_counts"], timeout=300))
         await connection.close()
