@@ -259,7 +259,8 @@ async def job_by_key(call: Call) -> Reply:
 async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
-    before, is_rest = cursor_place(said.cursor)
+    place = cursor_place(said.cursor)
+    is_rest = place is not None and place.is_rest
     rows = await call.control.jobs.search(
         call.principal,
         JobQuery(
@@ -273,9 +274,10 @@ async def jobs_list(call: Call) -> Reply:
             owner=given(said.owner),
             next_run_after=given_instant(said.next_run_after),
             next_run_before=given_instant(said.next_run_before),
-            before=before,
+            before=None if place is None else place.before,
             may_pause=True,
             is_rest=is_rest,
+            rest_from=None if place is None else place.rest_from,
             limit=said.limit + 1,
         ),
     )

@@ -137,7 +137,8 @@ class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def runs_page(call: Call, job_id: UUID | None) -> Reply:
     """A page of runs, newest first: of one job, or of all."""
     said: RunsOfJobQuery = call.query
-    before, is_rest = cursor_place(said.cursor)
+    place = cursor_place(said.cursor)
+    is_rest = place is not None and place.is_rest
     query = RunQuery(
         namespace=call.principal.namespace,
         job_id=job_id,
@@ -148,7 +149,7 @@ async def runs_page(call: Call, job_id: UUID | None) -> Reply:
         executor=None if said.executor_id is UNSET else int(said.executor_id),
         due_after=given_instant(said.due_after),
         due_before=given_instant(said.due_before),
-        before=before,
+        before=None if place is None else place.before,
         may_pause=True,
         is_rest=is_rest,
         limit=said.limit + 1,

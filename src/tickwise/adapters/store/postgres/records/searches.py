@@ -50,6 +50,10 @@ three quarters of what it cost: a view of runs is a view of each day's partition
 
 _OWN: Final = "search_terms"
 """The terms of a statement that is planned for each call's own values."""
+INDEXED: Final = "search_terms_indexed"
+"""The same, but that no table is read from end to end if an index does as well."""
+KEPT_PLAN: Final = "search_terms_kept"
+"""The terms of a statement that is planned once for all values, on a connection for any statement."""
 
 FEW_LABELLED: Final = 500
 """The most jobs with a label that are looked up one by one."""
@@ -97,21 +101,21 @@ async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search on a connection of the caller (`connected`), who translates other errors."""
-    return await _fetched(connection, statement(name), arguments, clock, None if name in KEPT else _OWN)
+    return await fetched(connection, statement(name), arguments, clock, None if name in KEPT else _OWN)
 
 
 async def indexed(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search by a statement that reads no table from end to end if an index does as well."""
-    return await _fetched(connection, statement(name), arguments, clock, "search_terms_indexed")
+    return await fetched(connection, statement(name), arguments, clock, INDEXED)
 
 
 async def planned_once(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search by a statement that is planned once for all values, on a connection for any statement."""
-    return await _fetched(connection, statement(name), arguments, clock, "search_terms_kept")
+    return await fetched(connection, statement(name), arguments, clock, KEPT_PLAN)
 
 
 async def searched_page(
@@ -119,13 +123,14 @@ async def searched_page(
 ) -> list[asyncpg.Record]:
     """Search for a page that is cut before it holds more than `bytes_most`, on such a connection."""
     terms = None if name in KEPT else _OWN
-    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, terms)
+    return await fetched(connection, bounded(name), [*arguments, bytes_most], clock, terms)
 
 
-async def _fetched(
+async def fetched(
     connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str | None
 ) -> list[asyncpg.Record]:
-    """`terms`: the statement that sets what the search needs; None: the session has it."""
+    """The rows of a statement. `terms`: that which sets what the search needs; None: the session has it. Raises `Invalid`
+    if it takes too long; other errors are the caller's to translate."""
     begun = clock.monotonic()
     try:
         if terms is None:

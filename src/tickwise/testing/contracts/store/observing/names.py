@@ -20,9 +20,10 @@ PAUSES_MOST = 100
 """More of them, among as few rows, would be a search that does not come to its end."""
 
 
-async def jobs_found(store: Store, query: JobQuery) -> list[UUID]:
-    """The jobs of all pages, followed as a caller does who shows `limit` rows and asks for one more."""
-    return await _followed(query, store.searches.jobs, lambda row: row.job_id, lambda row: row.listed)
+async def jobs_found(store: Store, query: JobQuery, between: Callable[[], Awaitable[None]] | None = None) -> list[UUID]:
+    """The jobs of all pages, followed as a caller does who shows `limit` rows and asks for one more. `between`: done
+    after each page."""
+    return await _followed(query, store.searches.jobs, lambda row: row.job_id, lambda row: row.listed, between)
 
 
 async def runs_found(store: Store, query: RunQuery) -> list[UUID]:
@@ -35,6 +36,7 @@ async def _followed(
     search: Callable[[Query], Awaitable[Page[Item]]],
     id_of: Callable[[Item], UUID],
     place_of: Callable[[Item], UUID],
+    between: Callable[[], Awaitable[None]] | None = None,
 ) -> list[UUID]:
     """The ids of all rows that a search finds, page by page."""
     found: list[UUID] = []
@@ -45,6 +47,10 @@ async def _followed(
         if place is None:
             return found
         query = replace(query, before=place.before, is_rest=place.is_rest)
+        if isinstance(query, JobQuery):
+            query = replace(query, rest_from=place.rest_from)
+        if between is not None:
+            await between()
     raise AssertionError(f"the search has no end: {query}")
 
 
