@@ -598,6 +598,7 @@ def short_looks(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """Let each look have four rows."""
     for module, name in (
         (walks, "LOOKED_JOBS"),
+        (walks, "LOOKED_REPEATING"),
         (walks, "LOOKED_MARKED"),
         (named, "LOOKED_JOBS"),
         (records, "LOOKED_RUNS"),

@@ -39,8 +39,8 @@ class SearchPlace(NamedTuple):
     is_rest: bool = False
     """Only rows that no index knows are left; the others were found first."""
     rest_from: UUID | None = None
-    """Rows that an index knows are found first; of the rest, those below this place were not looked at. None: those below
-    `before`."""
+    """Rows that an index knows are found first; of the rest, those below this place were not looked at. None: those
+    below `before`."""
 
 
 class Page(list[Item]):

@@ -1,16 +1,16 @@
 """Searches for jobs that may pause: a call looks at so many rows and no more, whatever is stored.
 
-    conditions ──► a set: few jobs, by an index (labels, a window of next fires) ──► all of them
-              └──► a source: jobs in the order of their places ──► some of them, and a pause where the look ended
+    a source ──► jobs in the order of their places, as many as one look may have ──► a full page
+             └─► a set: few jobs have the label, the name, the owner, … ───────────► all of them
+                 └─► a pause where the look ended
 
-    no source has all jobs of the search and few others:
-        the newest jobs ──► those that recur or run on demand, by their indexes ──► the older one-time jobs
+    all jobs are the source: the newest ──► of the others those that recur or run on demand ──► the one-time jobs
 
-One-time jobs come by the thousand a second, so the indexes of owners, of names and of kinds leave them out. They are
-among the newest when people look for them, and are looked for one by one in the end.
+One-time jobs come by the thousand a second, so the indexes of owners, names and kinds leave them out. When people look
+for one it is among the newest; the older ones are looked at last.
 
-Invariant: a look reads at most `LOOKED_JOBS` candidates, or `LOOKED_MARKED` of those that cost more than a row each. Each
-look begins where the one before ended, so a caller that follows the places sees each job once.
+Invariant: a look reads as many candidates as its source allows, and a set has few. Each look begins where the one
+before ended, so a caller that follows the places sees each job once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -26,9 +27,9 @@ import asyncpg
 from tickwise.adapters.store.postgres.jobs.rows import job_row
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.records.searches import (
-    INDEXED,
     KEPT_PLAN,
     LAST_ID,
+    OF_A_SET,
     fetched,
     labels_asked,
     like,
@@ -42,12 +43,15 @@ from tickwise.ports.paging import Page, SearchPlace
 from tickwise.ports.store import JobQuery, JobRow
 from tickwise.ports.store.placement import LASTING_TYPES
 
-LOOKED_JOBS: Final = 10_000
-"""Rows of jobs."""
+LOOKED_JOBS: Final = 5_000
+"""Jobs of all kinds."""
+LOOKED_REPEATING: Final = 10_000
+"""Jobs that recur or run on demand. They lie close together: a look at so many takes no longer."""
 LOOKED_MARKED: Final = 2_000
 """Candidates that are looked up one by one; and jobs whose status is asked for, which follows from other tables."""
 FEW_JOBS: Final = 2_000
 """The most jobs of a set."""
+NO_SETS: Final[Mapping[str, Sequence[Any]]] = MappingProxyType({})
 _TRIGRAM: Final = re.compile(r"[A-Za-z0-9]{3}")
 _PART: Final = re.compile(r"\{(source|candidates)\}")
 MARKS: Final = {
@@ -56,10 +60,9 @@ MARKS: Final = {
     JobStatus.PAUSED: "paused",
     JobStatus.CANCELLED: "cancelled",
 }
-"""The marks by which `jobs_marked` and `jobs_found` find the jobs of a status. COMPLETED says what a job has not, so none marks it."""
+"""The marks by which `jobs_marked` and `jobs_found` find the jobs of a status. COMPLETED says what a job has not, so
+none marks it."""
 _RARE: Final = frozenset({"failed", "paused", "cancelled"})
-_ONE_TIME: Final[Mapping[str, str]] = {ScheduleType.FUTURE: "jobs_later", ScheduleType.IMMEDIATE: "jobs_at_once"}
-"""The sources of one-time jobs of one type."""
 
 
 class Source(NamedTuple):
@@ -113,61 +116,94 @@ class JobWalk:
         """A page that tells its caller where the search goes on."""
         query = self._query
         if query.is_rest:
-            return await self._walked(self._newest(), is_one_time=True)
-        if query.rest_from is None and (few := await self._few()) is not None:
-            return await self._picked(few, None)
+            return await self._along(self._newest(), is_one_time=True)
+        if query.rest_from is not None:
+            return await self._newest_first()
+        if query.namespace != DEFAULT_NAMESPACE:
+            newest = await self._look(self._newest(), self._before)
+            if newest.floor is None:
+                return await self._picked(newest.jobs, None)
         if (source := self._source()) is not None:
-            return await self._walked(source, is_one_time=True if self._statuses == (JobStatus.FAILED,) else None)
+            is_one_time = True if self._statuses == (JobStatus.FAILED,) else None
+            return await self._along(source, is_one_time=is_one_time, sets=self._sets())
         if query.schedule_type in LASTING_TYPES:
-            found = await self._repeating(self._before)
-            return await self._picked(found.jobs, _place(found.floor))
+            return await self._along(self._repeating(), is_one_time=False, sets=self._sets_of_repeating())
         return await self._newest_first()
 
-    async def _newest_first(self) -> Page[JobRow]:
-        """The newest jobs; behind them those that have indexes, and a pause before the rest."""
-        query, newest = self._query, Look((), self._query.rest_from)
-        below = self._before
-        if newest.floor is None:
-            newest = await self._look(self._newest(), below)
-            if newest.floor is None or self._fills(newest):
-                return await self._picked(newest.jobs, _place(newest.floor))
-            below = newest.floor
-        found = await self._repeating(below)
-        floor = newest.floor
-        goes_on = SearchPlace(floor, is_rest=True) if found.floor is None else SearchPlace(found.floor, rest_from=floor)
-        page = await self._picked([*newest.jobs, *found.jobs], goes_on)
-        page.rest_from = floor
+    async def _along(
+        self, source: Source, *, is_one_time: bool | None, sets: Mapping[str, Sequence[Any]] = NO_SETS
+    ) -> Page[JobRow]:  # fmt: skip
+        """The jobs of a source; or those of a set that has all of them, if one look does not fill the page."""
+        found = await self._look(source, self._before, is_one_time)
+        page = await self._picked(found.jobs, _place(found.floor, is_rest=self._query.is_rest))
+        if page.paused_at is not None and (few := await self._few(sets, self._before)) is not None:
+            return await self._picked(few, None)
         return page
 
-    async def _walked(self, source: Source, *, is_one_time: bool | None) -> Page[JobRow]:
-        found = await self._look(source, self._before, is_one_time)
-        return await self._picked(found.jobs, _place(found.floor, is_rest=self._query.is_rest))
+    async def _newest_first(self) -> Page[JobRow]:
+        """The newest jobs; behind them those that recur or run on demand, and a pause before the rest."""
+        newest, below = Look((), self._query.rest_from), self._before
+        if newest.floor is None:
+            newest = await self._look(self._newest(), below)
+            page = await self._picked(newest.jobs, _place(newest.floor))
+            if newest.floor is None or page.paused_at is None:
+                return page
+            if (few := await self._few(self._sets(), below)) is not None:
+                return await self._picked(few, None)
+            below = newest.floor
+        found = await self._look(self._repeating(), below, is_one_time=False)
+        rest = SearchPlace(newest.floor, is_rest=True)
+        goes_on = rest if found.floor is None else SearchPlace(found.floor, rest_from=newest.floor)
+        page = await self._picked([*newest.jobs, *found.jobs], goes_on)
+        if page.paused_at is not None and found.floor is not None:
+            few = await self._few(self._sets_of_repeating(), below, is_one_time=False)
+            page = page if few is None else await self._picked([*newest.jobs, *few], rest)
+        page.rest_from = newest.floor
+        return page
 
     # ------------------------------------------------------------------------------------------ candidates
 
-    async def _few(self) -> Sequence[Job] | None:
-        """All jobs of the search, if an index shows that they are few. None: they may be many."""
-        query = self._query
-        if self._labels is not None and (found := await self._set("jobs_with_labels", self._before)) is not None:
-            return found
+    def _sets(self) -> Mapping[str, Sequence[Any]]:
+        """The sets that have all jobs of the search, with parameters of their own."""
+        query, found = self._query, dict[str, Sequence[Any]]()
+        if self._labels is not None:
+            found["jobs_with_labels"] = ()
         if query.next_run_after is not None and query.next_run_before is not None:
-            found = await self._set("jobs_due", self._before, query.next_run_after, query.next_run_before)
-            if found is not None:
+            found["jobs_due"] = (query.next_run_after, query.next_run_before)
+        return found
+
+    def _sets_of_repeating(self) -> Mapping[str, Sequence[Any]]:
+        """Those that have all of them that recur or run on demand."""
+        query = self._query
+        asked = {
+            "jobs_with_name": query.name is not None and _TRIGRAM.search(query.name) is not None,
+            "jobs_of_owner": query.owner is not None,
+            "jobs_of_task_kind": query.task_kind is not None,
+            "jobs_of_type": query.schedule_type is not None,
+        }
+        return {**self._sets(), **{name: () for name, is_asked in asked.items() if is_asked}}
+
+    async def _few(
+        self, sets: Mapping[str, Sequence[Any]], below: UUID, *, is_one_time: bool | None = None
+    ) -> Sequence[Job] | None:  # fmt: skip
+        """The jobs of the search below a place, if one of these sets has few. None: they may be many."""
+        for name, more in sets.items():
+            if name == "jobs_with_name" and not await self._connection.fetchval(statement("names_indexed")):
+                continue
+            if (found := await self._set(name, more, below, is_one_time)) is not None:
                 return found
-        if query.namespace != DEFAULT_NAMESPACE:
-            newest = await self._look(self._newest(), self._before)
-            return newest.jobs if newest.floor is None else None
         return None
 
     def _source(self) -> Source | None:
-        """The source that has all jobs of the search, and no better way leads to some of them first."""
+        """The source that has all jobs of the search, unless an index finds some of them before it does."""
         query = self._query
         marks = self._marks()
         has_index = query.name is not None or query.owner is not None or query.task_kind is not None
         if marks and (_RARE.issuperset(marks) or not (has_index or query.schedule_type in LASTING_TYPES)):
             return Source("jobs_marked", LOOKED_MARKED, (marks,))
-        one_time = _ONE_TIME.get(query.schedule_type or "")
-        return None if one_time is None else Source(one_time, self._looked)
+        if query.schedule_type == ScheduleType.FUTURE:
+            return Source("jobs_later", self._looked)
+        return self._newest() if query.schedule_type == ScheduleType.IMMEDIATE else None
 
     def _marks(self) -> list[str]:
         """Each job of this search has one of these marks of `jobs_marked`. None: it has no such mark."""
@@ -184,27 +220,8 @@ class JobWalk:
     def _looked(self) -> int:
         return LOOKED_MARKED if self._is_derived else LOOKED_JOBS
 
-    async def _repeating(self, below: UUID) -> Look:
-        """The jobs of the search that recur or run on demand."""
-        query = self._query
-        if await self._is_name_indexed() and (few := await self._set("jobs_with_name", below)) is not None:
-            return Look(few, None)
-        if query.owner is not None:
-            name = "jobs_of_owner"
-        elif query.task_kind is not None:
-            name = "jobs_of_task_kind"
-        else:
-            name = "jobs_repeating" if query.schedule_type is None else "jobs_of_type"
-        return await self._look(Source(name, self._looked), below, is_one_time=False)
-
-    async def _is_name_indexed(self) -> bool:
-        if self._query.name is None or _TRIGRAM.search(self._query.name) is None:
-            return False
-        return bool(await self._connection.fetchval(statement("names_indexed")))
-
-    def _fills(self, look: Look) -> bool:
-        """Check whether these jobs fill a page."""
-        return not self._is_derived and len(look.jobs) >= self._query.limit
+    def _repeating(self) -> Source:
+        return Source("jobs_repeating", LOOKED_MARKED if self._is_derived else LOOKED_REPEATING)
 
     # ------------------------------------------------------------------------------------------ statements
 
@@ -216,11 +233,13 @@ class JobWalk:
         ended = len(rows) < most and not (rows and rows[-1]["nth"] == source.looked)
         return Look(_wanted(rows), None if ended else rows[-1]["listed"])
 
-    async def _set(self, name: str, below: UUID, *more: Any) -> Sequence[Job] | None:
-        """The jobs of a set below a place. None: its candidates are more than a few, those of all namespaces together."""
+    async def _set(
+        self, name: str, more: Sequence[Any], below: UUID, is_one_time: bool | None
+    ) -> Sequence[Job] | None:  # fmt: skip
+        """The jobs of a set below a place. None: those of all namespaces together are more than a few."""
         most = FEW_JOBS + 1
-        asked = [self._query.namespace, below, most, most, *self._conditions(), None, *more]
-        rows = await fetched(self._connection, look_text(name, is_ordered=False), asked, self._clock, INDEXED)
+        asked = [self._query.namespace, below, most, most, *self._conditions(), is_one_time, *more]
+        rows = await fetched(self._connection, look_text(name, is_ordered=False), asked, self._clock, OF_A_SET)
         if any(row["nth"] == most for row in rows):
             return None
         return sorted(_wanted(rows), key=lambda job: job.place, reverse=True)
@@ -231,7 +250,7 @@ class JobWalk:
         return [name, self._labels, query.schedule_type, query.task_kind, query.owner]
 
     async def _picked(self, jobs: Sequence[Job], goes_on: SearchPlace | None) -> Page[JobRow]:
-        """The page of those of the jobs that match; `goes_on` if it is not full."""
+        """The page of those of the jobs that match. It pauses at `goes_on` if it is not full."""
         query = self._query
         some = jobs if self._is_derived else jobs[: query.limit]
         ids, places = [job.job_id for job in some], [job.place for job in some]

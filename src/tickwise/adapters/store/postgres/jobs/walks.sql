@@ -29,7 +29,7 @@ SELECT *, row_number() OVER () AS nth FROM (
   ORDER BY listed DESC LIMIT $3) s
 
 -- name: jobs_in_no_order
--- The candidates of {source}, with their places.
+-- The candidates of a set, {source}, with their places.
 SELECT s.job_id, coalesce(p.listed, s.job_id) AS listed, s.namespace, s.name, s.labels, s.schedule_type, s.task_kind, s.owner, s.created_by,
        s.digest, row_number() OVER () AS nth
 FROM (SELECT * FROM ({source}) s LIMIT $3) s
@@ -53,28 +53,7 @@ ORDER BY job_id DESC
 -- A source: all but one-time jobs, by their index.
 SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
 FROM tickwise.jobs_lasting
-WHERE namespace = $1 AND job_id < $2 AND schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'
-ORDER BY job_id DESC
-
--- name: jobs_of_owner
--- A source: those of an owner, by their index.
-SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
-FROM tickwise.jobs_lasting
-WHERE namespace = $1 AND coalesce(owner, created_by) = $9 AND job_id < $2 AND schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'
-ORDER BY job_id DESC
-
--- name: jobs_of_task_kind
--- A source: those with a kind of task, by their index.
-SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
-FROM tickwise.jobs_lasting
-WHERE namespace = $1 AND task_kind = $8 AND job_id < $2 AND schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'
-ORDER BY job_id DESC
-
--- name: jobs_of_type
--- A source: those of a schedule type, by their index.
-SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
-FROM tickwise.jobs_lasting
-WHERE schedule_type = $7 AND schedule_type <> 'FUTURE' AND job_id < $2
+WHERE job_id < $2 AND schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'
 ORDER BY job_id DESC
 
 -- name: jobs_later
@@ -85,16 +64,6 @@ SELECT * FROM (
   UNION ALL
   (SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
    FROM tickwise.jobs_passing WHERE schedule_type = 'FUTURE' AND schedule_type <> 'IMMEDIATE' AND job_id < $2 ORDER BY job_id DESC)) s
-ORDER BY listed DESC
-
--- name: jobs_at_once
--- A source of jobs that ran at once: all that pass, and those of the others that an index has.
-SELECT * FROM (
-  (SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
-   FROM tickwise.jobs_lasting WHERE schedule_type = 'IMMEDIATE' AND schedule_type <> 'FUTURE' AND job_id < $2 ORDER BY job_id DESC)
-  UNION ALL
-  (SELECT job_id, job_id AS listed, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
-   FROM tickwise.jobs_passing WHERE job_id < $2 ORDER BY job_id DESC)) s
 ORDER BY listed DESC
 
 -- name: jobs_marked
@@ -119,17 +88,34 @@ LEFT JOIN LATERAL (SELECT * FROM tickwise.jobs j WHERE j.job_id = c.job_id OFFSE
 ORDER BY c.job_id DESC
 
 -- name: jobs_with_labels
--- A source in no order: the jobs of all namespaces that have all labels of one of $6, by their index.
+-- A set: the jobs of all namespaces that have all labels of one of $6, by their index.
 SELECT job_id, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
 FROM tickwise.jobs WHERE labels @> ANY($6)
 
 -- name: jobs_with_name
--- A source in no order: the jobs, but for one-time ones, whose name holds a text, by the index of names.
+-- A set: the jobs, but for one-time ones, whose name holds a text, by the index of names.
 SELECT job_id, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
 FROM tickwise.jobs_lasting WHERE schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE' AND lower(name) LIKE lower($5)
 
+-- name: jobs_of_owner
+-- A set: the jobs of an owner, but for one-time ones, by their index.
+SELECT job_id, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
+FROM tickwise.jobs_lasting
+WHERE namespace = $1 AND coalesce(owner, created_by) = $9 AND schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'
+
+-- name: jobs_of_task_kind
+-- A set: the jobs with a kind of task, but for one-time ones, by their index.
+SELECT job_id, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
+FROM tickwise.jobs_lasting
+WHERE namespace = $1 AND task_kind = $8 AND schedule_type <> 'FUTURE' AND schedule_type <> 'IMMEDIATE'
+
+-- name: jobs_of_type
+-- A set: the jobs of all namespaces of a schedule type that is none of one-time jobs, by its index.
+SELECT job_id, namespace, name, labels, schedule_type, task_kind, owner, created_by, digest
+FROM tickwise.jobs_lasting WHERE schedule_type = $7 AND schedule_type <> 'FUTURE'
+
 -- name: jobs_due
--- A source in no order: the jobs with a timer or an active run in the window from $11 to before $12.
+-- A set: the jobs with a timer or an active run in the window from $11 to before $12.
 SELECT c.job_id, j.namespace, j.name, j.labels, j.schedule_type, j.task_kind, j.owner, j.created_by, j.digest
 FROM (
   SELECT job_id FROM tickwise.timers WHERE run_id IS NOT NULL AND due >= to_timestamp($11::float8) AND due < to_timestamp($12::float8)

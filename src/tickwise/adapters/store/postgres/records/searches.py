@@ -52,6 +52,8 @@ _OWN: Final = "search_terms"
 """The terms of a statement that is planned for each call's own values."""
 INDEXED: Final = "search_terms_indexed"
 """The same, but that no table is read from end to end if an index does as well."""
+OF_A_SET: Final = "search_terms_of_a_set"
+"""Those of a statement that reads rows by the values of an index, in no order, and up to a limit."""
 KEPT_PLAN: Final = "search_terms_kept"
 """The terms of a statement that is planned once for all values, on a connection for any statement."""
 
@@ -129,8 +131,8 @@ async def searched_page(
 async def fetched(
     connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str | None
 ) -> list[asyncpg.Record]:
-    """The rows of a statement. `terms`: that which sets what the search needs; None: the session has it. Raises `Invalid`
-    if it takes too long; other errors are the caller's to translate."""
+    """The rows of a statement. `terms`: the one that sets what the search needs; None: the session has it. Raises
+    `Invalid` if it takes too long; other errors are the caller's to translate."""
     begun = clock.monotonic()
     try:
         if terms is None:

@@ -21,7 +21,7 @@ TEAM: Final = {"team": "data"}
 
 
 async def various_jobs(contract: StoreContract, store: Store, make: Factory) -> None:
-    """Jobs of all schedule types, owners, kinds of task, labels and statuses; some under ids that their clients chose."""
+    """Jobs of all schedule types, owners, kinds of task, labels and statuses; some under ids that clients chose."""
     executor = await contract.register(store)
     moved: dict[UUID, JobAction] = {}
     for number in range(JOBS):
