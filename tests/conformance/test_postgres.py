@@ -15,8 +15,7 @@ from tests.support.sessions import kept_sessions
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.jobs import walks
-from tickwise.adapters.store.postgres.records import named, records
+from tickwise.adapters.store.postgres.records import job_walks, run_walks
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, NoticeQuery, RuleRow, Store
@@ -597,19 +596,18 @@ class TestNamedSearches(Backend, NamedSearchesContract):
 def short_looks(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """Let each look have four rows."""
     for module, name in (
-        (walks, "LOOKED_JOBS"),
-        (walks, "LOOKED_REPEATING"),
-        (walks, "LOOKED_MARKED"),
-        (named, "LOOKED_JOBS"),
-        (records, "LOOKED_RUNS"),
+        (job_walks, "LOOKED_JOBS"),
+        (job_walks, "LOOKED_REPEATING"),
+        (job_walks, "LOOKED_MARKED"),
+        (run_walks, "LOOKED_RUNS"),
     ):
         monkeypatch.setattr(module, name, 4)
     if what == "many":
-        monkeypatch.setattr(walks, "FEW_JOBS", 2)
-        monkeypatch.setattr(records, "FEW_LABELLED", 2)
+        for module in (job_walks, run_walks):
+            monkeypatch.setattr(module, "FEW_JOBS", 2)
+        monkeypatch.setattr(run_walks, "FEW_LATE", 2)
     if what == "without an index":
-        monkeypatch.setattr(named, "_TRIGRAM", re.compile(r"(?!)"))
-        monkeypatch.setattr(walks, "_TRIGRAM", re.compile(r"(?!)"))
+        monkeypatch.setattr(job_walks, "_TRIGRAM", re.compile(r"(?!)"))
 
 
 class TestNamedSearchesThatPause(Backend, NamedSearchesContract):

@@ -13,8 +13,7 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.jobs import walks
-from tickwise.adapters.store.postgres.records import searches
+from tickwise.adapters.store.postgres.records import job_walks, searches
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.clock import Clock
@@ -155,15 +154,15 @@ async def test_a_call_reads_a_bounded_number_of_rows(
 ) -> None:
     """Whatever is asked: the first calls, and each that goes on after a pause."""
     for name in ("LOOKED_JOBS", "LOOKED_REPEATING", "LOOKED_MARKED", "FEW_JOBS"):
-        monkeypatch.setattr(walks, name, LOOKED)
+        monkeypatch.setattr(job_walks, name, LOOKED)
     reads = Reads()
-    monkeypatch.setattr(walks, "fetched", reads.fetched)
+    monkeypatch.setattr(job_walks, "fetched", reads.fetched)
     too_many = {}
     for name, asked in FRONT.items():
         query = JobQuery(namespace=namespace, may_pause=True, limit=26, **asked)
         for look in range(LOOKS_MOST):
             reads.rows = 0
-            page = await walks.JobWalk(session, query, SystemClock()).page()
+            page = await job_walks.JobWalk(session, query, SystemClock()).page()
             if reads.rows > MAX_READ:
                 too_many[name, look] = reads.rows
             if page.paused_at is None:

@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.jobs.rows import job_row
-from tickwise.adapters.store.postgres.jobs.walks import MARKS, JobWalk, asked_statuses
+from tickwise.adapters.store.postgres.records.job_rows import job_row
+from tickwise.adapters.store.postgres.records.job_walks import MARKS, JobWalk, asked_statuses
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,

@@ -20,7 +20,8 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
-from tickwise.adapters.store.postgres.records.records import run_row, texts_of
+from tickwise.adapters.store.postgres.records.records import run_row
+from tickwise.adapters.store.postgres.records.run_walks import texts_of
 from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry

@@ -25,6 +25,7 @@ from tickwise.adapters.store.postgres.connection.link import PAGE_SECONDS, Links
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
+from tickwise.domain.model import time_id
 from tickwise.domain.selectors import Selector, alternatives
 from tickwise.ports.clock import Clock
 
@@ -38,6 +39,12 @@ NEARLY: Final = 0.95
 
 LAST_ID: Final = UUID(int=(1 << 128) - 1)
 """Above every id: a page that begins with the newest."""
+
+ID_SLACK_SECONDS: Final = 600.0
+"""The distance that a search by due time assumes between a run's due time and the nominal time in its id. What is due
+longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found by
+that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
+by nodes' clocks, due times by the store's."""
 
 KEPT: Final = frozenset(
     {
@@ -59,6 +66,11 @@ KEPT_PLAN: Final = "search_terms_kept"
 
 FEW_LABELLED: Final = 500
 """The most jobs with a label that are looked up one by one."""
+
+
+def first_id(instant: float) -> UUID:
+    """Below every id of that instant or later."""
+    return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
 
 
 def labels_asked(labels: Mapping[str, str], within: Selector | None) -> list[str] | None:

@@ -24,7 +24,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.jobs.rows import job_row
+from tickwise.adapters.store.postgres.records.job_rows import job_row
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.records.searches import (
     KEPT_PLAN,
@@ -129,6 +129,15 @@ class JobWalk:
         if query.schedule_type in LASTING_TYPES:
             return await self._along(self._repeating(), is_one_time=False, sets=self._sets_of_repeating())
         return await self._newest_first()
+
+    async def known(self, most: int) -> tuple[Sequence[UUID], bool] | None:
+        """The jobs of the search that an index of labels or of names knows, and whether they are all of its jobs. None:
+        they are more than `most`, or there is no such index."""
+        for name, is_all in (("jobs_with_labels", True), ("jobs_with_name", False)):
+            more = self._sets_of_repeating().get(name)
+            if more is not None and (few := await self._few({name: more}, LAST_ID)) is not None and len(few) <= most:
+                return [job.job_id for job in few], is_all
+        return None
 
     async def _along(
         self, source: Source, *, is_one_time: bool | None, sets: Mapping[str, Sequence[Any]] = NO_SETS
