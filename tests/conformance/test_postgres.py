@@ -600,6 +600,7 @@ def short_looks(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
         (job_walks, "LOOKED_REPEATING"),
         (job_walks, "LOOKED_MARKED"),
         (run_walks, "LOOKED_RUNS"),
+        (run_walks, "LOOKED_JOBS"),
     ):
         monkeypatch.setattr(module, name, 4)
     if what == "many":

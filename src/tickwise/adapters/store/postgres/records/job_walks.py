@@ -132,10 +132,10 @@ class JobWalk:
 
     async def known(self, most: int) -> tuple[Sequence[UUID], bool] | None:
         """The jobs of the search that an index of labels or of names knows, and whether they are all of its jobs. None:
-        they are more than `most`, or there is no such index."""
+        those that have one of these are more than `most`, or there is no such index."""
         for name, is_all in (("jobs_with_labels", True), ("jobs_with_name", False)):
             more = self._sets_of_repeating().get(name)
-            if more is not None and (few := await self._few({name: more}, LAST_ID)) is not None and len(few) <= most:
+            if more is not None and (few := await self._few({name: more}, LAST_ID, most=most)) is not None:
                 return [job.job_id for job in few], is_all
         return None
 
@@ -193,13 +193,19 @@ class JobWalk:
         return {**self._sets(), **{name: () for name, is_asked in asked.items() if is_asked}}
 
     async def _few(
-        self, sets: Mapping[str, Sequence[Any]], below: UUID, *, is_one_time: bool | None = None
-    ) -> Sequence[Job] | None:  # fmt: skip
-        """The jobs of the search below a place, if one of these sets has few. None: they may be many."""
+        self,
+        sets: Mapping[str, Sequence[Any]],
+        below: UUID,
+        *,
+        is_one_time: bool | None = None,
+        most: int | None = None,
+    ) -> Sequence[Job] | None:
+        """The jobs of the search below a place, if one of these sets has at most so many. None: they may be more."""
         for name, more in sets.items():
             if name == "jobs_with_name" and not await self._connection.fetchval(statement("names_indexed")):
                 continue
-            if (found := await self._set(name, more, below, is_one_time)) is not None:
+            found = await self._set(name, more, below, is_one_time, FEW_JOBS if most is None else most)
+            if found is not None:
                 return found
         return None
 
@@ -243,13 +249,12 @@ class JobWalk:
         return Look(_wanted(rows), None if ended else rows[-1]["listed"])
 
     async def _set(
-        self, name: str, more: Sequence[Any], below: UUID, is_one_time: bool | None
+        self, name: str, more: Sequence[Any], below: UUID, is_one_time: bool | None, most: int
     ) -> Sequence[Job] | None:  # fmt: skip
-        """The jobs of a set below a place. None: those of all namespaces together are more than a few."""
-        most = FEW_JOBS + 1
-        asked = [self._query.namespace, below, most, most, *self._conditions(), is_one_time, *more]
+        """The jobs of a set below a place. None: those of all namespaces together are more than `most`."""
+        asked = [self._query.namespace, below, most + 1, most + 1, *self._conditions(), is_one_time, *more]
         rows = await fetched(self._connection, look_text(name, is_ordered=False), asked, self._clock, OF_A_SET)
-        if any(row["nth"] == most for row in rows):
+        if any(row["nth"] > most for row in rows):
             return None
         return sorted(_wanted(rows), key=lambda job: job.place, reverse=True)
 

@@ -5,8 +5,8 @@
     a window of due times ──► the runs with ids of that time ──► those that were due long after the time in their id
                               └── a page, and a pause where the look ended ──┘
 
-Invariant: a look reads at most `LOOKED_RUNS` candidates. Each look begins where the one before ended, so a caller that
-follows the places sees each run once.
+Invariant: a look reads at most `LOOKED_RUNS` candidates, or `LOOKED_JOBS`. Each look begins where the one before ended,
+so a caller that follows the places sees each run once.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import JobQuery, LetterQuery, RunQuery, RunText
 
-LOOKED_RUNS: Final = 4_000
-"""Some need a look for their job."""
+LOOKED_RUNS: Final = 40_000
+"""Runs that are looked at by themselves. A window of due times is looked for among ids from ten minutes after it on."""
+LOOKED_JOBS: Final = 2_000
+"""Runs whose jobs are looked at."""
 FEW_LATE: Final = 2_000
 """The most runs that were due long after the time in their id, in one window."""
 FEW_JOBS: Final = 250
@@ -88,10 +90,15 @@ class RunWalk:
         self._labels = labels_asked(query.labels, query.within)
         self._states = asked_states(query)
         self._before, self._due_from = ids_within(query)
+        self._is_of_jobs = query.job_name is not None or self._labels is not None or query.queue is not None
 
     async def page(self) -> FoundRuns:
         """The rows of a page."""
         query = self._query
+        if query.queue is not None and not await self._connection.fetchval(
+            statement("queue_is_known"), query.namespace, query.queue
+        ):
+            return FoundRuns((), None)
         few = await self._few_jobs()
         if few is None or query.is_rest:
             known = () if few is None else few.jobs
@@ -156,14 +163,15 @@ class RunWalk:
         """Look among candidates below an id, until they fill a page or are as many as one look may have."""
         most = self._query.limit
         text = look_text(source.name, statement("runs_in_order"))
-        asked = [self._query.namespace, below, LOOKED_RUNS, most, after, *self._conditions(known), *source.more]
+        looked = LOOKED_JOBS if self._is_of_jobs else LOOKED_RUNS
+        asked = [self._query.namespace, below, looked, most, after, *self._conditions(known), *source.more]
         rows = await fetched(self._connection, text, asked, self._clock, KEPT_PLAN)
-        ended = len(rows) < most and not (rows and rows[-1]["nth"] == LOOKED_RUNS)
+        ended = len(rows) < most and not (rows and rows[-1]["nth"] == looked)
         return Look([row["run_id"] for row in rows if row["wanted"]], None if ended else rows[-1]["run_id"])
 
     async def _of_jobs(self, jobs: Sequence[UUID]) -> Look:
         """The runs of few jobs, down to the id at which one of them has had its share of the look."""
-        each = max(2, LOOKED_RUNS // len(jobs))
+        each = max(2, LOOKED_JOBS // len(jobs))
         text = look_text("runs_of_jobs", "{source}")
         below, after = self._before, self._query.after or NO_ID
         asked = [self._query.namespace, below, each, each * len(jobs), after, *self._conditions(()), jobs]

@@ -129,3 +129,7 @@ CROSS JOIN LATERAL (
   SELECT * FROM tickwise.runs_shown r
   WHERE r.run_id = w.picked AND r.namespace = $1 AND ($3::smallint[] IS NULL OR r.state = ANY($3)) OFFSET 0) r
 ORDER BY place LIMIT $6
+
+-- name: queue_is_known
+-- True if some job was ever of the queue. $1 namespace, $2 queue.
+SELECT EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $2)

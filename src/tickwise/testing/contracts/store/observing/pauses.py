@@ -9,10 +9,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Lane
-from tickwise.ports.store import JobAction, JobQuery, Store
+from tickwise.domain.model import Lane, Trigger
+from tickwise.ports.store import JobAction, JobQuery, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
-from tickwise.testing.contracts.store.observing.names import jobs_found
+from tickwise.testing.contracts.store.observing.names import jobs_found, runs_found
 from tickwise.testing.factories import Factory, outcome
 
 JOBS: Final = 20
@@ -63,7 +63,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class PausingSearchesContract(StoreContract):
-    """`JobQuery.may_pause`."""
+    """`JobQuery.may_pause`, `RunQuery.may_pause`."""
 
     async def test_a_search_that_may_pause_finds_each_job_once(self, store: Store, make: Factory) -> None:
         """Those that the same search finds without a pause, by each condition and by any two, in pages of any size."""
@@ -83,7 +83,7 @@ class PausingSearchesContract(StoreContract):
             whole = JobQuery(namespace="default", limit=500, **each)
             expected = sorted(row.job_id for row in await store.searches.jobs(whole))
             found += bool(expected)
-            for size in (1, 6):
+            for size in (1, 6) if len(each) == 1 else (4,):
                 pages = await jobs_found(store, replace(whole, may_pause=True, limit=size))
                 assert sorted(pages) == expected, (each, size)
         assert found > len(asked) / 3
@@ -94,6 +94,34 @@ class PausingSearchesContract(StoreContract):
         for each in CONDITIONS.values():
             page = await store.searches.jobs(JobQuery(namespace="default", may_pause=True, limit=50, **each))
             assert [row.listed for row in page] == sorted((row.listed for row in page), reverse=True), each
+
+    async def test_a_search_that_may_pause_finds_each_run_once(self, store: Store, make: Factory) -> None:
+        """In the same way, by what runs and their jobs are; also runs that are due long after the time in their id."""
+        await various_jobs(self, store, make)
+        job, other, *_ = await store.searches.jobs(JobQuery(namespace="default", schedule_type="CRON"))
+        early, begin = make.now - 5 * DAY_SECONDS, make.now - 600.0
+        late = [make.scheduled(job.job_id, make.now + 7.0 * each, nominal=early + 60.0 * each) for each in range(5)]
+        asked_for = [make.run(other.job_id, make.now, origin=UUID(int=9)) for _ in range(5)]
+        await store.runs.add("default", job.job_id, late)
+        await store.runs.add("default", other.job_id, asked_for)
+        conditions: list[Mapping[str, Any]] = [
+            {"job_name": "REPORT"}, {"labels": TEAM}, {"queue": "kept"}, {"queue": "none"}, {"job_id": job.job_id},
+            {"states": (RunState.FAILED,)}, {"states": (RunState.SUCCESS, RunState.QUEUED)},
+            {"states": (RunState.QUEUED, RunState.CANCELLED)}, {"reason": "why"}, {"origin": UUID(int=9)},
+            {"triggers": (int(Trigger.RUN_NOW),)}, {"executor": 1}, {"due_after": begin},
+            {"due_before": make.now + 15.0}, {"due_after": make.now - 1.0, "due_before": make.now + 15.0},
+        ]  # fmt: skip
+        asked: list[Mapping[str, Any]] = [{}, *conditions]
+        asked += [{**one, **other} for one, other in combinations(conditions, 2) if one.keys().isdisjoint(other)]
+        found = 0
+        for each in asked:
+            whole = RunQuery(namespace="default", limit=500, **each)
+            expected = sorted(row.run_id for row in await store.searches.runs(whole))
+            found += bool(expected)
+            for size in (1, 6) if len(each) == 1 else (4,):
+                pages = await runs_found(store, replace(whole, may_pause=True, limit=size))
+                assert sorted(pages) == expected, (each, size)
+        assert found > len(asked) / 3
 
     async def test_jobs_that_come_during_a_search_move_nothing(self, store: Store, make: Factory) -> None:
         """A caller that goes on after others have made jobs sees the same jobs as before, each once."""
