@@ -96,17 +96,9 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     """A search for runs; everything given must match."""
 
     job_id: UUID | UnsetType = UNSET
-    job_name: (
-        Annotated[
-            str,
-            Meta(
-                max_length=200,
-                description="A part of its job's name, in any case. Such a search looks at so many runs at a time: a "
-                "page may be short, or empty, and lead on by its `Link`.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = (
+        UNSET
+    )
     label: Annotated[
         list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
     ] = []
@@ -249,6 +241,8 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs", control=RunService.search, name="listRuns", tag="runs",
         summary="Search runs, newest first.", handler=runs_list, answers=(list[RunView],), query=RunsQuery,
+        description="A search looks at so many runs at a time: a page of it may be short, or empty, and lead on by its "
+        "`Link`. With a part of a name, the runs of jobs that recur or run on demand come first.",
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/counts", control=RunService.tally, name="countRuns", tag="runs",
