@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -13,11 +14,12 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.records import job_walks, searches
+from tickwise.adapters.store.postgres.records import job_walks, run_walks, searches
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Trigger
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import JobQuery
+from tickwise.ports.store import JobQuery, RunQuery
 
 JOBS: Final = 40_000
 """One-time jobs that are over and stand in front, and half as many others of each kind behind them."""
@@ -49,9 +51,16 @@ FROM n;
 INSERT INTO tickwise.timers (due, job_id) SELECT tickwise.now() + n * interval '1 minute' + interval '90 days', id
 FROM n WHERE n <= 0 AND n % 4 < 0;
 INSERT INTO tickwise.history (due, queued, claimed, started, ended, executor, token, run_id, job_id, state, before,
-                              attempt, failures, crashes, trigger, namespace)
-SELECT at, at, at, at, at, 1, 1, id, id, CASE WHEN n <= 0 AND n % 4 < 0 THEN 6 ELSE 5 END, 3, 1, 0, 0, 1, 'default'
+                              attempt, failures, crashes, trigger, namespace, reason)
+SELECT at, at, at, at, at, CASE WHEN n < -30000 THEN 2 ELSE 1 END, 1, id, id,
+       CASE WHEN n <= 0 AND n % 4 < 0 THEN 6 ELSE 5 END, 3, 1, 0, 0, 1, 'default',
+       CASE WHEN n <= 0 AND n % 4 < 0 THEN CASE WHEN n % 3 = 0 THEN 'timeout' ELSE 'exit_code' END END
 FROM n;
+INSERT INTO tickwise.history (due, queued, claimed, started, ended, executor, token, run_id, job_id, state, before,
+                              attempt, failures, crashes, trigger, namespace)
+SELECT at, at, at, at, at, 1, 1, (substr(id::text, 1, 14) || '8999-9' || substr(id::text, 21))::uuid,
+       (SELECT id FROM n WHERE n = -5), 6, 3, 1, 0, 0, 1, 'default'
+FROM n WHERE n BETWEEN -20000 AND 0;
 """
 
 
@@ -169,6 +178,61 @@ async def test_a_call_reads_a_bounded_number_of_rows(
                 break
             before, is_rest, rest_from = page.paused_at
             query = replace(query, before=before, is_rest=is_rest, rest_from=rest_from)
+    assert too_many == {}, known
+
+
+RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "of an executor": {"executor": 2},
+    "of an executor that has none": {"executor": 3},
+    "with a label of few": {"labels": {"team": "rare"}},
+    "with a label of many": {"labels": {"team": "many"}},
+    "by a rare name": {"job_name": "rare one"},
+    "by a common name": {"job_name": "job"},
+    "by a name of none": {"job_name": "no such name"},
+    "of a queue": {"queue": "default", "executor": 3},
+    "of a queue that is not there": {"queue": "none"},
+    "that failed": {"states": (RunState.FAILED,), "executor": 3},
+    "that succeeded": {"states": (RunState.SUCCESS,), "executor": 3},
+    "that go on": {"states": (RunState.RUNNING, RunState.QUEUED)},
+    "with a reason": {"reason": "timeout", "labels": {"team": "none"}},
+    "of an origin": {"origin": UUID(int=1)},
+    "asked for": {"triggers": (int(Trigger.RUN_NOW),)},
+    "due in an hour": {"due_after": -50_000.0, "due_before": -46_400.0, "executor": 3},
+    "due since": {"due_after": -50_000.0, "executor": 3},
+    "due before": {"due_before": -50_000.0, "executor": 3},
+}
+"""Conditions on runs; a due time is given by the seconds from now."""
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_call_for_runs_reads_a_bounded_number_of_rows(
+    session: asyncpg.Connection, known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same of runs."""
+    for module, name in (
+        *((run_walks, each) for each in ("LOOKED_RUNS", "LOOKED_JOBS", "FEW_JOBS", "FEW_LATE")),
+        (job_walks, "FEW_JOBS"),
+    ):
+        monkeypatch.setattr(module, name, LOOKED)
+    reads = Reads()
+    monkeypatch.setattr(job_walks, "fetched", reads.fetched)
+    monkeypatch.setattr(run_walks, "fetched", reads.fetched)
+    now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
+    busy = await session.fetchval("SELECT job_id FROM tickwise.jobs_lasting WHERE name = 'job -5'")
+    of_a_job = {"job_id": busy, "states": (RunState.SUCCESS,)}
+    failed_of_a_job = {"job_id": busy, "states": (RunState.FAILED,)}
+    too_many = {}
+    for name, said in {**RUNS, "of a job, that succeeded": of_a_job, "of a job, that failed": failed_of_a_job}.items():
+        asked = {key: now + value if key.startswith("due") else value for key, value in said.items()}
+        query = RunQuery(namespace="default", may_pause=True, limit=51, **asked)
+        for look in range(LOOKS_MOST):
+            reads.rows = 0
+            rows, goes_on = await run_walks.RunWalk(session, query, SystemClock()).page()
+            if reads.rows > MAX_READ:
+                too_many[name, look] = reads.rows
+            if goes_on is None or len(rows) == query.limit:
+                break
+            query = replace(query, before=goes_on.before, is_rest=goes_on.is_rest)
     assert too_many == {}, known
 
 
