@@ -115,6 +115,7 @@ async def test_without_the_extension_all_works_and_is_told(
     """The server has no such extension: the upgrade goes on, the search pauses at the newest jobs, and a finding names
     the cure; the next upgrade that finds one makes the index."""
     await session.execute("DROP INDEX tickwise.jobs_names")
+    monkeypatch.setattr(job_walks, "LOOKED_REPEATING", 2_000)
 
     def without(name: str) -> str:
         return "CREATE EXTENSION pg_trigrams_of_nobody" if name == "trigrams_make" else statement(name)
@@ -130,6 +131,7 @@ async def test_without_the_extension_all_works_and_is_told(
         every = await store.searches.jobs(JobQuery(namespace="default", name="of branch 12344"))
         assert [row.name for row in every] == ["import of branch 12344"]
         monkeypatch.undo()
+        monkeypatch.setattr(job_walks, "LOOKED_REPEATING", 2_000)
         await upgrade(database_url)
         assert not [each for each in await store.findings() if "pg_trgm" in each]
         page = await store.searches.jobs(JobQuery(namespace="default", name="of branch 12344", may_pause=True))

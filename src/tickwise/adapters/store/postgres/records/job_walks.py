@@ -49,7 +49,7 @@ LOOKED_REPEATING: Final = 10_000
 """Jobs that recur or run on demand. They lie close together: a look at so many takes no longer."""
 LOOKED_MARKED: Final = 2_000
 """Candidates that are looked up one by one; and jobs whose status is asked for, which follows from other tables."""
-FEW_JOBS: Final = 2_000
+FEW_JOBS: Final = 1_000
 """The most jobs of a set."""
 NO_SETS: Final[Mapping[str, Sequence[Any]]] = MappingProxyType({})
 _TRIGRAM: Final = re.compile(r"[A-Za-z0-9]{3}")

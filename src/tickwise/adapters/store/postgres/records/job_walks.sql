@@ -33,7 +33,7 @@ SELECT *, row_number() OVER () AS nth FROM (
 SELECT s.job_id, coalesce(p.listed, s.job_id) AS listed, s.namespace, s.name, s.labels, s.schedule_type, s.task_kind, s.owner, s.created_by,
        s.digest, row_number() OVER () AS nth
 FROM (SELECT * FROM ({source}) s LIMIT $3) s
-LEFT JOIN LATERAL (SELECT listed FROM tickwise.jobs_placed p WHERE p.job_id = s.job_id OFFSET 0) p ON true
+LEFT JOIN LATERAL (SELECT listed FROM tickwise.jobs_placed p WHERE p.job_id = s.job_id AND s.digest IS NOT NULL OFFSET 0) p ON true
 
 -- name: jobs_every
 -- A source: all jobs. Ids are made by nodes' clocks, and none is two days ahead: such an id was chosen, and its job has a place of its own.
