@@ -32,7 +32,7 @@ from tickwise.adapters.store.postgres.records.searches import (
     like,
 )
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.clock import Clock
 from tickwise.ports.paging import SearchPlace
@@ -133,7 +133,7 @@ class RunWalk:
         if query.reason is not None:
             return Source("runs_with_reason")
         if states and RunState.SUCCESS not in states:
-            return Source("runs_in_states")
+            return Source("runs_in_states", ([state.value for state in states if state in FINAL],))
         return Source("runs_every" if query.namespace == DEFAULT_NAMESPACE else "runs_of_namespace")
 
     async def _along(self, source: Source, known: Sequence[UUID]) -> Look:

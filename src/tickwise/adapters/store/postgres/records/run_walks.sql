@@ -58,19 +58,20 @@ SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(ex
 WHERE job_id = $17::uuid AND state::int = {RunState.FAILED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC
 
 -- name: runs_in_states
--- A source: the runs in the states $6, of which SUCCESS is none. The ended ones by their index, the others among all that are under way.
+-- A source: the runs in the states $6, of which SUCCESS is none; $17 has the names of those that end a run. The ended ones by their index, the
+-- others among all that are under way.
 SELECT * FROM (
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, NULL AS reason, nullif(holder, 0) AS executor FROM tickwise.runs
-   WHERE $6 && '{1, 2, 3, 4}'::smallint[] AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
+   WHERE cardinality($6) > cardinality($17::text[]) AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
   UNION ALL
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(executor, 0) FROM tickwise.history
-   WHERE {RunState.FAILED} = ANY($6) AND state = {RunState.FAILED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
+   WHERE 'FAILED' = ANY($17) AND state = {RunState.FAILED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
   UNION ALL
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(executor, 0) FROM tickwise.history
-   WHERE {RunState.CANCELLED} = ANY($6) AND state = {RunState.CANCELLED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
+   WHERE 'CANCELLED' = ANY($17) AND state = {RunState.CANCELLED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
   UNION ALL
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(executor, 0) FROM tickwise.history
-   WHERE {RunState.SKIPPED} = ANY($6) AND state = {RunState.SKIPPED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)) s
+   WHERE 'SKIPPED' = ANY($17) AND state = {RunState.SKIPPED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)) s
 ORDER BY run_id DESC
 
 -- name: runs_with_reason

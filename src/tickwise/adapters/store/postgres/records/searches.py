@@ -5,10 +5,11 @@ rest finds its index. A plan that was made for all values at once would read a t
 The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept,
 by sessions whose settings it needs (`connected`). So it is one exchange with the server.
 
-What has no index (an owner, a rare kind of task; a part of a name has `named`) is looked for from the newest on.
-Invariant: such a search ends, with its page or with an error that says what would narrow it, and takes nobody's
-connection for longer. What ends for another reason (a lock that is not to be had, an operator who cancels it) is the
-store's to answer for: it is `StoreUnavailable`, and nothing about the search is at fault.
+A search of people looks at so many rows in one call and pauses (`job_walks`, `run_walks`). One that does not pause looks
+at all rows, from the newest on where there is no index. Invariant: it ends, with its page or with an error that says
+what would narrow it, and takes nobody's connection for longer. What ends for another reason (a lock that is not to be
+had, an operator who cancels it) is the store's to answer for: it is `StoreUnavailable`, and nothing about the search is
+at fault.
 """
 
 from __future__ import annotations
@@ -57,10 +58,8 @@ three quarters of what it cost: a view of runs is a view of each day's partition
 
 _OWN: Final = "search_terms"
 """The terms of a statement that is planned for each call's own values."""
-INDEXED: Final = "search_terms_indexed"
-"""The same, but that no table is read from end to end if an index does as well."""
 OF_A_SET: Final = "search_terms_of_a_set"
-"""Those of a statement that reads rows by the values of an index, in no order, and up to a limit."""
+"""The terms of a statement that reads rows by the values of an index, in no order, and up to a limit."""
 KEPT_PLAN: Final = "search_terms_kept"
 """The terms of a statement that is planned once for all values, on a connection for any statement."""
 
@@ -116,20 +115,6 @@ async def searched(
 ) -> list[asyncpg.Record]:
     """Search on a connection of the caller (`connected`), who translates other errors."""
     return await fetched(connection, statement(name), arguments, clock, None if name in KEPT else _OWN)
-
-
-async def indexed(
-    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
-) -> list[asyncpg.Record]:
-    """Search by a statement that reads no table from end to end if an index does as well."""
-    return await fetched(connection, statement(name), arguments, clock, INDEXED)
-
-
-async def planned_once(
-    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
-) -> list[asyncpg.Record]:
-    """Search by a statement that is planned once for all values, on a connection for any statement."""
-    return await fetched(connection, statement(name), arguments, clock, KEPT_PLAN)
 
 
 async def searched_page(
