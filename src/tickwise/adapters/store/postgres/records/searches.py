@@ -5,11 +5,11 @@ rest finds its index. A plan that was made for all values at once would read a t
 The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept,
 by sessions whose settings it needs (`connected`). So it is one exchange with the server.
 
-A search of people looks at so many rows in one call and pauses (`job_walks`, `run_walks`). One that does not pause looks
-at all rows, from the newest on where there is no index. Invariant: it ends, with its page or with an error that says
-what would narrow it, and takes nobody's connection for longer. What ends for another reason (a lock that is not to be
-had, an operator who cancels it) is the store's to answer for: it is `StoreUnavailable`, and nothing about the search is
-at fault.
+A search of people looks at so many rows in one call and pauses (`job_walks`, `run_walks`). One that does not pause
+looks at all rows, from the newest on where there is no index. Invariant: it ends, with its page or with an error that
+says what would narrow it, and takes nobody's connection for longer. What ends for another reason (a lock that is not to
+be had, an operator who cancels it) is the store's to answer for: it is `StoreUnavailable`, and nothing about the search
+is at fault.
 """
 
 from __future__ import annotations
