@@ -62,7 +62,7 @@ WHERE job_id = $17::uuid AND state::int = {RunState.FAILED} AND run_id < $2 AND 
 -- others among all that are under way.
 SELECT * FROM (
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, NULL AS reason, nullif(holder, 0) AS executor FROM tickwise.runs
-   WHERE cardinality($6) > cardinality($17::text[]) AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
+   WHERE cardinality($6::smallint[]) > cardinality($17::text[]) AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
   UNION ALL
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(executor, 0) FROM tickwise.history
    WHERE 'FAILED' = ANY($17) AND state = {RunState.FAILED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
