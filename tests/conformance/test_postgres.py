@@ -15,7 +15,7 @@ from tests.support.sessions import kept_sessions
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.records import job_walks, run_walks
+from tickwise.adapters.store.postgres.records import job_walks, letters, run_walks
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, NoticeQuery, RuleRow, Store
@@ -601,6 +601,7 @@ def short_looks(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
         (job_walks, "LOOKED_MARKED"),
         (run_walks, "LOOKED_RUNS"),
         (run_walks, "LOOKED_JOBS"),
+        (letters, "LOOKED_LETTERS"),
     ):
         monkeypatch.setattr(module, name, 4)
     if what == "many":

@@ -14,12 +14,12 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.records import job_walks, run_walks, searches
+from tickwise.adapters.store.postgres.records import job_walks, letters, run_walks, searches
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import JobQuery, RunQuery
+from tickwise.ports.store import JobQuery, LetterQuery, LetterStatus, RunQuery
 
 JOBS: Final = 40_000
 """One-time jobs that are over and stand in front, and half as many others of each kind behind them."""
@@ -233,6 +233,47 @@ async def test_a_call_for_runs_reads_a_bounded_number_of_rows(
             if goes_on is None or len(rows) == query.limit:
                 break
             query = replace(query, before=goes_on.before, is_rest=goes_on.is_rest)
+    assert too_many == {}, known
+
+
+LETTERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "open": {"statuses": (LetterStatus.OPEN,)},
+    "settled, of which is none": {"statuses": (LetterStatus.REDRIVEN,)},
+    "of a rare kind of task": {"task_kind": "rare"},
+    "with a reason of none": {"reason": "nothing"},
+    "with a reason, of a rare kind of task": {"reason": "timeout", "task_kind": "rare"},
+    "of a selector of few": {"within": ((("team", "rare"),),)},
+    "of a selector of many": {"within": ((("team", "many"),),)},
+    "that ended long ago": {"ended_before": 0.0},
+}
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_call_for_dead_letters_reads_a_bounded_number_of_rows(
+    session: asyncpg.Connection, known: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same of dead letters: 50,000 runs failed, and all are open."""
+    for module, name in ((letters, "LOOKED_LETTERS"), (run_walks, "FEW_JOBS"), (job_walks, "FEW_JOBS")):
+        monkeypatch.setattr(module, name, LOOKED)
+    reads = Reads()
+    for module in (job_walks, run_walks, letters):
+        monkeypatch.setattr(module, "fetched", reads.fetched)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    too_many = {}
+    try:
+        for name, asked in LETTERS.items():
+            query = LetterQuery(namespace="default", expire_seconds=9e6, may_pause=True, limit=26, **asked)
+            for look in range(LOOKS_MOST):
+                reads.rows = 0
+                page = await store.searches.letters(query)
+                if reads.rows > MAX_READ:
+                    too_many[name, look] = reads.rows
+                if page.paused_at is None:
+                    break
+                query = replace(query, before=page.paused_at.before)
+    finally:
+        await store.close()
     assert too_many == {}, known
 
 

@@ -66,6 +66,13 @@ class Look(NamedTuple):
     """All candidates with this id or above were looked at. None: there are no others."""
 
 
+class FoundIds(NamedTuple):
+    """Runs that match, newest first, and where the search goes on behind them."""
+
+    runs: Sequence[UUID]
+    goes_on: SearchPlace | None
+
+
 class FoundRuns(NamedTuple):
     """The rows of a page, and where the search goes on if they are all."""
 
@@ -83,7 +90,11 @@ def look_text(source: str, candidates: str) -> str:
 class RunWalk:
     """One call of a search that may pause."""
 
-    def __init__(self, connection: asyncpg.Connection, query: RunQuery, clock: Clock) -> None:
+    def __init__(
+        self, connection: asyncpg.Connection, query: RunQuery, clock: Clock, *, looked: int | None = None
+    ) -> None:  # fmt: skip
+        """`looked`: the candidates of a look that does not end where a page is full."""
+        self._looked = looked
         self._connection = connection
         self._query = query
         self._clock = clock
@@ -94,20 +105,25 @@ class RunWalk:
 
     async def page(self) -> FoundRuns:
         """The rows of a page."""
+        found = await self.runs()
+        return FoundRuns(await self._rows(found.runs[: self._query.limit]), found.goes_on)
+
+    async def runs(self) -> FoundIds:
+        """The ids of a page, or of more."""
         query = self._query
         if query.queue is not None and not await self._connection.fetchval(
             statement("queue_is_known"), query.namespace, query.queue
         ):
-            return FoundRuns((), None)
+            return FoundIds((), None)
         few = await self._few_jobs()
         if few is None or query.is_rest:
             known = () if few is None else few.jobs
             found = await self._along(self._source(), known)
-            return await self._picked(found.runs, _place(found.floor, is_rest=query.is_rest))
+            return FoundIds(found.runs, _place(found.floor, is_rest=query.is_rest))
         found = await self._of_jobs(few.jobs) if few.jobs else Look((), None)
         is_over = found.floor is None and few.is_all
         rest = None if is_over else SearchPlace(LAST_ID, is_rest=True)
-        return await self._picked(found.runs, rest if found.floor is None else _place(found.floor))
+        return FoundIds(found.runs, rest if found.floor is None else _place(found.floor))
 
     # ------------------------------------------------------------------------------------------ candidates
 
@@ -161,9 +177,9 @@ class RunWalk:
 
     async def _look(self, source: Source, below: UUID, after: UUID, known: Sequence[UUID]) -> Look:
         """Look among candidates below an id, until they fill a page or are as many as one look may have."""
-        most = self._query.limit
+        looked = self._looked or (LOOKED_JOBS if self._is_of_jobs else LOOKED_RUNS)
+        most = self._looked or self._query.limit
         text = look_text(source.name, statement("runs_in_order"))
-        looked = LOOKED_JOBS if self._is_of_jobs else LOOKED_RUNS
         asked = [self._query.namespace, below, looked, most, after, *self._conditions(known), *source.more]
         rows = await fetched(self._connection, text, asked, self._clock, KEPT_PLAN)
         ended = len(rows) < most and not (rows and rows[-1]["nth"] == looked)
@@ -198,15 +214,13 @@ class RunWalk:
             list(known) or None,
         ]
 
-    async def _picked(self, runs: Sequence[UUID], goes_on: SearchPlace | None) -> FoundRuns:
+    async def _rows(self, runs: Sequence[UUID]) -> Sequence[Mapping[str, Any]]:
         query = self._query
-        some = runs[: query.limit]
-        if not some:
-            return FoundRuns((), goes_on)
+        if not runs:
+            return ()
         states = [CODES[state] for state in self._states] or None
-        asked = [query.namespace, some, states, *texts_of(query), query.limit, query.bytes_most]
-        rows = await fetched(self._connection, bounded("runs_picked"), asked, self._clock, KEPT_PLAN)
-        return FoundRuns(rows, goes_on)
+        asked = [query.namespace, runs, states, *texts_of(query), query.limit, query.bytes_most]
+        return await fetched(self._connection, bounded("runs_picked"), asked, self._clock, KEPT_PLAN)
 
 
 class FewJobs(NamedTuple):

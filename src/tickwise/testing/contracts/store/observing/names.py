@@ -10,11 +10,11 @@ from uuid import UUID
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane
 from tickwise.ports.paging import Item, Page, place_after
-from tickwise.ports.store import Added, JobQuery, NewJob, RunQuery, Store
+from tickwise.ports.store import Added, JobQuery, LetterQuery, NewJob, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
 from tickwise.testing.factories import Factory
 
-Query = TypeVar("Query", JobQuery, RunQuery)
+Query = TypeVar("Query", JobQuery, RunQuery, LetterQuery)
 
 PAUSES_MOST = 100
 """More of them, among as few rows, would be a search that does not come to its end."""
@@ -31,6 +31,11 @@ async def runs_found(store: Store, query: RunQuery) -> list[UUID]:
     return await _followed(query, store.searches.runs, lambda row: row.run_id, lambda row: row.run_id)
 
 
+async def letters_found(store: Store, query: LetterQuery) -> list[UUID]:
+    """The runs of the dead letters of all pages."""
+    return await _followed(query, store.searches.letters, lambda row: row.run.run_id, lambda row: row.run.run_id)
+
+
 async def _followed(
     query: Query,
     search: Callable[[Query], Awaitable[Page[Item]]],
@@ -43,12 +48,14 @@ async def _followed(
     for _ in range(PAUSES_MOST):
         page = await search(replace(query, limit=query.limit + 1))
         found += [id_of(row) for row in page[: query.limit]]
-        place = place_after(page, query.limit, place_of, is_rest=query.is_rest)
+        place = place_after(page, query.limit, place_of, is_rest=not isinstance(query, LetterQuery) and query.is_rest)
         if place is None:
             return found
-        query = replace(query, before=place.before, is_rest=place.is_rest)
+        query = replace(query, before=place.before)
         if isinstance(query, JobQuery):
-            query = replace(query, rest_from=place.rest_from)
+            query = replace(query, is_rest=place.is_rest, rest_from=place.rest_from)
+        elif isinstance(query, RunQuery):
+            query = replace(query, is_rest=place.is_rest)
         if between is not None:
             await between()
     raise AssertionError(f"the search has no end: {query}")

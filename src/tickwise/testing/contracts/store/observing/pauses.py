@@ -10,9 +10,9 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane, Trigger
-from tickwise.ports.store import JobAction, JobQuery, RunQuery, Store
+from tickwise.ports.store import JobAction, JobQuery, LetterQuery, LetterStatus, RunQuery, Settlement, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
-from tickwise.testing.contracts.store.observing.names import jobs_found, runs_found
+from tickwise.testing.contracts.store.observing.names import jobs_found, letters_found, runs_found
 from tickwise.testing.factories import Factory, outcome
 
 JOBS: Final = 20
@@ -122,6 +122,35 @@ class PausingSearchesContract(StoreContract):
                 pages = await runs_found(store, replace(whole, may_pause=True, limit=size))
                 assert sorted(pages) == expected, (each, size)
         assert found > len(asked) / 3
+
+    async def test_a_search_that_may_pause_finds_each_dead_letter_once(self, store: Store, make: Factory) -> None:
+        """Also behind others that are settled, and by what their runs and jobs are."""
+        executor = await self.register(store)
+        failed: list[UUID] = []
+        for number in range(12):
+            fields: dict[str, Any] = {
+                "labels": TEAM if number % 2 else None,
+                "task_kind": ("shell", "http")[number % 3 // 2],
+            }
+            claimed = await self.held(store, executor, make.job(job_id=make.identifier(number), **fields))
+            reason = ("exit_code", "timeout")[number % 4 // 3]
+            await self.finish(store, executor, outcome(claimed, RunState.FAILED, reason=reason))
+            failed.append(claimed.run_id)
+        settled = [Settlement(run_id, LetterStatus.DISCARDED) for run_id in failed[4:]]
+        await store.letters.settle("default", settled, by="ada")
+        conditions: list[Mapping[str, Any]] = [
+            {"statuses": (LetterStatus.OPEN,)}, {"statuses": (LetterStatus.DISCARDED,)}, {"task_kind": "http"},
+            {"reason": "timeout"}, {"within": ((("team", "data"),),)}, {"ended_before": make.now - DAY_SECONDS},
+        ]  # fmt: skip
+        asked: list[Mapping[str, Any]] = [{}, *conditions]
+        asked += [{**one, **other} for one, other in combinations(conditions, 2) if one.keys().isdisjoint(other)]
+        for each in asked:
+            whole = LetterQuery(namespace="default", expire_seconds=30 * DAY_SECONDS, limit=500, **each)
+            expected = [row.run.run_id for row in await store.searches.letters(whole)]
+            for size in (1, 5):
+                pages = await letters_found(store, replace(whole, may_pause=True, limit=size))
+                assert pages == expected, (each, size)
+        assert len(await letters_found(store, replace(whole, within=None, ended_before=None))) == len(failed)
 
     async def test_jobs_that_come_during_a_search_move_nothing(self, store: Store, make: Factory) -> None:
         """A caller that goes on after others have made jobs sees the same jobs as before, each once."""
