@@ -28,6 +28,7 @@ async def here() -> AsyncIterator[World]:
         ("jobs?owner=bob", SearchPlace(BEFORE, is_rest=True)),
         ("jobs?owner=bob", SearchPlace(BEFORE, rest_from=ABOVE)),
         ("runs?executor_id=7", SearchPlace(BEFORE)),
+        ("dead-letters?task_kind=http", SearchPlace(BEFORE)),
         ("runs?job_name=backup", SearchPlace(BEFORE, is_rest=True)),
     ],
 )
@@ -41,10 +42,11 @@ async def test_a_page_that_paused_leads_to_its_place(
         asked.append(query)
         return Page[Any](paused_at=place if len(asked) == 1 else None)
 
-    monkeypatch.setattr(here.control.context.searches, path.partition("?")[0], searched)
+    search = path.partition("?")[0].removeprefix("dead-")
+    monkeypatch.setattr(here.control.context.searches, search, searched)
     answer = await here.client.get(f"{API}/{path}")
     assert ([], 200) == (answer.json(), answer.status_code)
     last = await here.client.get(answer.links["next"]["url"])
     second = asked[1]
-    found = SearchPlace(second.before, second.is_rest, getattr(second, "rest_from", None))
+    found = SearchPlace(second.before, getattr(second, "is_rest", False), getattr(second, "rest_from", None))
     assert (place, True, {}) == (found, second.may_pause, last.links)

@@ -47,6 +47,24 @@ async def test_a_page_of_a_search_that_paused_leads_on(
     assert "Older ones were not looked at yet." not in last.words
 
 
+async def test_a_page_of_dead_letters_that_paused_leads_on(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same; no index leaves some of them for later."""
+    asked: list[Any] = []
+
+    async def searched(query: Any) -> Page[Any]:
+        asked.append(query)
+        return Page[Any](paused_at=SearchPlace(FLOOR) if len(asked) == 1 else None)
+
+    ada = await rig.signed_in("ada", ("operator", "default"))
+    monkeypatch.setattr(rig.here.control.context.searches, "letters", searched)
+    page = Markup((await ada.get("/dead-letters?task_kind=http")).text)
+    assert "Nothing was found so far." in page.words
+    [link] = [each["href"] for each in page.named("a") if each.get("rel") == "next"]
+    last = Markup((await ada.get(link)).text)
+    assert (asked[1].before, asked[1].task_kind, asked[1].may_pause) == (FLOOR, "http", True)
+    assert "No dead letter matches." in last.words
+
+
 async def test_a_page_of_jobs_keeps_the_place_of_the_rest(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs that an index knows come first, and the link says from where on the others are looked for later."""
     asked: list[Any] = []
