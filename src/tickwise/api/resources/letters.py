@@ -189,8 +189,8 @@ LETTERS: Final = (
         method="GET", path=f"{API}/dead-letters", control=LetterService.search,
         name="listDeadLetters", tag="dead letters",
         summary="Search dead letters: runs that failed for good, newest first.",
-        description="A search looks at so many failed runs at a time: a page of it may be short, or empty, and lead on by "
-        "its `Link`.",
+        description="A search looks at so many failed runs at a time: a page of it may be short, or empty, and lead on "
+        "by its `Link`.",
         handler=letters_list, answers=(list[LetterView],), query=LettersQuery,
     ),
     Endpoint(
