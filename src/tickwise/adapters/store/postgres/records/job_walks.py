@@ -1,4 +1,4 @@
-"""Searches for jobs that may pause: a call looks at so many rows and no more, whatever is stored.
+"""Searches for jobs that may pause: a call looks at a bounded number of rows, and says where it goes on.
 
     a source ──► jobs in the order of their places, as many as one look may have ──► a full page
              └─► a set: few jobs have the label, the name, the owner, … ───────────► all of them

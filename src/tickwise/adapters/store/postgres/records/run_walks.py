@@ -1,4 +1,4 @@
-"""Searches for runs that may pause: a call looks at so many runs and no more, whatever is stored.
+"""Searches for runs that may pause: a call looks at a bounded number of rows, and says where it goes on.
 
     few jobs have the name, or the labels ──► the newest runs of each of them ─► with a name: the runs of the other jobs
     any other condition ──► a source: runs in the order of their ids, as many as one look may have
