@@ -95,6 +95,7 @@ from tickwise.testing.contracts.store.observing.analytics import AnalyticsContra
 from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
 from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
+from tickwise.testing.contracts.store.observing.pauses import PausingSearchesContract
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -519,6 +520,10 @@ class TestCounts(Backend, CountsContract):
 
 
 class TestNamedSearches(Backend, NamedSearchesContract):
+    pass
+
+
+class TestPausingSearches(Backend, PausingSearchesContract):
     pass
 
 

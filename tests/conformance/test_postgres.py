@@ -15,8 +15,7 @@ from tests.support.sessions import kept_sessions
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.jobs import jobs
-from tickwise.adapters.store.postgres.records import named, records
+from tickwise.adapters.store.postgres.records import job_walks, letters, run_walks
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, NoticeQuery, RuleRow, Store
@@ -101,6 +100,7 @@ from tickwise.testing.contracts.store.observing.analytics import AnalyticsContra
 from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
 from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
+from tickwise.testing.contracts.store.observing.pauses import PausingSearchesContract
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
@@ -593,17 +593,41 @@ class TestNamedSearches(Backend, NamedSearchesContract):
     pass
 
 
+def short_looks(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Let each look have four rows."""
+    for module, name in (
+        (job_walks, "LOOKED_JOBS"),
+        (job_walks, "LOOKED_REPEATING"),
+        (job_walks, "LOOKED_MARKED"),
+        (run_walks, "LOOKED_RUNS"),
+        (run_walks, "LOOKED_JOBS"),
+        (letters, "LOOKED_LETTERS"),
+    ):
+        monkeypatch.setattr(module, name, 4)
+    if what == "many":
+        for module in (job_walks, run_walks):
+            monkeypatch.setattr(module, "FEW_JOBS", 2)
+        monkeypatch.setattr(run_walks, "FEW_LATE", 2)
+    if what == "without an index":
+        monkeypatch.setattr(job_walks, "_TRIGRAM", re.compile(r"(?!)"))
+
+
 class TestNamedSearchesThatPause(Backend, NamedSearchesContract):
     @pytest.fixture(params=["few", "many", "without an index"], autouse=True)
     def _bounds(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each call looks at four rows; the name is one of few jobs, of many, or has no index."""
-        for module, name in ((jobs, "LOOKED_JOBS"), (named, "LOOKED_JOBS"), (records, "LOOKED_RUNS")):
-            monkeypatch.setattr(module, name, 4)
-        if request.param == "many":
-            monkeypatch.setattr(jobs, "FEW_NAMED", 2)
-            monkeypatch.setattr(records, "FEW_LABELLED", 2)
-        if request.param == "without an index":
-            monkeypatch.setattr(named, "_TRIGRAM", re.compile(r"(?!)"))
+        short_looks(monkeypatch, request.param)
+
+
+class TestPausingSearches(Backend, PausingSearchesContract):
+    pass
+
+
+class TestPausingSearchesInShortLooks(Backend, PausingSearchesContract):
+    @pytest.fixture(params=["few", "many", "without an index"], autouse=True)
+    def _bounds(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As of searches by name."""
+        short_looks(monkeypatch, request.param)
 
 
 class TestAnalytics(Backend, AnalyticsContract):

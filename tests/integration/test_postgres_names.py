@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import pytest
@@ -13,8 +12,7 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema, upgrade
-from tickwise.adapters.store.postgres.jobs import jobs
-from tickwise.adapters.store.postgres.records import named, searches
+from tickwise.adapters.store.postgres.records import job_walks, searches
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import JobQuery, RunQuery
 
@@ -91,34 +89,13 @@ def rows_read(scans: list[dict[str, Any]]) -> float:
 
 async def test_a_name_is_looked_up_in_its_index(session: asyncpg.Connection, known: str) -> None:
     """A rare one, and one that no job has: nothing else is read."""
-    for text, most in (("branch 12344", 10), ("no such name", 0)):
-        scans = await explained(
-            session, "search_terms_indexed", statement("jobs_named"), "default", searches.like(text), 100, None, None
-        )
-        assert "jobs_names" in {node.get("Index Name") for node in scans}, (known, text)
+    text = job_walks.look_text("jobs_with_name", is_ordered=False)
+    for name, most in (("branch 12344", 10), ("no such name", 0)):
+        asked = ["default", searches.LAST_ID, 100, 100, searches.like(name), None, None, None, None, None]
+        scans = await explained(session, searches.OF_A_SET, text, *asked)
+        assert "jobs_names" in {node.get("Index Name") for node in scans}, (known, name)
         read = rows_read([node for node in scans if node.get("Relation Name") == "jobs_lasting"])
-        assert read <= most, (known, text)
-
-
-async def test_a_look_reads_no_more_rows_than_it_may(session: asyncpg.Connection, known: str) -> None:
-    """However many there are, and whatever has the name."""
-    reaches = (("jobs_reach", named.LOOKED_JOBS), ("runs_reach", named.LOOKED_RUNS))
-    for name, count in reaches:
-        scans = await explained(
-            session, "search_terms_kept", statement(name), "default", UUID(int=(1 << 128) - 1), count
-        )
-        assert rows_read(scans) <= count + 20, (known, name)
-    floor = await session.fetchval(
-        f"SELECT job_id FROM tickwise.jobs ORDER BY job_id DESC OFFSET {named.LOOKED_JOBS} LIMIT 1"
-    )
-    for text in ("backup of", "no such name"):
-        asked = ["default", searches.like(text), floor, 2_001, None, None]
-        scans = await explained(session, "search_terms", statement("jobs_named_since"), *asked)
-        assert rows_read(scans) <= named.LOOKED_JOBS + 20, (known, text)
-        page = jobs._listed(JobQuery(namespace="default", name=text), floor)
-        scans = await explained(session, "search_terms", statement("jobs_list"), *page)
-        in_jobs = [node for node in scans if str(node.get("Relation Name")).startswith("jobs")]
-        assert rows_read(in_jobs) <= 2 * named.LOOKED_JOBS + 20, (known, text)
+        assert read <= most, (known, name)
 
 
 async def test_old_recurring_jobs_are_on_the_first_page(store: PostgresStore, session: asyncpg.Connection) -> None:
@@ -138,6 +115,7 @@ async def test_without_the_extension_all_works_and_is_told(
     """The server has no such extension: the upgrade goes on, the search pauses at the newest jobs, and a finding names
     the cure; the next upgrade that finds one makes the index."""
     await session.execute("DROP INDEX tickwise.jobs_names")
+    monkeypatch.setattr(job_walks, "LOOKED_REPEATING", 2_000)
 
     def without(name: str) -> str:
         return "CREATE EXTENSION pg_trigrams_of_nobody" if name == "trigrams_make" else statement(name)
@@ -153,6 +131,7 @@ async def test_without_the_extension_all_works_and_is_told(
         every = await store.searches.jobs(JobQuery(namespace="default", name="of branch 12344"))
         assert [row.name for row in every] == ["import of branch 12344"]
         monkeypatch.undo()
+        monkeypatch.setattr(job_walks, "LOOKED_REPEATING", 2_000)
         await upgrade(database_url)
         assert not [each for each in await store.findings() if "pg_trgm" in each]
         page = await store.searches.jobs(JobQuery(namespace="default", name="of branch 12344", may_pause=True))

@@ -18,7 +18,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.connection.link import PAGE_SETTINGS
 from tickwise.adapters.store.postgres.jobs import jobs
-from tickwise.adapters.store.postgres.records import letters, records, searches
+from tickwise.adapters.store.postgres.records import letters, run_walks, searches
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid, StoreUnavailable
@@ -159,7 +159,7 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
     )
     return {
         "newest": RunQuery(namespace="default"),
-        "a page further on": RunQuery(namespace="default", before=records.first_id(old)),
+        "a page further on": RunQuery(namespace="default", before=searches.first_id(old)),
         "of a job": RunQuery(namespace="default", job_id=job),
         "by their ids": RunQuery(namespace="default", ids=tuple(some)),
         "by their ids, those that failed": RunQuery(namespace="default", ids=tuple(some), states=(RunState.FAILED,)),
@@ -228,7 +228,7 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
         name: await rows_read(
             session,
             bounded("runs_list"),
-            [*await store.searches._searched_for(session, query), *records.texts_of(query), PAGE_BYTES],
+            [*await store.searches._searched_for(session, query), *run_walks.texts_of(query), PAGE_BYTES],
         )
         for name, query in (await runs_asked(session)).items()
     }
@@ -325,7 +325,7 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     """One plan for all values, made by a session that knows nothing of them: the newest, the oldest, another namespace,
     a job. Its bound in bytes adds no sort to it; the few runs of a job that are under way are put in order."""
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
-    old = records.first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
+    old = searches.first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
     texts_and_bound = [True, True, PAGE_BYTES]
     pages: dict[str, list[list[Any]]] = {
         "jobs_newest": [["default", searches.LAST_ID, 51, PAGE_BYTES], ["default", old, 501, PAGE_BYTES]],

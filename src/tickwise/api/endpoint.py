@@ -39,7 +39,7 @@ from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import Page, Receipt, Replay
 
 T = TypeVar("T")
-REST: Final = " rest"
+REST: Final = "rest"
 """Behind the id in the cursor of a search that goes on after a pause with what was not found first."""
 
 BODY_BYTES_MAX: Final = 1 << 20
@@ -337,16 +337,19 @@ def labels_of(said: list[str]) -> dict[str, str]:
 
 def search_cursor(place: SearchPlace | None) -> str | None:
     """The place of a search in a cursor (`page_links`)."""
-    return None if place is None else f"{place.before}{REST if place.is_rest else ''}"
+    if place is None:
+        return None
+    rest = REST if place.is_rest else place.rest_from
+    return str(place.before) if rest is None else f"{place.before} {rest}"
 
 
-def cursor_place(cursor: str | UnsetType) -> tuple[UUID | None, bool]:
-    """The place in the cursor of a search that may pause, and whether it is one of the rest."""
+def cursor_place(cursor: str | UnsetType) -> SearchPlace | None:
+    """The place in the cursor of a search that may pause; None: the begin."""
     if cursor is UNSET:
-        return None, False
-    text = cursor_text(cursor)
+        return None
+    before, _, rest = cursor_text(cursor).partition(" ")
     try:
-        return UUID(text.removesuffix(REST)), text.endswith(REST)
+        return SearchPlace(UUID(before), rest == REST, UUID(rest) if rest not in ("", REST) else None)
     except ValueError:
         raise foreign_cursor() from None
 

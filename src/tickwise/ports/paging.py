@@ -36,19 +36,24 @@ class SearchPlace(NamedTuple):
 
     before: UUID
     """Rows below it were not looked at yet."""
-    is_rest: bool
-    """The rows found first, by an index of names, are not found again."""
+    is_rest: bool = False
+    """Only rows that no index knows are left; the others were found first."""
+    rest_from: UUID | None = None
+    """Rows that an index knows are found first; of the rest, those below this place were not looked at. None: those
+    below `before`."""
 
 
 class Page(list[Item]):
     """The rows of a page, in order."""
 
-    __slots__ = ("cut", "paused_at")
+    __slots__ = ("cut", "paused_at", "rest_from")
 
     cut: bool
     """Rows that match follow, within the `limit` of the query, and were left out because of its `bytes_most`."""
     paused_at: SearchPlace | None
     """The search has looked at as many rows as one call may, and goes on at this place. None: it did not pause."""
+    rest_from: UUID | None
+    """`SearchPlace.rest_from` of a place below it, behind a row of the page."""
 
     def __init__(
         self, rows: Iterable[Item] = (), *, cut: bool = False, paused_at: SearchPlace | None = None
@@ -56,6 +61,7 @@ class Page(list[Item]):
         super().__init__(rows)
         self.cut = cut
         self.paused_at = paused_at
+        self.rest_from = None
 
     def is_full(self, limit: int) -> bool:
         """True if more rows may follow behind the last one: the page has as many as its query asked for, or was cut. A
@@ -67,7 +73,10 @@ def place_after(page: Page[Item], limit: int, place: Callable[[Item], UUID], *, 
     """The place at which a caller goes on that has asked for one row more than it shows, `limit`. None: the page was
     the last one. `is_rest`: that of the query."""
     if page.is_full(limit + 1):
-        return SearchPlace(place(page[:limit][-1]), is_rest)
+        last = place(page[:limit][-1])
+        return SearchPlace(
+            last, is_rest, page.rest_from if page.rest_from is not None and last < page.rest_from else None
+        )
     return page.paused_at
 
 

@@ -239,7 +239,7 @@ async def test_a_page_says_where_its_knowledge_ends(rig: Rig, monkeypatch: pytes
     for _ in range(5):
         await rig.here.client.post(f"{API}/jobs/{job}/runNow", json={})
     monkeypatch.setattr(view, "RUNS_MAX", 3)
-    assert "Only the newest 3 runs were read" in await _words(rig, "cut behind", "/timeline?view=hour")
+    assert "Only the newest runs were read, at most 3" in await _words(rig, "cut behind", "/timeline?view=hour")
 
 
 async def test_a_visitor_without_jobs_sees_the_past_alone(rig: Rig) -> None:

@@ -82,17 +82,7 @@ _told: Final = msgspec.json.Decoder(_Told).decode
 class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A search for jobs; everything given must match."""
 
-    name: (
-        Annotated[
-            str,
-            Meta(
-                max_length=200,
-                description="A part of the name, in any case. Such a search looks at so many jobs at a time: a "
-                "page may be short, or empty, and lead on by its `Link`.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    name: Annotated[str, Meta(max_length=200, description="A part of the name, in any case.")] | UnsetType = UNSET
     key: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     label: Annotated[list[str], Meta(description="name=value; may be given several times.")] = []
     status: Annotated[list[JobStatus], Meta(max_length=5, description="May be given several times.")] = []
@@ -259,7 +249,8 @@ async def job_by_key(call: Call) -> Reply:
 async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
-    before, is_rest = cursor_place(said.cursor)
+    place = cursor_place(said.cursor)
+    is_rest = place is not None and place.is_rest
     rows = await call.control.jobs.search(
         call.principal,
         JobQuery(
@@ -273,9 +264,10 @@ async def jobs_list(call: Call) -> Reply:
             owner=given(said.owner),
             next_run_after=given_instant(said.next_run_after),
             next_run_before=given_instant(said.next_run_before),
-            before=before,
+            before=None if place is None else place.before,
             may_pause=True,
             is_rest=is_rest,
+            rest_from=None if place is None else place.rest_from,
             limit=said.limit + 1,
         ),
     )
@@ -447,6 +439,8 @@ JOBS: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs", control=JobService.search, name="listJobs", tag="jobs",
         summary="List and search jobs, newest first.",
+        description="A search looks at so many jobs at a time: a page of it may be short, or empty, and lead on by its "
+        "`Link`. Then jobs that recur or run on demand come first, and older one-time jobs behind them.",
         handler=jobs_list, answers=(list[JobView],), query=JobsQuery,
     ),
     Endpoint(

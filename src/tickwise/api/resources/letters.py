@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, page_of, replayed
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, replayed, search_cursor
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.resources.written import LetterSettledView, letter_settled, reads_runs
@@ -27,6 +27,7 @@ from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.filters import LettersFilter, Text, Time
 from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.payloads import run_payload
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import LetterResolution, LetterRow, LetterStatus, Replay
 
 Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times; all if not.")]
@@ -134,9 +135,8 @@ async def letters_list(call: Call) -> Reply:
     rows = await call.control.letters.search(
         call.principal, wanted, before=cursor_id(said.cursor), limit=said.limit + 1
     )
-    page, more = page_of(rows, said.limit)
-    last = str(page[-1].run.run_id) if more else None
-    return answer(200, [letter_view(row) for row in page], headers=page_links(call, last))
+    goes_on = search_cursor(place_after(rows, said.limit, lambda row: row.run.run_id, is_rest=False))
+    return answer(200, [letter_view(row) for row in rows[: said.limit]], headers=page_links(call, goes_on))
 
 
 async def letter_get(call: Call) -> Reply:
@@ -189,6 +189,8 @@ LETTERS: Final = (
         method="GET", path=f"{API}/dead-letters", control=LetterService.search,
         name="listDeadLetters", tag="dead letters",
         summary="Search dead letters: runs that failed for good, newest first.",
+        description="A search looks at so many failed runs at a time: a page of it may be short, or empty, and lead on "
+        "by its `Link`.",
         handler=letters_list, answers=(list[LetterView],), query=LettersQuery,
     ),
     Endpoint(

@@ -96,17 +96,9 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     """A search for runs; everything given must match."""
 
     job_id: UUID | UnsetType = UNSET
-    job_name: (
-        Annotated[
-            str,
-            Meta(
-                max_length=200,
-                description="A part of its job's name, in any case. Such a search looks at so many runs at a time: a "
-                "page may be short, or empty, and lead on by its `Link`.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = (
+        UNSET
+    )
     label: Annotated[
         list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
     ] = []
@@ -137,7 +129,8 @@ class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def runs_page(call: Call, job_id: UUID | None) -> Reply:
     """A page of runs, newest first: of one job, or of all."""
     said: RunsOfJobQuery = call.query
-    before, is_rest = cursor_place(said.cursor)
+    place = cursor_place(said.cursor)
+    is_rest = place is not None and place.is_rest
     query = RunQuery(
         namespace=call.principal.namespace,
         job_id=job_id,
@@ -148,7 +141,7 @@ async def runs_page(call: Call, job_id: UUID | None) -> Reply:
         executor=None if said.executor_id is UNSET else int(said.executor_id),
         due_after=given_instant(said.due_after),
         due_before=given_instant(said.due_before),
-        before=before,
+        before=None if place is None else place.before,
         may_pause=True,
         is_rest=is_rest,
         limit=said.limit + 1,
@@ -248,6 +241,8 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs", control=RunService.search, name="listRuns", tag="runs",
         summary="Search runs, newest first.", handler=runs_list, answers=(list[RunView],), query=RunsQuery,
+        description="A search looks at so many runs at a time: a page of it may be short, or empty, and lead on by its "
+        "`Link`. With a part of a name, the runs of jobs that recur or run on demand come first.",
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/counts", control=RunService.tally, name="countRuns", tag="runs",

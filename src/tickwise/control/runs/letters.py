@@ -62,7 +62,7 @@ class LetterService:
     @requires(Permission.RUNS_READ, by_labels=True)
     async def search(self, who: Principal, said: LettersFilter, *, before: UUID | None, limit: int) -> Page[LetterRow]:
         """Newest first, for people: a replica may be asked. A page is bounded in bytes, and tells of its runs neither
-        definition nor result. Those of every status if the filter names none."""
+        definition nor result. It may pause (`Page.paused_at`). Those of every status if the filter names none."""
         query = letters_query(
             who.namespace,
             said,
@@ -70,7 +70,9 @@ class LetterService:
             limit=limit,
             within=who.within,
         )
-        return await self._context.searches.letters(replace(query, before=before, bytes_most=PAGE_BYTES, texts=NO_TEXT))
+        return await self._context.searches.letters(
+            replace(query, before=before, may_pause=True, bytes_most=PAGE_BYTES, texts=NO_TEXT)
+        )
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def get(self, who: Principal, run: UUID) -> LetterDetails:

@@ -393,10 +393,11 @@ class JobQuery:
     before: UUID | None = None
     """Jobs with a smaller place only: the last one of the page before."""
     may_pause: bool = False
-    """A search for a part of a name may end early, with `Page.paused_at`; False: it looks at all rows, for as long as
-    that takes. Rows come newest first up to a pause, and again after it."""
+    """The search may end early, with `Page.paused_at`, when it has looked at as many rows as one call may; False: it
+    looks at all rows, for as long as that takes. Rows come newest first up to a pause, and again after it."""
     is_rest: bool = False
-    """`SearchPlace.is_rest` of the place that `before` is."""
+    rest_from: UUID | None = None
+    """Those of the `SearchPlace` that `before` is of."""
     limit: int = 50
     bytes_most: int | None = None
     """The page is cut before its definitions hold more (`paging`); None: never."""

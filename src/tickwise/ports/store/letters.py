@@ -82,6 +82,8 @@ class LetterQuery:
     within: Selector | None = None
     """Of the jobs of this selector alone, as they are now; None: of all. A letter whose job is gone is of none."""
     before: UUID | None = None
+    may_pause: bool = False
+    """As in `JobQuery`. A search by `error_group` does not pause."""
     limit: int = 50
     bytes_most: int | None = None
     """The page is cut before its notes and the texts of its runs hold more (`paging`); None: never."""

@@ -72,6 +72,7 @@ def jobs_query(visit: Visit) -> JobQuery:
         before=forms.identifier(said.get("cursor"), "cursor"),
         may_pause=True,
         is_rest=said.get("rest") == "1",
+        rest_from=None if said.get("rest") == "1" else forms.identifier(said.get("rest"), "rest"),
         limit=PAGE_SIZE + 1,
     )
 

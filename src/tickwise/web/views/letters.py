@@ -10,11 +10,12 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.filters import LettersFilter
 from tickwise.control.runs.letters import LetterService
+from tickwise.ports.paging import place_after
 from tickwise.ports.store import LetterResolution, LetterStatus
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
-from tickwise.web.views.rows import error_groups
+from tickwise.web.views.rows import error_groups, next_page
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
@@ -38,7 +39,8 @@ async def letters_page(visit: Visit) -> Response:
         body.error_id = error_id
     before = forms.identifier(said.get("cursor"), "cursor")
     rows = await visit.control.letters.search(visit.who, body, before=before, limit=PAGE_SIZE + 1)
-    shown, more = rows[:PAGE_SIZE], rows.is_full(PAGE_SIZE + 1)
+    shown = rows[:PAGE_SIZE]
+    goes_on = place_after(rows, PAGE_SIZE, lambda row: row.run.run_id, is_rest=False)
     filters = filters_of(visit, FILTERS)
     values = {
         "letters": shown,
@@ -47,7 +49,8 @@ async def letters_page(visit: Visit) -> Response:
         "filters": filters,
         "statuses": [each.value for each in LetterStatus],
         "chosen": asked,
-        "next": visit.url("/dead-letters", **filters, cursor=shown[-1].run.run_id) if more else None,
+        "next": next_page(visit, "/dead-letters", filters, goes_on),
+        "looks_further": rows.paused_at is not None and rows.paused_at == goes_on,
         "first": visit.url("/dead-letters", **filters) if before else None,
     }
     return visit.page("letters.html", values)

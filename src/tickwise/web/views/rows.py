@@ -115,7 +115,7 @@ def next_page(visit: Visit, path: str, filters: Mapping[str, Any], place: Search
     """The address of the page of a list that begins at this place."""
     if place is None:
         return None
-    return visit.url(path, **filters, cursor=place.before, rest="1" if place.is_rest else None)
+    return visit.url(path, **filters, cursor=place.before, rest="1" if place.is_rest else place.rest_from)
 
 
 async def others_at(visit: Visit, job: JobRow, doing: Doing) -> Sequence[PersonAtJob]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -18,9 +19,10 @@ from tickwise.control.schedules.plans import NamespacePlan, PlanWindow
 from tickwise.control.schedules.stored_rules import Range
 from tickwise.domain.errors import Busy, Forbidden, Invalid
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import name_before, name_from
+from tickwise.domain.model import id_instant, name_before, name_from
 from tickwise.domain.zones import LAST_INSTANT
-from tickwise.ports.store import Page, RunQuery, RunRow, Tally
+from tickwise.ports.paging import SearchPlace
+from tickwise.ports.store import RunQuery, RunRow, Tally
 from tickwise.web import forms, timeline
 from tickwise.web.page import WebPage
 from tickwise.web.texts import utc
@@ -34,6 +36,8 @@ U = TypeVar("U")
 
 RUNS_MAX: Final = 1_000
 """The runs that one page reads: some 30 µs each."""
+LOOKS_MAX: Final = 2
+"""The looks of a search that pauses. Before the place of the last one the runs are not known."""
 CLOSURES_MAX: Final = 12
 """Windows, and calendars, that are drawn; those with the first names."""
 CROWDS_LISTED: Final = 10
@@ -139,13 +143,25 @@ async def _runs(visit: Visit, axis: Axis, asked: _Filter) -> _Past:
         after=name_before(axis.start),
         before=name_from(axis.end),
         limit=RUNS_MAX + 1,
+        may_pause=True,
     )
+    rows: list[RunRow] = []
+    paused_at: SearchPlace | None = None
     try:
-        rows: Page[RunRow] = await visit.control.runs.search(visit.who, query)
+        for _ in range(LOOKS_MAX):
+            page = await visit.control.runs.search(visit.who, query)
+            rows, paused_at, is_cut = [*rows, *page], page.paused_at, page.is_full(query.limit)
+            if paused_at is None:
+                break
+            below, most = min(paused_at.before, name_from(axis.end)), RUNS_MAX + 1 - len(rows)
+            query = replace(query, before=below, is_rest=paused_at.is_rest, limit=most)
     except Invalid as refusal:
         return _Past((), axis.end, refusal.detail)
-    if not rows.is_full(RUNS_MAX + 1):
+    if paused_at is not None:
+        return _Past(rows, min(axis.end, max(axis.start, id_instant(paused_at.before))))
+    if not is_cut:
         return _Past(rows, axis.start)
+    rows.sort(key=lambda run: run.run_id, reverse=True)
     kept = rows[:RUNS_MAX]
     return _Past(kept, kept[-1].nominal_at)
 

@@ -86,6 +86,7 @@ INDEXES: Final = (
     "0032_notices_tests.sql",
     "0033_error_jobs_job.sql",
     "0034_jobs_objectives_of.sql",
+    "0035_jobs_repeating.sql", "0035_jobs_owners.sql", "0035_jobs_task_kinds.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 

@@ -17,12 +17,13 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
-from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
+from tickwise.adapters.store.postgres.jobs.jobs import find_job
 from tickwise.adapters.store.postgres.jobs.quotas import close_room, count_runs, open_room
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
 from tickwise.adapters.store.postgres.records.audit import write_audit
+from tickwise.adapters.store.postgres.records.job_rows import pending
 from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry

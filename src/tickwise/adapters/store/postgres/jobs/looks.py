@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwise.adapters.store.postgres.jobs.jobs import JobSearches, job_row
+from tickwise.adapters.store.postgres.jobs.jobs import JobSearches
 from tickwise.adapters.store.postgres.jobs.planned import PlannedSearches
+from tickwise.adapters.store.postgres.records.job_rows import job_row
 from tickwise.adapters.store.postgres.records.records import RunSearches, run_row
 from tickwise.adapters.store.postgres.records.searches import labels_asked, search
 from tickwise.domain.model import DEFAULT_NAMESPACE

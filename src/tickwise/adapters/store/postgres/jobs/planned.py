@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.jobs.jobs import job_row
+from tickwise.adapters.store.postgres.records.job_rows import job_row
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     labelled_jobs,

@@ -9,8 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.records.records import first_id
-from tickwise.adapters.store.postgres.records.searches import LAST_ID
+from tickwise.adapters.store.postgres.records.searches import LAST_ID, first_id
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.notices.changes import NoticeJob
 from tickwise.domain.observing.anomalies import MeasuredEnd

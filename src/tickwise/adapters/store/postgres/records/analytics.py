@@ -23,8 +23,14 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.records.records import ID_SLACK_SECONDS, first_id
-from tickwise.adapters.store.postgres.records.searches import NEARLY, labelled_jobs, labels_asked, like
+from tickwise.adapters.store.postgres.records.searches import (
+    ID_SLACK_SECONDS,
+    NEARLY,
+    first_id,
+    labelled_jobs,
+    labels_asked,
+    like,
+)
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.lifecycle import CODES, RunState

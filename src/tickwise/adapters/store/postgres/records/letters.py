@@ -7,7 +7,7 @@ the same moment, the row of `letters` lets one through; the other sees what that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,12 +20,14 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.records.paging import bounded, own_columns, page_of
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
-from tickwise.adapters.store.postgres.records.records import run_row, texts_of
-from tickwise.adapters.store.postgres.records.searches import labelled_jobs, labels_asked
+from tickwise.adapters.store.postgres.records.records import run_row
+from tickwise.adapters.store.postgres.records.run_walks import RunWalk, texts_of
+from tickwise.adapters.store.postgres.records.searches import KEPT_PLAN, fetched, labelled_jobs, labels_asked
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.callers import Asker
 from tickwise.domain.errors import NotFound
+from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import (
     EndedOperation,
     LetterQuery,
@@ -39,6 +41,7 @@ from tickwise.ports.store import (
     Page,
     Receipt,
     Replay,
+    RunQuery,
     Settled,
     Settlement,
 )
@@ -83,12 +86,18 @@ JOBS: Final = 10
 """The place of the named jobs among the parameters of `letters_list`: the letters of few jobs are put in order."""
 
 
+LOOKED_LETTERS: Final = 1_000
+"""Failed runs that one call looks at."""
+
+
 class LetterSearches(Part):
     """The searches for dead letters and operations."""
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
+            if query.may_pause and query.error_group is None:
+                return await self._letters_in_looks(connection, query)
             asked = await self._letters_asked(connection, query)
             arguments = [*asked, *texts_of(query), query.error_group, query.bytes_most]
             async with connection.transaction(readonly=True):
@@ -97,6 +106,26 @@ class LetterSearches(Part):
                     await connection.fetchrow(statement("letters_in_order"))
                 rows = await connection.fetch(bounded("letters_list"), *arguments)
         return page_of(rows, _letter_row)
+
+    async def _letters_in_looks(self, connection: asyncpg.Connection, query: LetterQuery) -> Page[LetterRow]:
+        """A page of a search that may pause: of failed runs, what was done about each is looked up."""
+        failed = RunQuery(
+            namespace=query.namespace,
+            job_id=query.job_id,
+            states=(RunState.FAILED,),
+            reason=query.reason,
+            within=query.within,
+            before=query.before,
+        )
+        runs, goes_on = await RunWalk(connection, failed, self._clock, looked=LOOKED_LETTERS).runs()
+        page = Page[LetterRow]()
+        if runs:
+            asked = [runs, *_asked(replace(query, before=None)), *texts_of(query), query.bytes_most]
+            rows = await fetched(connection, bounded("letters_picked"), asked, self._clock, KEPT_PLAN)
+            page = page_of(rows, _letter_row)
+        if not page.is_full(query.limit):
+            page.paused_at = goes_on
+        return page
 
     async def _count_letters(self, query: LetterQuery) -> int:
         async with self._links.pooled(writes=False) as connection:

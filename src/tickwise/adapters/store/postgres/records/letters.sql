@@ -31,6 +31,25 @@ WHERE namespace = $1
   AND ($15::uuid IS NULL OR run_id IN (SELECT e.run_id FROM tickwise.error_letters e WHERE e.group_id = $15))
 ORDER BY run_id DESC LIMIT $10
 
+-- name: letters_picked
+-- The letters of these runs, in this order, as `letters_list` has them. $1 runs, then as there: $2 namespace, $3 seconds, $4 statuses, $5 job, $6 task
+-- kind, $7 reason, $8 and $9 window of ends, $10 ids below it, $11 limit, $12 and $13 whether with results and definitions. Planned once.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, CASE WHEN $12::boolean THEN result END AS result, origin,
+       CASE WHEN $13::boolean THEN definition END AS definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+       cancel_error, occurrences, until, job_name, task_kind, settled_at, settled_by, note, redriven_as, ruling, status, place,
+       coalesce(octet_length(error), 0) + coalesce(octet_length(note), 0) + coalesce(CASE WHEN $12 THEN octet_length(result) END, 0)
+         + coalesce(CASE WHEN $13 THEN octet_length(definition) END, 0) AS bytes
+FROM unnest($1::uuid[]) WITH ORDINALITY AS w (picked, place)
+CROSS JOIN LATERAL (
+  SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $3::float8 THEN 'expired'
+                                      WHEN reason = 'unknown_outcome' THEN 'held' ELSE 'open' END) AS status
+  FROM tickwise.letters_shown WHERE run_id = w.picked AND namespace = $2 OFFSET 0) l
+WHERE ($4::text[] IS NULL OR status = ANY($4)) AND ($5::uuid IS NULL OR job_id = $5) AND ($6::text IS NULL OR task_kind = $6)
+  AND ($7::text IS NULL OR reason = $7) AND ($8::float8 IS NULL OR ended_at >= $8) AND ($9::float8 IS NULL OR ended_at < $9)
+  AND ($10::uuid IS NULL OR run_id < $10)
+ORDER BY place LIMIT $11
+
 -- name: letters_count
 -- The number of dead letters, counted to $10 at most. $13 the group of their error. The other parameters as in `letters_list`.
 SELECT count(*) FROM (

@@ -13,10 +13,9 @@ import asyncpg
 import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.records.named import LOOKED_RUNS, NameSearch, named_jobs, reach, without
 from tickwise.adapters.store.postgres.records.paging import page_of
+from tickwise.adapters.store.postgres.records.run_walks import RunWalk, ids_within, texts_of
 from tickwise.adapters.store.postgres.records.searches import (
-    FEW_LABELLED,
     LAST_ID,
     connected,
     labelled_jobs,
@@ -28,20 +27,17 @@ from tickwise.adapters.store.postgres.records.searches import (
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, HELD, STATES, RunState
-from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
-from tickwise.ports.paging import SearchPlace
+from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.store import (
     MAX_TALLIES,
     AttemptRow,
     BusyQueue,
     CancelRow,
     Incident,
-    LetterQuery,
     MarkedChannel,
     Page,
     RunQuery,
     RunRow,
-    RunText,
     StoreStats,
     Tally,
 )
@@ -51,16 +47,9 @@ MAX_PAGES_COUNTED: Final = 500
 share among so many is right to 1 %."""
 
 MAX_INCIDENTS: Final = 100
-NO_ID: Final = UUID(int=0)
 
 FAILED_ALONE: Final = (RunState.FAILED,)
 """The states of a search for what failed, which people ask for first."""
-
-ID_SLACK_SECONDS: Final = 600.0
-"""The distance that a search by due time assumes between a run's due time and the nominal time in its id. What is due
-longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found by
-that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
-by nodes' clocks, due times by the store's."""
 
 _RUN_COLUMNS: Final = tuple({field.name for field in fields(RunRow)} - {"state", "cancel", "ready_at"})
 _run_values: Final = itemgetter(*_RUN_COLUMNS)
@@ -88,10 +77,10 @@ class RunSearches(Part):
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See the port."""
         page = _page(query)
-        by_name = query.may_pause and query.job_name is not None and query.job_id is None and not query.ids
+        may_pause = query.may_pause and page is None and not query.ids
         async with connected(self._links, LIST if page is None else page[0]) as connection:
-            if by_name:
-                return await self._runs_by_name(connection, query)
+            if may_pause:
+                return await self._runs_in_looks(connection, query)
             name, asked = page or (LIST, await self._searched_for(connection, query))
             return await self._runs_page(connection, name, asked, query)
 
@@ -102,28 +91,14 @@ class RunSearches(Part):
         found = page_of(rows, run_row)
         return Page(await _with_requests(connection, found), cut=found.cut)
 
-    async def _runs_by_name(self, connection: asyncpg.Connection, query: RunQuery) -> Page[RunRow]:
-        """A page of a search that may pause: of the runs of the few jobs that have the name, or of the newest runs."""
-        labels = labels_asked(query.labels, query.within)
-        asked = NameSearch(query.namespace, query.job_name or "", labels, query.queue)
-        few, floor = await named_jobs(connection, asked, self._clock, FEW_LABELLED)
-        if few is not None and not query.is_rest:
-            # The jobs were chosen by all that is asked of jobs.
-            of_few = _asked(replace(query, job_name=None, labels={}, within=None, queue=None), few)
-            page = await self._runs_page(connection, LIST, of_few, query) if few else Page[RunRow]()
-            if floor is not None and not page.is_full(query.limit):
-                page.paused_at = SearchPlace(LAST_ID, is_rest=True)
-            return page
-        top, oldest = _ids_within(query)
-        low = await reach(connection, "runs_reach", query.namespace, top or LAST_ID, LOOKED_RUNS, self._clock)
-        if low is not None and oldest is not None and low <= oldest:
-            low = None
-        window = query if low is None else replace(query, after=max(UUID(int=low.int - 1), query.after or NO_ID))
-        page = await self._runs_page(connection, LIST, _asked(window, None, labels), query)
-        if low is not None and not page.is_full(query.limit):
-            page.paused_at = SearchPlace(low, query.is_rest)
-        known = frozenset(few or ())
-        return without(page, query.limit, lambda row: row.job_id in known, lambda row: row.run_id)
+    async def _runs_in_looks(self, connection: asyncpg.Connection, query: RunQuery) -> Page[RunRow]:
+        """A page of a search that may pause."""
+        rows, goes_on = await RunWalk(connection, query, self._clock).page()
+        found = page_of(rows, run_row)
+        page = Page(await _with_requests(connection, found), cut=found.cut)
+        if not page.is_full(query.limit):
+            page.paused_at = goes_on
+        return page
 
     async def _count_runs(self, query: RunQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
@@ -205,11 +180,6 @@ _busy_queues: Final = msgspec.json.Decoder(tuple[BusyQueue, ...]).decode
 LIST: Final = "runs_list"
 
 
-def texts_of(query: RunQuery | LetterQuery) -> list[bool]:
-    """The parameters of a page that say which texts come with its runs."""
-    return [RunText.RESULT in query.texts, RunText.DEFINITION in query.texts]
-
-
 def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
     """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
     plain = RunQuery(
@@ -236,14 +206,14 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
     """The parameters of the statements `runs_list` and `runs_count`, for these jobs or labels of jobs. A window
     of due times is one of ids too: no run is due before the time in its id, and what is due long after that is found
     by an index of its own."""
-    before, from_id = _ids_within(query)
+    before, from_id = ids_within(query)
     return [
         query.namespace,
         query.job_id,
         [CODES[state] for state in query.states] or None,
         query.due_after,
         query.due_before,
-        before,
+        None if before == LAST_ID else before,
         query.limit,
         query.after,
         list(query.triggers) or None,
@@ -257,20 +227,6 @@ def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence
         query.queue,
         list(query.ids) or None,
     ]
-
-
-def _ids_within(query: RunQuery) -> tuple[UUID | None, UUID | None]:
-    """The ids of the search that runs are below, and the least of those that are not due long after it."""
-    before = query.before
-    if query.due_before is not None:
-        newest = first_id(query.due_before + ID_SLACK_SECONDS)
-        before = newest if before is None else min(before, newest)
-    return before, None if query.due_after is None else first_id(query.due_after - ID_SLACK_SECONDS)
-
-
-def first_id(instant: float) -> UUID:
-    """Below every id of that instant or later."""
-    return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
 
 
 async def _with_requests(connection: asyncpg.Connection, shown: Sequence[RunRow]) -> Sequence[RunRow]:

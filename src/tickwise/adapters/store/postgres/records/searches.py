@@ -5,10 +5,11 @@ rest finds its index. A plan that was made for all values at once would read a t
 The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept,
 by sessions whose settings it needs (`connected`). So it is one exchange with the server.
 
-What has no index (an owner, a rare kind of task; a part of a name has `named`) is looked for from the newest on.
-Invariant: such a search ends, with its page or with an error that says what would narrow it, and takes nobody's
-connection for longer. What ends for another reason (a lock that is not to be had, an operator who cancels it) is the
-store's to answer for: it is `StoreUnavailable`, and nothing about the search is at fault.
+A search of people looks at so many rows in one call and pauses (`job_walks`, `run_walks`). One that does not pause
+looks at all rows, from the newest on where there is no index. Invariant: it ends, with its page or with an error that
+says what would narrow it, and takes nobody's connection for longer. What ends for another reason (a lock that is not to
+be had, an operator who cancels it) is the store's to answer for: it is `StoreUnavailable`, and nothing about the search
+is at fault.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tickwise.adapters.store.postgres.connection.link import PAGE_SECONDS, Links
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
+from tickwise.domain.model import time_id
 from tickwise.domain.selectors import Selector, alternatives
 from tickwise.ports.clock import Clock
 
@@ -39,6 +41,12 @@ NEARLY: Final = 0.95
 LAST_ID: Final = UUID(int=(1 << 128) - 1)
 """Above every id: a page that begins with the newest."""
 
+ID_SLACK_SECONDS: Final = 600.0
+"""The distance that a search by due time assumes between a run's due time and the nominal time in its id. What is due
+longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found by
+that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
+by nodes' clocks, due times by the store's."""
+
 KEPT: Final = frozenset(
     {
         "job_get", "jobs_newest", "jobs_newest_of", "runs_newest", "runs_newest_of", "runs_newest_of_job",
@@ -50,9 +58,18 @@ three quarters of what it cost: a view of runs is a view of each day's partition
 
 _OWN: Final = "search_terms"
 """The terms of a statement that is planned for each call's own values."""
+OF_A_SET: Final = "search_terms_of_a_set"
+"""The terms of a statement that reads rows by the values of an index, in no order, and up to a limit."""
+KEPT_PLAN: Final = "search_terms_kept"
+"""The terms of a statement that is planned once for all values, on a connection for any statement."""
 
 FEW_LABELLED: Final = 500
 """The most jobs with a label that are looked up one by one."""
+
+
+def first_id(instant: float) -> UUID:
+    """Below every id of that instant or later."""
+    return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
 
 
 def labels_asked(labels: Mapping[str, str], within: Selector | None) -> list[str] | None:
@@ -97,21 +114,7 @@ async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
     """Search on a connection of the caller (`connected`), who translates other errors."""
-    return await _fetched(connection, statement(name), arguments, clock, None if name in KEPT else _OWN)
-
-
-async def indexed(
-    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
-) -> list[asyncpg.Record]:
-    """Search by a statement that reads no table from end to end if an index does as well."""
-    return await _fetched(connection, statement(name), arguments, clock, "search_terms_indexed")
-
-
-async def planned_once(
-    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
-) -> list[asyncpg.Record]:
-    """Search by a statement that is planned once for all values, on a connection for any statement."""
-    return await _fetched(connection, statement(name), arguments, clock, "search_terms_kept")
+    return await fetched(connection, statement(name), arguments, clock, None if name in KEPT else _OWN)
 
 
 async def searched_page(
@@ -119,13 +122,14 @@ async def searched_page(
 ) -> list[asyncpg.Record]:
     """Search for a page that is cut before it holds more than `bytes_most`, on such a connection."""
     terms = None if name in KEPT else _OWN
-    return await _fetched(connection, bounded(name), [*arguments, bytes_most], clock, terms)
+    return await fetched(connection, bounded(name), [*arguments, bytes_most], clock, terms)
 
 
-async def _fetched(
+async def fetched(
     connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str | None
 ) -> list[asyncpg.Record]:
-    """`terms`: the statement that sets what the search needs; None: the session has it."""
+    """The rows of a statement. `terms`: the one that sets what the search needs; None: the session has it. Raises
+    `Invalid` if it takes too long; other errors are the caller's to translate."""
     begun = clock.monotonic()
     try:
         if terms is None:

@@ -8,8 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.records.records import first_id
-from tickwise.adapters.store.postgres.records.searches import searched
+from tickwise.adapters.store.postgres.records.searches import first_id, searched
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.observing.objectives import StartCount
 from tickwise.ports.store import LATE_REASONS, JobStarts, StartsQuery

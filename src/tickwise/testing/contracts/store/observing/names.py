@@ -10,19 +10,20 @@ from uuid import UUID
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane
 from tickwise.ports.paging import Item, Page, place_after
-from tickwise.ports.store import Added, JobQuery, NewJob, RunQuery, Store
+from tickwise.ports.store import Added, JobQuery, LetterQuery, NewJob, RunQuery, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
 from tickwise.testing.factories import Factory
 
-Query = TypeVar("Query", JobQuery, RunQuery)
+Query = TypeVar("Query", JobQuery, RunQuery, LetterQuery)
 
 PAUSES_MOST = 100
 """More of them, among as few rows, would be a search that does not come to its end."""
 
 
-async def jobs_found(store: Store, query: JobQuery) -> list[UUID]:
-    """The jobs of all pages, followed as a caller does who shows `limit` rows and asks for one more."""
-    return await _followed(query, store.searches.jobs, lambda row: row.job_id, lambda row: row.listed)
+async def jobs_found(store: Store, query: JobQuery, between: Callable[[], Awaitable[None]] | None = None) -> list[UUID]:
+    """The jobs of all pages, followed as a caller does who shows `limit` rows and asks for one more. `between`: done
+    after each page."""
+    return await _followed(query, store.searches.jobs, lambda row: row.job_id, lambda row: row.listed, between)
 
 
 async def runs_found(store: Store, query: RunQuery) -> list[UUID]:
@@ -30,21 +31,33 @@ async def runs_found(store: Store, query: RunQuery) -> list[UUID]:
     return await _followed(query, store.searches.runs, lambda row: row.run_id, lambda row: row.run_id)
 
 
+async def letters_found(store: Store, query: LetterQuery) -> list[UUID]:
+    """The runs of the dead letters of all pages."""
+    return await _followed(query, store.searches.letters, lambda row: row.run.run_id, lambda row: row.run.run_id)
+
+
 async def _followed(
     query: Query,
     search: Callable[[Query], Awaitable[Page[Item]]],
     id_of: Callable[[Item], UUID],
     place_of: Callable[[Item], UUID],
+    between: Callable[[], Awaitable[None]] | None = None,
 ) -> list[UUID]:
     """The ids of all rows that a search finds, page by page."""
     found: list[UUID] = []
     for _ in range(PAUSES_MOST):
         page = await search(replace(query, limit=query.limit + 1))
         found += [id_of(row) for row in page[: query.limit]]
-        place = place_after(page, query.limit, place_of, is_rest=query.is_rest)
+        place = place_after(page, query.limit, place_of, is_rest=not isinstance(query, LetterQuery) and query.is_rest)
         if place is None:
             return found
-        query = replace(query, before=place.before, is_rest=place.is_rest)
+        query = replace(query, before=place.before)
+        if isinstance(query, JobQuery):
+            query = replace(query, is_rest=place.is_rest, rest_from=place.rest_from)
+        elif isinstance(query, RunQuery):
+            query = replace(query, is_rest=place.is_rest)
+        if between is not None:
+            await between()
     raise AssertionError(f"the search has no end: {query}")
 
 

@@ -1,12 +1,11 @@
 -- name: jobs_list
 -- Jobs, newest first. $1 namespace, $2 part of the name (as a LIKE pattern), $3 key, $4 labels (all of one of these), $5 statuses, $6
 -- schedule type, $7 task kind, $8 owner, $9 and $10 window of next fires, $11 page: places below it, $12 limit, $13 true if all such jobs are lasting
--- ones, $14 a calendar, $15 ids, $16 places at it or above. A job's place is its id, unless it stands in `jobs_placed`. Planned for each call's own values.
+-- ones, $14 a calendar, $15 ids. A job's place is its id, unless it stands in `jobs_placed`. Planned for each call's own values.
 (SELECT j.*, l.queue, l.priority, l.requires, j.job_id AS listed, octet_length(j.definition) AS bytes
  FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
  WHERE j.namespace = $1
    AND ($11::uuid IS NULL OR j.job_id < $11)
-   AND ($16::uuid IS NULL OR j.job_id >= $16)
    AND ($15::uuid[] IS NULL OR j.job_id = ANY($15))
    AND NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0)
    AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
@@ -45,7 +44,7 @@ UNION ALL
      AND ($13::boolean IS NULL OR j.lasting)
    OFFSET 0) j
  JOIN tickwise.lanes l USING (lane)
- WHERE p.namespace = $1 AND ($11::uuid IS NULL OR p.listed < $11) AND ($16::uuid IS NULL OR p.listed >= $16)
+ WHERE p.namespace = $1 AND ($11::uuid IS NULL OR p.listed < $11)
    AND ($15::uuid[] IS NULL OR p.job_id = ANY($15))
    -- Rare values have an index.
    AND ($3::text IS NULL OR p.job_id = (SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.namespace = $1 AND k.key = $3))
