@@ -53,12 +53,14 @@ async def submitted(here: World) -> None:
         jobs = [
             {
                 "name": "resize" if number < OF_ONE_NAME else f"job {number}",
+                "schedule_type": "IMMEDIATE",
                 "task": {"kind": "shell", "command": "false"},
                 "max_retries": 0,
             }
             for number in range(begin, begin + 500)
         ]
-        await post(here, "/jobs:batch", jobs, 200)
+        made = await post(here, "/jobs:batch", jobs, 200)
+        assert (500, 0) == (made["created"], made["refused"])
 
 
 async def failed(here: World, number: int) -> None:
