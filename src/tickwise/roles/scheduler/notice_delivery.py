@@ -90,6 +90,8 @@ class NoticeDelivery:
         self._tried_so = tried
         self._prepare = prepare
         self._sends: set[asyncio.Task[None]] = set()
+        self._is_loaded = False
+        """The senders have loaded their libraries, because there is a channel."""
         self.wake = asyncio.Event()
         """A send has ended, so there may be another notice of its channel; or a notice was just made that is due."""
 
@@ -103,6 +105,9 @@ class NoticeDelivery:
             return LOOK_SECONDS
         found = await self._notices.due(self._name, free)
         if not found.notices:
+            if found.has_channels and not self._is_loaded:
+                self._is_loaded = True
+                await asyncio.gather(*(sender.load() for sender in self._senders.values()))
             return LOOK_SECONDS if found.has_channels else IDLE_SECONDS
         known = {
             each.channel.channel_id: each
