@@ -5,6 +5,7 @@ what is measured is the price of noting nothing: the trigger of each end asks wh
 and without rules take turns within one flow of work, and each window with rules is held against the two around it.
 Then jobs fail one after the other, some beside the flow and some once it has ended. A receiver of webhooks on this
 machine says when it heard. Where the time went is read from the notice: noted and judged, taken by a sender, sent.
+At last the price of noting is measured alone, in the session that pays it (`bench/noting.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bench import raw
 from bench.cases.events import Window, cost, window
 from bench.figures import percentile
 from bench.harness import SQL, Case, Check, Failed, Rig, Round
+from bench.noting import noting_us, percent
 from bench.stream import flowing
 from bench.work import jobs, store
 from tickwise.adapters.clock import SystemClock
@@ -33,7 +35,7 @@ from tickwise.domain.notices.rules import NoticeChannel, NoticeChannelKind, Noti
 from tickwise.roles.scheduler.alerting import IDLE_SECONDS
 
 RULES: Final = 10_000
-PROBES: Final = 8
+PROBES: Final = 6
 """Jobs that fail beside the flow, and as many after it; each once the delivery of the one before is on record."""
 TOLD_SECONDS: Final = 30.0
 """A failure that is told later makes the case void."""
@@ -200,9 +202,14 @@ async def telling(rig: Rig) -> Round:
         beside = await delays(rig, connection, heard)
         await stream.finish()
         took = beside + await delays(rig, connection, heard)
-        await connection.execute(SQL["notices_empty"])
+    await rig.reset()
+    connection = await rig.connect()
+    noting = await noting_us(rig, connection, turns=8)
+    await connection.execute(SQL["notices_empty"])
+    await connection.close()
     around = [statistics.mean(each.rate for each in without[at : at + 2]) for at in range(turns)]
     ratios = [each.rate / rate for each, rate in zip(with_rules, around, strict=True)]
+    whole = cost(without)["product"]
     told = sorted(each.told for each in took)
     return Round(
         statistics.median(ratios),
@@ -211,8 +218,10 @@ async def telling(rig: Rig) -> Round:
             "without": [round(each.rate) for each in without],
             "cpu_us_a_run_without": cost(without),
             "cpu_us_a_run": cost(with_rules),
-            "cpu_more_percent": round(statistics.median(more(without, with_rules)), 1),
             "cpu_more_percents": [round(each, 1) for each in more(without, with_rules)],
+            "noting_us": noting,
+            "noting_percent": percent(noting, "with_rules", whole),
+            "noting_with_an_alert_percent": percent(noting, "with_an_alert", whole),
             "told_p50_s": round(percentile(told, 0.5), 2),
             "told_most_s": round(told[-1], 2),
             "beside_the_flow_s": {name: round(max(map(part, beside)), 2) for name, part in PARTS.items()},
@@ -230,7 +239,8 @@ CASE = Case(
     raw.sustained,
     "raw SQL: submit, claim and finish with history",
     checks=(
-        Check("CPU for each run, more in percent", "cpu_more_percent", 3.0),
+        Check("CPU of noting, of a run's in percent", "noting_percent", 3.0),
+        Check("the same while an alert stands", "noting_with_an_alert_percent", 3.0),
         Check("most seconds from a failed run to its receiver", "told_most_s", 2.0),
     ),
 )
