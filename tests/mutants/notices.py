@@ -135,4 +135,20 @@ NOTICES: Final = (
         "notice.subjects + other.subjects",
         (POSTGRES + "TestFolds::test_a_job_of_two_notices_that_become_one_is_counted_once",),
     ),
+    Mutant(
+        "a run that is not recorded has no span of its fire",
+        "src/tickwise/roles/scheduler/fire_spans.py",
+        "elif trace.sampled:",
+        "elif True:",
+        ("tests/unit/roles/test_fire_spans.py::test_a_run_that_is_not_recorded_has_none",),
+    ),
+    Mutant(
+        "a write that was in vain has no span",
+        "src/tickwise/roles/shared/record_spans.py",
+        "    began = tracer.now()\n    yield\n",
+        "    began = tracer.now()\n    try:\n        yield\n    except Exception:\n"
+        '        tracer.add(SpanRecord("record", SpanKind.INTERNAL, *traces.values(), 0, began, began, {}))\n'
+        "        raise\n",
+        ("tests/unit/roles/test_record_spans.py::test_a_write_that_was_in_vain_has_no_span",),
+    ),
 )
