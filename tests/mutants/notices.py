@@ -105,7 +105,7 @@ NOTICES: Final = (
         CONTROL + "action_links.py",
         "if self._clock.now() >= claims.exp + SKEW_SECONDS:",
         "if False:",
-        (LINKS + "test_a_link_that_this_installation_did_not_make_does_not_work",),
+        (LINKS + "test_a_link_says_what_it_does_to_what",),
     ),
     Mutant(
         "a redirect to another origin gets nothing",

@@ -134,19 +134,10 @@ class Scheduler(Service):
         horizon, batch = settings.horizon_seconds, settings.batch
         presence = Presence(store, clock, who=settings.name, look_seconds=horizon / LOOKS_PER_HORIZON)
         self._fire_loop = FireLoop(
-            store=store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            rulebook=rulebook,
-            presence=presence,
-            batches=batches,
-            horizon_seconds=horizon,
-            batch=batch,
+            store=store, signals=signals, clock=clock, telemetry=telemetry, rulebook=rulebook, presence=presence,
+            batches=batches, horizon_seconds=horizon, batch=batch, hint_publisher=hint_publisher, tracer=tracer,
             fires_per_minute_most=settings.fires_per_minute_most,
-            hint_publisher=hint_publisher,
-            tracer=tracer,
-        )
+        )  # fmt: skip
         self._zone_update = ZoneUpdate(
             store=store, rulebook=rulebook, batches=batches, horizon_seconds=horizon, batch=batch
         )

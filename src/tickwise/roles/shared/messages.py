@@ -92,6 +92,7 @@ class OutcomeTrace(msgspec.Struct, frozen=True, omit_defaults=True):
     traceparent: str
     """By W3C Trace Context. One that is not valid is ignored."""
     tracestate: str = ""
+    """The notes of systems on the way."""
 
 
 class Results(msgspec.Struct, frozen=True, omit_defaults=True):
