@@ -23,6 +23,7 @@ CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
 FAILURES ?=
 GROUP   ?=
+NAMES   ?=
 PARTS   ?=
 PEERS   ?=
 ROUNDS  ?=
@@ -117,8 +118,8 @@ bench-data: setup  ## build the filled databases of C2, W1 and growth, kept in b
 bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside the ratios of bench/check.json (RECORD=1)
 	ROUNDS=$(ROUNDS) RECORD=$(RECORD) $(BIN)/python -m bench.check
 
-storm: setup  ## 100,000 failures under one notification rule: how many messages, and do their counts add up? (FAILURES=, GROUP= s)
-	FAILURES=$(FAILURES) GROUP=$(GROUP) $(BIN)/python -m bench.storm
+storm: setup  ## 100,000 failures under one notification rule: how many messages, and do their counts add up? (FAILURES=, GROUP= s, NAMES=)
+	FAILURES=$(FAILURES) GROUP=$(GROUP) NAMES=$(NAMES) $(BIN)/python -m bench.storm
 
 bench-profile: setup  ## where each microsecond and byte of a run goes, into bench/COSTS.md (PARTS="whole stages.claim …")
 	$(BIN)/python -m bench.costs $(PARTS)
