@@ -179,7 +179,7 @@ def more(without: Sequence[Window], with_rules: Sequence[Window]) -> list[float]
 
 async def telling(rig: Rig) -> Round:
     """The rate with rules, of the rate without."""
-    seconds, turns = (15.0, 5) if rig.full else (5.0, 4)
+    seconds, turns = (15.0, 5) if rig.full else (4.0, 4)
     without: list[Window] = []
     with_rules: list[Window] = []
     async with receiver() as (heard, url), flowing(rig) as stream:

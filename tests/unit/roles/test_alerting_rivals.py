@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.roles.test_alerting import Night
+from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import NoticeEvent, QuietHours
 from tickwise.roles.scheduler.alerting import Alerting, DelayLooks
@@ -68,3 +69,24 @@ async def test_the_clock_of_a_scheduler_decides_nothing(ahead: float) -> None:
     await night.judge()
     assert [] == night.send()
     assert 2 == len(await night.alerts())
+
+
+async def test_a_notice_that_is_due_is_sent_without_a_look() -> None:
+    """The scheduler that made it rings; one that waits for quiet hours does not, nor one of a fold in doubt."""
+    night, rings = Night(), []
+    ringing = Alerting(night.rig.flaky, night.rig.clock, is_due=lambda: rings.append("due"))
+    quiet = QuietHours(0, 0, "UTC")
+    await night.rule("waits", quiet=quiet)
+    await night.end(RunState.FAILED, *await night.jobs())
+    await ringing.step()
+    assert [] == rings
+    await night.rule("goes")
+    [job] = await night.jobs()
+    await night.end(RunState.FAILED, job)
+    await ringing.step()
+    assert ["due"] == rings
+    await night.end(RunState.FAILED, *await night.jobs())
+    night.rig.flaky.answers_lost.add("alerts.fold")
+    with pytest.raises(Unavailable):
+        await ringing.step()
+    assert ["due"] == rings
