@@ -237,10 +237,12 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
         (row["channel_id"], row["rule_id"], row["is_escalation"]): row
         for row in await connection.fetch(statement("notices_waiting"), *pairs)
     }
-    under_way = {
-        (row["channel_id"], row["rule_id"], row["is_escalation"]): row
-        for row in await connection.fetch(statement("notices_under_way"), *pairs)
-    }
+    under_way = {}
+    if any(not each.joins and (each.channel_id, each.rule_id, each.is_escalation) not in waiting for each in changes):
+        under_way = {
+            (row["channel_id"], row["rule_id"], row["is_escalation"]): row
+            for row in await connection.fetch(statement("notices_under_way"), *pairs)
+        }
     joins, new = [], []
     for each in changes:
         target = each.channel_id, each.rule_id, each.is_escalation
