@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test test-browser screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -21,6 +21,9 @@ WORKERS ?=
 DATA    ?= C2
 CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
+FAILURES ?=
+GROUP   ?=
+NAMES   ?=
 PARTS   ?=
 PEERS   ?=
 ROUNDS  ?=
@@ -114,6 +117,9 @@ bench-data: setup  ## build the filled databases of C2, W1 and growth, kept in b
 
 bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside the ratios of bench/check.json (RECORD=1)
 	ROUNDS=$(ROUNDS) RECORD=$(RECORD) $(BIN)/python -m bench.check
+
+storm: setup  ## 100,000 failures under one notification rule: how many messages, and do their counts add up? (FAILURES=, GROUP= s, NAMES=)
+	FAILURES=$(FAILURES) GROUP=$(GROUP) NAMES=$(NAMES) $(BIN)/python -m bench.storm
 
 bench-profile: setup  ## where each microsecond and byte of a run goes, into bench/COSTS.md (PARTS="whole stages.claim …")
 	$(BIN)/python -m bench.costs $(PARTS)

@@ -73,6 +73,8 @@ PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "alerts_find": (["n1", None, None, None, None, None, None, 50], {"alerts_seen"}),
     "notices_bursts": ([[NONE, None], [NONE, NONE], [300.0, 600.0], 10, 20], {"notices_made"}),
     "notices_waiting": ([[NONE], [NONE]], {"notices_one"}),
+    "notices_under_way": ([[NONE], [NONE]], {"notices_held"}),
+    "notices_hurry": ([NONE], {"notices_one"}),
     "notification_rule_silence": ([NONE], {"alerts_of_rule"}),
     "delays_timers": ([["default"], 60.0, 100, 0.0, NONE], {"timers_decided", "timers_once"}),
     "delays_runs": ([["default"], 60.0, 100, NONE, UUID(int=(1 << 128) - 1)], {"runs_pkey"}),

@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("traces")
     with (
         collecting() as collector,
-        local_up(folder / "data", **settings(collector, TICKWISE_TRACE_RATIO="0", TICKWISE_LOG_DIR=str(folder))) as up,
+        local_up(
+            folder / "data",
+            **settings(
+                collector, TICKWISE_TRACE_RATIO="0", TICKWISE_LOG_DIR=str(folder), TICKWISE_HORIZON_SECONDS="0.5"
+            ),
+        ) as up,
     ):
         yield Place(up, collector)
 
@@ -142,14 +148,15 @@ async def test_a_trace_leads_from_the_request_to_the_task(place: Place) -> None:
     trace = sent(100)[3:35]
     assert trace == (await place.run(run))["trace_id"]
     spans = await place.spans(
-        trace, "POST /api/v1/jobs", "submit", "group commit", "jobs.add", "wait", "attempt", "task shell"
+        trace, "POST /api/v1/jobs", "submit", "group commit", "jobs.add", "wait", "attempt", "task shell", "record"
     )
-    (request,), (submit,), (group,), (write,), (attempt,) = (
-        spans[name] for name in ("POST /api/v1/jobs", "submit", "group commit", "jobs.add", "attempt")
+    (request,), (submit,), (group,), (write,), (attempt,), (record,) = (
+        spans[name] for name in ("POST /api/v1/jobs", "submit", "group commit", "jobs.add", "attempt", "record")
     )
-    assert (PARENT, request.span_id, submit.span_id, group.span_id, submit.span_id) == (
-        request.parent_id, submit.parent_id, group.parent_id, write.parent_id, attempt.parent_id,
+    assert (PARENT, request.span_id, submit.span_id, group.span_id, submit.span_id, attempt.span_id) == (
+        request.parent_id, submit.parent_id, group.parent_id, write.parent_id, attempt.parent_id, record.parent_id,
     )  # fmt: skip
+    assert run == record.attributes["tickwise.run.id"]
     assert {"http.request.method": "POST", "http.route": "/api/v1/jobs", "http.response.status_code": 201}.items() <= (
         request.attributes.items()
     )
@@ -157,6 +164,18 @@ async def test_a_trace_leads_from_the_request_to_the_task(place: Place) -> None:
     assert request.started <= submit.started <= write.started <= write.ended <= submit.ended <= request.ended
     assert all(span.started <= span.ended for group in spans.values() for span in group)
     assert place.up.key not in str(place.collector.spans)
+
+
+async def test_a_scheduler_is_in_the_trace_of_a_job_that_waits_for_its_time(place: Place) -> None:
+    """It makes the run from the request's job, and the attempt follows."""
+    soon = (datetime.now(UTC) + timedelta(seconds=4.0)).isoformat()  # beyond the horizon
+    task = {"kind": "shell", "command": "true"}
+    run, _ = await place.submit(task, sent(105), schedule_type="FUTURE", schedule_time=soon)
+    spans = await place.spans(sent(105)[3:35], "submit", "fire", "attempt", "record")
+    (submit,), (fire,), (attempt,) = spans["submit"], spans["fire"], spans["attempt"]
+    assert {submit.span_id} == {fire.parent_id, attempt.parent_id}
+    assert run == fire.attributes["tickwise.run.id"]
+    assert submit.started <= fire.started <= fire.ended <= attempt.ended
 
 
 async def test_a_failure_is_an_error_with_its_reason_and_no_text_of_the_task(place: Place) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.notices import NOTICES
 from tests.mutants.signals import SIGNALS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -725,4 +726,5 @@ MUTANTS: Final = (
         ),
     ),
     *SIGNALS,
+    *NOTICES,
 )

@@ -16,7 +16,17 @@ from tests.style.tree import ROOT
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Lane, Outcome
 from tickwise.ports.store import Ready
-from tickwise.roles.shared.messages import VERSION, Hints, NewJobPart, OutcomeUsage, Request, Results, decode, encode
+from tickwise.roles.shared.messages import (
+    VERSION,
+    Hints,
+    NewJobPart,
+    OutcomeTrace,
+    OutcomeUsage,
+    Request,
+    Results,
+    decode,
+    encode,
+)
 
 PLACE = "docs/reference/messages.md"
 SOURCES = {
@@ -65,7 +75,7 @@ PAGES = (
     ),
 )  # fmt: skip
 CHANGE = Request("change", OPERATION, JOB, "default", "admin", 1_800_000_000.0, body=b'{"cron":"0 3 * * *"}')
-WITHIN: tuple[type[Any], ...] = (NewJobPart, Outcome, OutcomeUsage)
+WITHIN: tuple[type[Any], ...] = (NewJobPart, Outcome, OutcomeUsage, OutcomeTrace)
 
 HEAD = f"""\
 # Messages between roles

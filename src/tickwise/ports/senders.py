@@ -57,6 +57,10 @@ class ChannelSender(Protocol):
         """Try once, in `timeout` seconds; before that it may wait as long for a turn. It raises nothing."""
         ...
 
+    async def load(self) -> None:
+        """Load the libraries that it needs, beside the other work of the process: no message waits for them then."""
+        ...
+
     async def close(self) -> None:
         """Close what is open."""
         ...

@@ -471,6 +471,7 @@ def make_recorders(runtime: Runtime) -> list[Service]:
                 clock=runtime.clock,
                 telemetry=runtime.metrics,
                 check=result_check(runtime.settings, runtime.store, runtime.cluster),
+                tracer=runtime.tracer,
             )
         )
     return recorders

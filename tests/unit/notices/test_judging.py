@@ -304,6 +304,14 @@ def test_an_acknowledged_alert_is_silent_until_it_recovers() -> None:
     assert [(RECOVERY, OPS, 1)] == told(judged([event(2, S)], rule(), stands=stands))
 
 
+def test_an_acknowledged_alert_that_fails_again_is_looked_at_no_more() -> None:
+    """Its rule repeats and escalates, but a person has it in hand."""
+    again = rule(repeat_seconds=60.0, escalation=Escalation(60.0, (PAGER,)))
+    fold = judged([event()], again, stands=[standing(alert(AlertState.ACKNOWLEDGED))])
+    assert change(fold).next_at is None
+    assert change(judged([event()], again, stands=[standing(alert())])).next_at is not None
+
+
 def test_a_snoozed_alert_is_silent() -> None:
     """Its recovery too, which closes it."""
     stands = [standing(alert(AlertState.SNOOZED, snoozed_until=NOW + 60.0))]

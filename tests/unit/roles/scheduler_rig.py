@@ -12,6 +12,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import RunState
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.store import Fire, NewJob, Retention, RunQuery, RunRow
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.roles.shared.hint_publisher import HintPublisher
@@ -31,7 +32,9 @@ class Rig:
         self.make = Factory(self.clock.now())
         self.blobs = open_blobs("memory://")
 
-    def scheduler(self, *, hint_publisher: HintPublisher | None = None, **settings: Any) -> Scheduler:
+    def scheduler(
+        self, *, hint_publisher: HintPublisher | None = None, tracer: Tracer | None = None, **settings: Any
+    ) -> Scheduler:
         """One more."""
         return Scheduler(
             store=self.flaky,
@@ -41,6 +44,7 @@ class Rig:
             settings=SchedulerSettings(retention=RETENTION, **settings),
             telemetry=Silent(),
             hint_publisher=hint_publisher,
+            tracer=tracer,
         )
 
     async def cron(self, expression: str, due: float, *, namespace: str = "default", **said: Any) -> NewJob:

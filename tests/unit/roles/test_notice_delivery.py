@@ -52,6 +52,11 @@ class Scripted(ChannelSender):
         self.says: dict[str, DeliveryResult | Exception] = {}
         self.holds: dict[str, asyncio.Event] = {}
         self.is_closed = False
+        self.loads = 0
+
+    async def load(self) -> None:
+        """Count it."""
+        self.loads += 1
 
     async def send(
         self, channel: NoticeChannel, secrets: Mapping[str, str], message: NoticeMessage, *, timeout: float
@@ -141,6 +146,16 @@ async def test_a_due_notice_is_delivered_at_the_next_look(rig: Delivery) -> None
     await rig.delivery.close()
     assert rig.sender.is_closed
     assert (await rig.store.channels.find("default"))[0].delivered_at == rig.clock.now()
+
+
+async def test_libraries_are_loaded_once_there_is_a_channel(rig: Delivery) -> None:
+    """Before its first notice, and once."""
+    await rig.round()
+    assert rig.sender.loads == 0
+    await rig.channel()
+    for _ in range(2):
+        await rig.round()
+    assert rig.sender.loads == len(NoticeChannelKind)
 
 
 async def test_a_channel_that_hangs_holds_up_no_other(rig: Delivery) -> None:

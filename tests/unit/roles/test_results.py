@@ -15,6 +15,7 @@ from tickwise.domain.errors import BrokerUnavailable, Bug, StoreUnavailable, Una
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
+from tickwise.domain.trace_context import TracesByRun
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import MarkedChannel, NewJob
@@ -251,11 +252,13 @@ async def test_a_batch_that_is_under_way_at_an_expiry_is_dropped(monkeypatch: py
     assert 1 == len(outbox) == len(pairs)
     real = writer.write
 
-    async def expired_meanwhile(executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> Sequence[UUID]:
+    async def expired_meanwhile(
+        executor: int, outcomes: Sequence[Outcome], usage: UsageByRun, traces: TracesByRun
+    ) -> Sequence[UUID]:
         outbox.forget()
         if fails:
             raise StoreUnavailable("away")
-        return await real(executor, outcomes, usage)
+        return await real(executor, outcomes, usage, traces)
 
     monkeypatch.setattr(writer, "write", expired_meanwhile)
     with pytest.raises(StoreUnavailable) if fails else nullcontext():

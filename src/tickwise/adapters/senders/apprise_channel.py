@@ -87,6 +87,9 @@ class AppriseSender(ChannelSender):
                 return UNTRIED
             return await _tried(asked, secrets, timeout)
 
+    async def load(self) -> None:
+        """Nothing: the library is loaded in the process of each try."""
+
     async def close(self) -> None:
         """See the port."""
 

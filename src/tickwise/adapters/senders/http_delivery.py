@@ -14,6 +14,7 @@ import asyncio
 import email.utils
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from tickwise.adapters.outgoing.client import HttpClient
 
+CLIENT: Final = "tickwise.adapters.outgoing.client"
 ANSWER_BYTES: Final = 64 << 10
 MAX_REDIRECTS: Final = 3
 CONNECTIONS: Final = 32
@@ -59,7 +61,7 @@ class Posting:
 
 
 class HttpDelivery:
-    """The connections of the senders that use HTTP. The library is loaded with the first delivery."""
+    """The connections of the senders that use HTTP. The library is loaded by `load`, or with the first delivery."""
 
     def __init__(self, *, lookups: Lookups | None = None, resolver: AbstractResolver | None = None) -> None:
         """`lookups` that other senders share. `resolver` instead of the system's."""
@@ -72,6 +74,13 @@ class HttpDelivery:
             ),
         }
         self._clients: dict[bool, HttpClient] = {}
+        self._is_loaded = False
+
+    async def load(self) -> None:
+        """Load the library in a thread: that takes a third of a second of a core, in which other work goes on."""
+        if not self._is_loaded:
+            await asyncio.to_thread(import_module, CLIENT)
+            self._is_loaded = True
 
     async def close(self) -> None:
         """End every connection."""
@@ -83,6 +92,7 @@ class HttpDelivery:
     async def post(self, posting: Posting, *, now: float, timeout: float) -> DeliveryResult:
         """Deliver. It raises nothing."""
         secrets = posting.secrets
+        await self.load()
         try:
             async with asyncio.timeout(timeout):
                 answer = await self._answer(posting)

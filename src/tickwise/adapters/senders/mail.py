@@ -24,6 +24,7 @@ from email.message import EmailMessage
 from email.policy import SMTP as POLICY
 from email.utils import format_datetime
 from html import escape
+from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -39,6 +40,7 @@ from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResul
 if TYPE_CHECKING:
     from aiosmtplib import SMTP
 
+LIBRARY: Final = "aiosmtplib"
 SUBMISSION_PORT: Final = 587
 TLS_PORT: Final = 465
 REMEMBERED: Final = 1_000
@@ -87,6 +89,7 @@ class EmailSender(ChannelSender):
         self._installation = installation
         self._lookups = lookups or Lookups()
         self._served: OrderedDict[str, set[str]] = OrderedDict()
+        self._is_loaded = False
 
     async def send(
         self, channel: NoticeChannel, secrets: Mapping[str, str], message: NoticeMessage, *, timeout: float
@@ -107,6 +110,7 @@ class EmailSender(ChannelSender):
         access = None
         if own:
             access = HttpAccess(networks=PRIVATE if channel.allow_private else (), advice=ADVICE)
+        await self.load()
         try:
             async with asyncio.timeout(timeout):
                 return await self._deliver(
@@ -120,6 +124,12 @@ class EmailSender(ChannelSender):
             return later(f"the mail server cannot be reached: {error}", hidden)
         except ValueError as error:
             return refused(f"the channel's fields cannot be used: {error}", hidden)
+
+    async def load(self) -> None:
+        """See the port."""
+        if not self._is_loaded:
+            await asyncio.to_thread(import_module, LIBRARY)
+            self._is_loaded = True
 
     async def close(self) -> None:
         """See the port."""

@@ -52,6 +52,10 @@ class SlackSender(ChannelSender):
         )
         return await self._delivery.post(posting, now=message.now, timeout=timeout)
 
+    async def load(self) -> None:
+        """See the port."""
+        await self._delivery.load()
+
     async def close(self) -> None:
         """See the port."""
         await self._delivery.close()

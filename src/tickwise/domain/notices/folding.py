@@ -24,6 +24,15 @@ class WaitingNotice(NamedTuple):
     tries: int = 0
     subjects: int = 0
     """0: they were not counted."""
+    repeated: int = 0
+    """Of `subjects`, those that the notice counts too that was under way when this one was made."""
+    beside_first_at: float | None = None
+    """The time of the first event of that notice; None: there was none."""
+
+
+def counted_since(change: NoticeChange, since: float) -> int:
+    """The subjects of a change that a notice whose first event was at this time counts already."""
+    return sum(at >= since for at in change.before)
 
 
 def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
@@ -38,7 +47,10 @@ def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
     elif not change.joins:
         due = min(due, change.due)
     severities = list(Severity)
-    known = sum(at >= waiting.first_at for at in change.before)
+    known = counted_since(change, waiting.first_at)
+    repeated = waiting.repeated
+    if waiting.beside_first_at is not None:
+        repeated += max(counted_since(change, waiting.beside_first_at) - known, 0)
     return WaitingNotice(
         severity=max(waiting.severity, change.severity, key=severities.index),
         events=waiting.events + change.events,
@@ -49,4 +61,6 @@ def joined(waiting: WaitingNotice, change: NoticeChange) -> WaitingNotice:
         tries=waiting.tries,
         subjects=waiting.subjects + change.subjects - known if waiting.subjects else 0,
         lines=[*waiting.lines, *change.lines][-MAX_LINES:],
+        repeated=repeated,
+        beside_first_at=waiting.beside_first_at,
     )

@@ -24,6 +24,9 @@ def newest_lines(lines: Iterable[NoticeLine]) -> tuple[NoticeLine, ...]:
 def merged(notice: Notice, other: Notice) -> Notice:
     """The notice with the events of another one of its channel and rule."""
     later = notice if notice.last_at >= other.last_at else other
+    shown = {line.subject for line in notice.lines} & {line.subject for line in other.lines}
+    # The other one was made while this one was under way, and knows what both count. Else the lines show some of it.
+    both = max(len(shown), other.repeated if other.beside == notice.notice_id else 0)
     return replace(
         notice,
         events=notice.events + other.events,
@@ -31,7 +34,6 @@ def merged(notice: Notice, other: Notice) -> Notice:
         last_at=max(notice.last_at, other.last_at),
         severity=worst((notice.severity, other.severity)),
         rule_name=later.rule_name,
-        # A subject of both is counted twice: the number is what it was at most.
-        subjects=notice.subjects + other.subjects if notice.subjects and other.subjects else 0,
+        subjects=notice.subjects + other.subjects - both if notice.subjects and other.subjects else 0,
         lines=newest_lines((*notice.lines, *other.lines)),
     )

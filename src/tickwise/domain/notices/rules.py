@@ -136,6 +136,12 @@ class NoticeChannel:
     """The newest failed try."""
     error: str | None = None
     """The error of that try."""
+    failures: int = 0
+    """Tries in a row that failed and may succeed later; those of tests do not count."""
+    again_at: float | None = None
+    """Until then the channel rests: no notice of it is sent but tests."""
+    is_slow: bool = False
+    """Its newest try took long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,3 +289,7 @@ class Notice:
     is_escalation: bool = False
     subjects: int = 0
     """The number of jobs, executors, certificates or keys that its events are of; 0: it was not counted."""
+    beside: UUID | None = None
+    """The notice of its channel and rule that a sender had when this one was made."""
+    repeated: int = 0
+    """Of `subjects`, those that `beside` counts too."""

@@ -13,6 +13,7 @@ may stand in a header or a variable of the environment.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -58,6 +59,11 @@ class TraceContext(NamedTuple):
     def span_text(self) -> str:
         """The span's id: 16 hex digits."""
         return f"{self.span_id:016x}"
+
+
+TracesByRun = Mapping[UUID, TraceContext]
+"""The spans of attempts that are recorded, by their runs."""
+NO_TRACES: Final[TracesByRun] = {}
 
 
 def read_trace(traceparent: str | bytes | None, tracestate: str | bytes | None = None) -> TraceContext | None:

@@ -509,6 +509,10 @@ class SettledNotice(NamedTuple):
     """With WAITING: from now on."""
     was_tried: bool = True
     """False, with WAITING: the sender had no turn for it. That is no try, and nothing is noted at the channel."""
+    rest_seconds: float = 0.0
+    """With WAITING: for so long no notice of its channel is sent but tests. That of a test lets no channel rest."""
+    was_slow: bool = False
+    """The try took long."""
 
 
 class KindBacklog(NamedTuple):
@@ -536,13 +540,15 @@ class NoticeStore(Protocol):
         channel of which a notice is held. Events that follow make a new notice.
 
         Namespaces take turns, the one with the fewest notices that are held first, and the longest due of each; it has
-        at most `SENDS_OF_NAMESPACE`. Channels whose newest try failed come after all others, at most
-        `FAILING_OF_NAMESPACE` of a namespace and `FAILING_SENDS` of this sender: those that hang hold up no other."""
+        at most `SENDS_OF_NAMESPACE`. Channels whose newest try failed or took long come after all others, at
+        most `FAILING_OF_NAMESPACE` of a namespace and `FAILING_SENDS` of this sender: those that hang hold up no other.
+        Of a channel that rests, tests alone are taken."""
         ...
 
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
         """Record the outcomes of tries, also at the channel. A notice that this sender holds no more is left as it is.
-        Into one that is tried again, what waits for the same channel and rule is merged."""
+        Into one that is tried again, what waits for the same channel and rule is merged. After a delivery, what waits
+        for another try at the channel is due."""
         ...
 
     async def find(self, query: NoticeQuery) -> Sequence[Notice]:
@@ -555,8 +561,8 @@ class NoticeStore(Protocol):
         ...
 
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
-        """Make a dead notice due now, with what waits for the same channel and rule. None: there is none that is dead,
-        or its channel is gone."""
+        """Make a dead notice due now, with what waits for the same channel and rule; its channel rests no longer. None:
+        there is none that is dead, or its channel is gone."""
         ...
 
 

@@ -184,6 +184,9 @@ class Fired(NamedTuple):
     ready: Sequence[Ready] = ()
     """The runs that were made, if the caller asked for their names. A run is left out while its lane cannot be read:
     `RunStore.waiting` finds it later."""
+    definitions: Mapping[UUID, str] = {}
+    """Of those of the runs whose definitions may name a trace, if the caller asked for them; one of more than 8,192
+    bytes is left out."""
 
 
 class FireBatch(NamedTuple):
@@ -280,10 +283,11 @@ class Expired:
 class TimerStore(Protocol):
     """Timers: the next fire of each job."""
 
-    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
+    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False, traced: bool = False) -> Fired:
         """One-time jobs due within the horizon become runs, the earliest first, at most `limit`. No two schedulers fire
-        the same timer. With `named` the answer names the runs, for a scheduler that sends hints. The timers of one
-        namespace fire in one transaction."""
+        the same timer. With `named` the answer names the runs, for a scheduler that sends hints or records traces; with
+        `traced` too, it has the definitions that may name a trace. The timers of one namespace fire in one
+        transaction."""
         ...
 
     async def take(self, request: FireRequest) -> FireBatch:

@@ -21,6 +21,7 @@ import msgspec
 from tickwise.domain.model import Outcome
 from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
+from tickwise.domain.trace_context import NO_TRACES, TraceContext, TracesByRun
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import in_whole_characters
@@ -75,6 +76,8 @@ class Outbox:
         self._under_way: list[tuple[Outcome, RunnerCapacity]] = []
         self._usage: dict[tuple[UUID, int], ResourceUsage] = {}
         """By run and token, of the outcomes above that have one. Beside them: most have none, and cost nothing more."""
+        self._traces: dict[tuple[UUID, int], TraceContext] = {}
+        """In the same way, of the outcomes whose attempts are recorded."""
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
@@ -104,6 +107,11 @@ class Outbox:
             self._urgent.set()
         if not self.more.is_set():
             self.more.set()
+
+    def trace(self, outcome: Outcome, attempt: TraceContext | None) -> None:
+        """Note the span of an attempt whose outcome is added next; None: it is not recorded."""
+        if attempt is not None:
+            self._traces[outcome.run_id, outcome.token] = attempt
 
     def add_many(
         self, outcomes: Sequence[tuple[Outcome, RunnerCapacity]], late_seconds: Sequence[float], *, urgent: bool
@@ -176,6 +184,7 @@ class Outbox:
         waiting = [*self._outcomes]
         self._outcomes.clear()
         self._usage.clear()
+        self._traces.clear()
         for _, capacity in waiting:
             capacity.recorded(1)
         if self._publisher is not None:
@@ -199,7 +208,9 @@ class Outbox:
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
         expiries = self._expiries
         try:
-            await self._pass_on(self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch))
+            await self._pass_on(
+                self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch), self._traces_of(batch)
+            )
         except BaseException:
             # At any failure the store has neither accepted nor refused these.
             if expiries == self._expiries:
@@ -213,6 +224,9 @@ class Outbox:
         if self._usage:
             for outcome, _ in batch:
                 self._usage.pop((outcome.run_id, outcome.token), None)
+        if self._traces:
+            for outcome, _ in batch:
+                self._traces.pop((outcome.run_id, outcome.token), None)
         self._passed_on(batch)
         if expiries == self._expiries:
             self._remember(batch)
@@ -224,14 +238,22 @@ class Outbox:
         found = [(each.run_id, self._usage.get((each.run_id, each.token))) for each, _ in batch]
         return {run_id: usage for run_id, usage in found if usage is not None}
 
-    async def _pass_on(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> None:
+    def _traces_of(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> TracesByRun:
+        if not self._traces:
+            return NO_TRACES
+        found = [(each.run_id, self._traces.get((each.run_id, each.token))) for each, _ in batch]
+        return {run_id: trace for run_id, trace in found if trace is not None}
+
+    async def _pass_on(
+        self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun, traces: TracesByRun
+    ) -> None:
         """To the store, or to the broker: what is in doubt (a lease that was over) goes the short way."""
         publisher = self._publisher
         if publisher is not None and publisher.takes(outcomes):
             direct = any(outcome.reason in BEGUN_UNTOLD for outcome in outcomes)
-            if not direct and await publisher.publish(executor, outcomes, usage):
+            if not direct and await publisher.publish(executor, outcomes, usage, traces):
                 return
-        self._writer.count(outcomes, await self._writer.write(executor, outcomes, usage))
+        self._writer.count(outcomes, await self._writer.write(executor, outcomes, usage, traces))
 
     def _passed_on(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
         counts = collections.Counter(capacity for _, capacity in batch)

@@ -22,6 +22,7 @@ import structlog
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
+from tickwise.domain.trace_context import NO_TRACES, TracesByRun
 from tickwise.ports.broker import RESULTS, Broker, Message
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
@@ -58,6 +59,7 @@ class Kept(NamedTuple):
     outcomes: Sequence[Outcome]
     size: int
     usage: UsageByRun = NO_USAGE
+    traces: TracesByRun = NO_TRACES
 
 
 class Publisher:
@@ -113,7 +115,13 @@ class Publisher:
             and all(size_of(outcome) <= OUTCOME_BYTES for outcome in outcomes)
         )
 
-    async def publish(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> bool:
+    async def publish(
+        self,
+        executor: int,
+        outcomes: Sequence[Outcome],
+        usage: UsageByRun = NO_USAGE,
+        traces: TracesByRun = NO_TRACES,
+    ) -> bool:
         """Publish the outcomes; True if the broker has them durably. If False, the broker may have them all the same:
         report them to the store, and a recorder's report of them later changes nothing."""
         if executor != self._executor:
@@ -125,7 +133,7 @@ class Publisher:
         key, since = b"%d" % executor, self._kept[0].number if self._kept else first
         try:
             messages = [
-                self._signed(executor, Message(encode(Results.of(executor, number, batch, since, usage)), key))
+                self._signed(executor, Message(encode(Results.of(executor, number, batch, since, usage, traces)), key))
                 for number, (batch, _) in enumerate(batches, first)
             ]
         except (ValueError, TypeError) as wrong:
@@ -143,7 +151,7 @@ class Publisher:
             return True
         if not self._kept:
             self._moved_at = self._clock.monotonic()
-        self._kept += [Kept(number, batch, size, usage) for number, (batch, size) in enumerate(batches, first)]
+        self._kept += [Kept(number, batch, size, usage, traces) for number, (batch, size) in enumerate(batches, first)]
         self._size += sum(size for _, size in batches)
         self.count += len(outcomes)
         self.kept_more.set()
@@ -196,7 +204,8 @@ class Publisher:
         """Tell the store directly of all that is kept. A recorder that takes them from the broker later counts them."""
         while self._kept:
             kept = self._kept[0]
-            await self._writer.write(executor, kept.outcomes, kept.usage)
+            traces = {each.run_id: kept.traces[each.run_id] for each in kept.outcomes if each.run_id in kept.traces}
+            await self._writer.write(executor, kept.outcomes, kept.usage, traces)
             if self._kept and self._kept[0] is kept:
                 self._drop_first()
 

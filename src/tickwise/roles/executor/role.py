@@ -95,6 +95,7 @@ class Executor(Service):
         self._capacities = [self._make_capacity(config) for config in runner_configs]
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, self._lease, bound)
+        self._tracer = tracer
         self._traces = None if tracer is None else RunTraces(tracer, self._lease)
         self._circuits = None if incidents is None else CircuitRecord(incidents)
         # Each group needs the groups before it.
@@ -121,7 +122,7 @@ class Executor(Service):
             self._held_runs,
             self._settings,
         )
-        writer = OutcomeWriter(store.attempts, self._telemetry, self._signals)
+        writer = OutcomeWriter(store.attempts, self._telemetry, self._signals, self._tracer)
         self._publisher: Publisher | None = None
         if self._broker is not None and settings.results == "broker":
             self._publisher = Publisher(self._broker, marks=store.marks, clock=clock, writer=writer, signing=signing)

@@ -80,7 +80,7 @@ class RunSettlement:
         if self._run_log is not None:
             self._run_log.ended(held, outcome)
         if held.trace is not None and self._traces is not None:
-            self._traces.ended(held, outcome)
+            self._outbox.trace(outcome, self._traces.ended(held, outcome))
         self._outbox.add(outcome, held.capacity, urgent=held.is_urgent(), usage=usage)
 
     def give_back(self, batch: Iterable[HeldRun]) -> None:
@@ -144,7 +144,7 @@ class RunReports:
             if len(logged) < lines:
                 logged.append((held, ended - started))
             if held.trace is not None and self._traces is not None:
-                self._traces.ended(held, made)
+                self._outbox.trace(made, self._traces.ended(held, made))
             urgent = urgent or body.is_waited_for or claimed.guarded
         if self._run_log is not None:
             self._run_log.succeeded(logged, len(done))

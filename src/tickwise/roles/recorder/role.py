@@ -21,7 +21,9 @@ import structlog
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.model import Outcome
 from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage
+from tickwise.domain.trace_context import NO_TRACES, TraceContext, TracesByRun
 from tickwise.observability.buffers import Buffer
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
@@ -149,14 +151,17 @@ class ResultsRecorder(Recorder):
         clock: Clock,
         telemetry: Telemetry,
         check: ResultCheck | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`check` verifies the maker of a message; None: no check, for tests."""
+        """`check` verifies the maker of a message; None: no check, for tests. `tracer` records the writes of attempts
+        that are recorded."""
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=MAX_RESULTS)
         self._marked = store.marks
         self._check = check
+        self._is_traced = tracer is not None
         self._applied: dict[int, int] = {}
         """The number of the last message before which all are applied or settled, by executor; the latest executors."""
-        self._writer = OutcomeWriter(store.attempts, telemetry, signals)
+        self._writer = OutcomeWriter(store.attempts, telemetry, signals, tracer)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """Apply the outcomes of a batch: those of one executor in order, those of several side by side."""
@@ -167,11 +172,14 @@ class ResultsRecorder(Recorder):
         )
         outcomes: dict[int, list[Outcome]] = {}
         usage: dict[int, dict[UUID, ResourceUsage]] = {}
+        traces: dict[int, dict[UUID, TraceContext]] = {}
         for message in messages:
             outcomes.setdefault(message.executor, []).extend(message.outcomes)
             if message.usage:
                 usage.setdefault(message.executor, {}).update(message.usage_by_run())
-        await self._finish(outcomes, usage)
+            if message.traces and self._is_traced:
+                traces.setdefault(message.executor, {}).update(message.traces_by_run())
+        await self._finish(outcomes, usage, traces)
         await self._marked.put(MarkedChannel.RESULTS, await self._marks(messages))
 
     async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
@@ -219,15 +227,22 @@ class ResultsRecorder(Recorder):
         return marks
 
     async def _finish(
-        self, outcomes: Mapping[int, Sequence[Outcome]], usage: Mapping[int, Mapping[UUID, ResourceUsage]]
+        self,
+        outcomes: Mapping[int, Sequence[Outcome]],
+        usage: Mapping[int, Mapping[UUID, ResourceUsage]],
+        traces: Mapping[int, TracesByRun],
     ) -> None:
         turns = asyncio.Semaphore(EXECUTORS_AT_ONCE)
 
         async def write(executor: int, ended: Sequence[Outcome]) -> None:
             for begin in range(0, len(ended), MAX_OUTCOMES):
                 part = ended[begin : begin + MAX_OUTCOMES]
+                known = traces.get(executor, NO_TRACES)
+                recorded = {each.run_id: known[each.run_id] for each in part if each.run_id in known} if known else {}
                 async with turns:
-                    refused: Sequence[UUID] = await self._writer.write(executor, part, usage.get(executor, NO_USAGE))
+                    refused: Sequence[UUID] = await self._writer.write(
+                        executor, part, usage.get(executor, NO_USAGE), recorded
+                    )
                 self._writer.count(part, refused)
 
         told = await asyncio.gather(

@@ -11,7 +11,7 @@ are as they were seen; so of two schedulers that judge one event, one changes so
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Final
@@ -21,7 +21,7 @@ import structlog
 
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.model import time_id
-from tickwise.domain.notices.changes import Burst, NoticeJob, PendingEvent, StandingAlert
+from tickwise.domain.notices.changes import Burst, Fold, NoticeJob, PendingEvent, StandingAlert
 from tickwise.domain.notices.index import MAX_ASKED, RuleIndex
 from tickwise.domain.notices.judging import (
     Situation,
@@ -57,11 +57,13 @@ DUE_PAGE: Final = 200
 LOOK_SECONDS: Final = 0.5
 RIVAL_SECONDS: Final = 0.05
 """Another scheduler judges the same events just now."""
-IDLE_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 1.0
 """Between two looks while no namespace notes events: a first rule is heeded within it."""
 
 DELAYS_SECONDS: Final = 3.0
 """Between two looks for delays,"""
+DELAYS_IDLE_SECONDS: Final = 10.0
+"""while no namespace notes events,"""
 REST_SECONDS: Final = 0.2
 """and to the next one while there are more runs or overdue timers than one looks at."""
 LATE_USUAL_SECONDS: Final = 60.0
@@ -85,11 +87,13 @@ logger = structlog.get_logger("tickwise.scheduler")
 class Alerting:
     """The judging of events by one scheduler."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, is_due: Callable[[], None] = lambda: None) -> None:
+        """`is_due` is called after a fold with a notice that is due at once."""
         self._alerts = store.alerts
         self._rules = store.notification_rules
         self._store = store
         self._clock = clock
+        self._is_due = is_due
         self._version: int | None = None
         self._left_out: dict[str, float] = {}
         """By namespace: when it was last in the log that rules are left out."""
@@ -142,7 +146,7 @@ class Alerting:
                 more=pending.more or is_cut,
             )
             situation = await self._informed(namespace, events, situation)
-            if not await self._alerts.fold(judge(namespace, events, situation)):
+            if not await self._folded(judge(namespace, events, situation), situation.now):
                 pause = RIVAL_SECONDS
             await self._clock.sleep(0)
         return pause
@@ -201,7 +205,14 @@ class Alerting:
         if pairs:
             bursts = await self._bursts(pairs)
             fold = judge_due(namespace, due, replace(situation, bursts=bursts))
-        await self._alerts.fold(fold)
+        await self._folded(fold, situation.now)
+
+    async def _folded(self, fold: Fold, now: float) -> bool:
+        """Fold, and have what is due sent at once: no look of a sender is waited for."""
+        is_done = await self._alerts.fold(fold)
+        if is_done and any(each.due <= now for each in fold.notices):
+            self._is_due()
+        return is_done
 
     def _new_id(self) -> UUID:
         return time_id(int(self._clock.now() * 1000), self._clock.random_bytes(10))
@@ -221,7 +232,7 @@ class DelayLooks:
     async def step(self) -> float:
         """Note the delays that rules ask about; how long until the next look."""
         if not await self._alerting.refresh():
-            return IDLE_SECONDS
+            return DELAYS_IDLE_SECONDS
         index = self._alerting.index
         noted = [*await self._slow(index), *await self._timers(index)]
         if INSTALLATION in index.namespaces(NoticeEvent.EXECUTOR_LOST):

@@ -22,9 +22,11 @@ import structlog
 from tickwise.documents.rulebook import Rulebook, RuledJob
 from tickwise.domain.decision import Hold, decide
 from tickwise.domain.errors import Bug, Invalid, Unavailable
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Store, Timer
+from tickwise.roles.scheduler.fire_spans import FireSpans
 from tickwise.roles.scheduler.fires import (
     HELD_SECONDS,
     Decided,
@@ -78,8 +80,10 @@ class FireLoop:
         batch: int,
         fires_per_minute_most: int,
         hint_publisher: HintPublisher | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`batches` is held while a batch of timers is taken: a client has one batch at a time."""
+        """`batches` is held while a batch of timers is taken: a client has one batch at a time. `tracer` says which
+        runs are recorded."""
         self.looked_at: float | None = None
         """The store's time of the last look for timers."""
         self._store = store
@@ -92,6 +96,7 @@ class FireLoop:
         self._horizon_seconds = horizon_seconds
         self._batch = batch
         self._hint_publisher = hint_publisher
+        self._spans = None if tracer is None else FireSpans(tracer)
         self._share = RuleShare()
         self._fuse = NamespaceFuse(store.timers, fires_per_minute_most)
         self._quota = RunQuota(store.quotas)
@@ -140,9 +145,15 @@ class FireLoop:
 
     async def _fire_once(self) -> int:
         """One-time jobs that need no decision become runs; how many."""
+        spans = self._spans
+        if spans is not None:
+            spans.begin()
+        is_named = self._hint_publisher is not None or spans is not None
         fired = await self._store.timers.fire(
-            self._horizon_seconds, self._batch, named=self._hint_publisher is not None
+            self._horizon_seconds, self._batch, named=is_named, traced=spans is not None
         )
+        if spans is not None:
+            spans.fired(fired)
         if self._hint_publisher is not None:
             self._hint_publisher.publish(fired.ready)
         return fired.timers
@@ -150,6 +161,8 @@ class FireLoop:
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide the near timers; the number of new runs, and the look."""
         most = 1 if self._singly else self._batch
+        if self._spans is not None:
+            self._spans.begin()
         began = self._clock.monotonic()
         request = FireRequest(
             horizon_seconds=self._horizon_seconds,
@@ -189,6 +202,8 @@ class FireLoop:
         except (Invalid, Bug):
             await self._fuse.forget(decided)
             raise
+        if self._spans is not None:
+            self._spans.decided(decided)
         if self._refused:
             self._refused.difference_update(_stand(each.timer) for each in decided)
         self._singly = max(0, self._singly - len(decided))

@@ -4,10 +4,12 @@
                                                     ├──► later: again after a pause, dead after a day
                                                     └──► refused: dead; a person can send it again
 
+    later ──► its channel rests, longer with each failure: one try finds out how it is, and events gather meanwhile
+
 Any number of schedulers at once. Invariants: a notice is delivered at least once, or is on record as dead; twice only
 if a scheduler ended between a delivery and its record. A channel that hangs holds up no other: one notice of it is
 under way at a time, and each has a task of its own. A namespace whose channels hang holds up no other: the store gives
-each its share, and a smaller one to channels whose newest try failed. No secret of a channel is logged.
+each its share, and a smaller one to channels whose newest try failed or took long. No secret of a channel is logged.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ SEND_SECONDS: Final = 10.0
 """The time of one try."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks while there is a channel."""
-IDLE_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 2.0
 """Between two looks while there is none."""
+SLOW_SECONDS: Final = 2.0
+"""A channel whose newest try took longer comes after the others."""
 PAUSE_FIRST_SECONDS: Final = 5.0
 PAUSE_MAX_SECONDS: Final = 900.0
 PAUSE_LEAST_SHARE: Final = 0.5
@@ -86,8 +90,10 @@ class NoticeDelivery:
         self._tried_so = tried
         self._prepare = prepare
         self._sends: set[asyncio.Task[None]] = set()
+        self._is_loaded = False
+        """The senders have loaded their libraries, because there is a channel."""
         self.wake = asyncio.Event()
-        """A send has ended: there may be another notice of its channel."""
+        """A send has ended, so there may be another notice of its channel; or a notice was just made that is due."""
 
     async def step(self) -> float:
         """Take what is due and begin to send it; how long until the next look."""
@@ -99,6 +105,9 @@ class NoticeDelivery:
             return LOOK_SECONDS
         found = await self._notices.due(self._name, free)
         if not found.notices:
+            if found.has_channels and not self._is_loaded:
+                self._is_loaded = True
+                await asyncio.gather(*(sender.load() for sender in self._senders.values()))
             return LOOK_SECONDS if found.has_channels else IDLE_SECONDS
         known = {
             each.channel.channel_id: each
@@ -132,8 +141,10 @@ class NoticeDelivery:
         if channel is None:  # removed while rules were asked: no notice of it can be delivered
             await self._record(SettledNotice(notice.notice_id, NoticeState.DROPPED))
             return
+        begun = self._clock.monotonic()
         result = await self._tried(notice, channel, now)
-        settled = self._settled(notice, result, now)
+        was_slow = self._clock.monotonic() - begun > SLOW_SECONDS
+        settled = self._settled(notice, channel.channel, result, now)._replace(was_slow=was_slow)
         if settled.was_tried:
             log(notice, channel.channel, settled)
             if self._tried_so is not None:
@@ -155,7 +166,7 @@ class NoticeDelivery:
             # Its text may hold a secret.
             return DeliveryResult(DeliveryOutcome.LATER, f"the sender failed: {type(error).__name__}")
 
-    def _settled(self, notice: Notice, result: DeliveryResult, now: float) -> SettledNotice:
+    def _settled(self, notice: Notice, channel: NoticeChannel, result: DeliveryResult, now: float) -> SettledNotice:
         if result.delivery is DeliveryOutcome.DELIVERED:
             return SettledNotice(notice.notice_id, NoticeState.DELIVERED, result.error)
         if result.delivery is DeliveryOutcome.UNTRIED:
@@ -165,8 +176,10 @@ class NoticeDelivery:
         begun = notice.tried_at if notice.tried_at is not None else now
         if result.delivery is DeliveryOutcome.REFUSED or now - begun >= GIVE_UP_SECONDS:
             return SettledNotice(notice.notice_id, NoticeState.DEAD, result.error)
-        pause = pause_seconds(notice.tries, self._clock.chance())
-        return SettledNotice(notice.notice_id, NoticeState.WAITING, result.error, max(pause, result.retry_after or 0.0))
+        chance, asked = self._clock.chance(), result.retry_after or 0.0
+        rest = 0.0 if notice.is_test else max(pause_seconds(channel.failures + 1, chance), asked)
+        pause = max(pause_seconds(notice.tries, chance), rest, asked)
+        return SettledNotice(notice.notice_id, NoticeState.WAITING, result.error, pause, rest_seconds=rest)
 
     async def _record(self, settled: SettledNotice) -> None:
         """Record the outcome; while the store is away, again and again for as long as the lease may last."""

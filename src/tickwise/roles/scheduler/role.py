@@ -134,18 +134,10 @@ class Scheduler(Service):
         horizon, batch = settings.horizon_seconds, settings.batch
         presence = Presence(store, clock, who=settings.name, look_seconds=horizon / LOOKS_PER_HORIZON)
         self._fire_loop = FireLoop(
-            store=store,
-            signals=signals,
-            clock=clock,
-            telemetry=telemetry,
-            rulebook=rulebook,
-            presence=presence,
-            batches=batches,
-            horizon_seconds=horizon,
-            batch=batch,
+            store=store, signals=signals, clock=clock, telemetry=telemetry, rulebook=rulebook, presence=presence,
+            batches=batches, horizon_seconds=horizon, batch=batch, hint_publisher=hint_publisher, tracer=tracer,
             fires_per_minute_most=settings.fires_per_minute_most,
-            hint_publisher=hint_publisher,
-        )
+        )  # fmt: skip
         self._zone_update = ZoneUpdate(
             store=store, rulebook=rulebook, batches=batches, horizon_seconds=horizon, batch=batch
         )
@@ -161,7 +153,8 @@ class Scheduler(Service):
         self._objective_watch = ObjectiveWatch(store.searches, store.objectives, notes.tell)
         self._key_expiry = KeyExpiryWatch(store)
         self._status_looks = StatusLooks(store)
-        self._alerting = Alerting(store, clock)
+        wake = (lambda: None) if notice_delivery is None else notice_delivery.wake.set
+        self._alerting = Alerting(store, clock, is_due=wake)
         self._anomaly_watch = AnomalyWatch(self._alerting, store, clock)
         self._delay_looks = DelayLooks(self._alerting, store)
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)

@@ -17,7 +17,8 @@ import msgspec
 from tickwise.domain.audit import CallerKind, Source
 from tickwise.domain.callers import Asker
 from tickwise.domain.model import Lane, Outcome
-from tickwise.domain.observing.usage import ResourceUsage, UsageByRun
+from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
+from tickwise.domain.trace_context import NO_TRACES, TracesByRun, read_trace
 from tickwise.ports.store import NewJob, Ready
 
 VERSION: Final = 1
@@ -83,6 +84,17 @@ class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
         return ResourceUsage(self.cpu_seconds, self.memory_bytes, self.output_bytes)
 
 
+class OutcomeTrace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The span of one attempt that is recorded as a trace. Absent: it is not recorded."""
+
+    outcome: int
+    """The place of its outcome in `outcomes`, from 0."""
+    traceparent: str
+    """By W3C Trace Context. One that is not valid is ignored."""
+    tracestate: str = ""
+    """The notes of systems on the way."""
+
+
 class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ends of attempts of one executor. Keyed by the executor, so they come in order."""
 
@@ -95,25 +107,47 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     recorder waits for a lost message."""
     usage: tuple[OutcomeUsage, ...] = ()
     """Of the attempts that were measured. Not in `outcomes`: an array with one more item would be a new version."""
+    traces: tuple[OutcomeTrace, ...] = ()
+    """Of the attempts that are recorded, for the span of the recorder."""
     v: int = VERSION
 
     @classmethod
-    def of(cls, executor: int, number: int, outcomes: Sequence[Outcome], since: int, usage: UsageByRun) -> Results:
-        """A message with these outcomes, and the usage of those that have one."""
-        if not usage:
+    def of(
+        cls,
+        executor: int,
+        number: int,
+        outcomes: Sequence[Outcome],
+        since: int,
+        usage: UsageByRun = NO_USAGE,
+        traces: TracesByRun = NO_TRACES,
+    ) -> Results:
+        """A message with these outcomes, and the usage and the spans of those that have one."""
+        if not usage and not traces:
             return cls(executor, number, tuple(outcomes), since)
         used = [(place, usage.get(outcome.run_id)) for place, outcome in enumerate(outcomes)]
+        recorded = [(place, traces.get(outcome.run_id)) for place, outcome in enumerate(outcomes)]
         return cls(
             executor,
             number,
             tuple(outcomes),
             since,
             tuple(OutcomeUsage(place, *found) for place, found in used if found is not None),
+            tuple(OutcomeTrace(place, on.traceparent, on.tracestate) for place, on in recorded if on is not None),
         )
 
     def usage_by_run(self) -> UsageByRun:
         """The usage of its outcomes, by their runs."""
         return {self.outcomes[each.outcome].run_id: each.usage for each in self.usage}
+
+    def traces_by_run(self) -> TracesByRun:
+        """The spans of its attempts that are recorded, by their runs. Text that is no trace is left out."""
+        return {
+            self.outcomes[each.outcome].run_id: trace
+            for each in self.traces
+            if each.outcome in range(len(self.outcomes))
+            and (trace := read_trace(each.traceparent, each.tracestate)) is not None
+            and trace.sampled
+        }
 
 
 class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -21,8 +21,11 @@ from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
+from tickwise.domain.trace_context import NO_TRACES, TracesByRun
+from tickwise.observability.tracing import Tracer
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import AttemptStore, Began
+from tickwise.roles.shared.record_spans import recording
 from tickwise.roles.shared.service import Telemetry
 
 _SUCCESS: Final = CODES[RunState.SUCCESS]
@@ -36,15 +39,31 @@ logger = structlog.get_logger("tickwise.executor")
 class OutcomeWriter:
     """Writes the outcomes of one process to the store."""
 
-    def __init__(self, attempts: AttemptStore, telemetry: Telemetry, signals: Signals) -> None:
-        """`signals` wake the schedulers after a batch with an end that other jobs follow."""
+    def __init__(
+        self, attempts: AttemptStore, telemetry: Telemetry, signals: Signals, tracer: Tracer | None = None
+    ) -> None:
+        """`signals` wake the schedulers after a batch with an end that other jobs follow. `tracer` records the writes
+        of attempts that are recorded."""
         self._attempts = attempts
         self._telemetry = telemetry
         self._signals = signals
+        self._tracer = tracer
 
-    async def write(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun = NO_USAGE) -> Sequence[UUID]:
+    async def write(
+        self,
+        executor: int,
+        outcomes: Sequence[Outcome],
+        usage: UsageByRun = NO_USAGE,
+        traces: TracesByRun = NO_TRACES,
+    ) -> Sequence[UUID]:
         """Write outcomes to the store; the ids of the refused runs. An outcome that cannot be stored does not stop the
-        others of its batch."""
+        others of its batch. `traces`: the spans of those attempts that are recorded."""
+        if not traces or self._tracer is None:
+            return await self._write(executor, outcomes, usage)
+        with recording(self._tracer, traces, len(outcomes)):
+            return await self._write(executor, outcomes, usage)
+
+    async def _write(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> Sequence[UUID]:
         if not outcomes:
             return []
         begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason in BEGUN_UNTOLD]
@@ -60,8 +79,8 @@ class OutcomeWriter:
                 return await self._write_plainly(executor, outcomes[0], bug)
         half = len(outcomes) // 2
         return [
-            *await self.write(executor, outcomes[:half], usage),
-            *await self.write(executor, outcomes[half:], usage),
+            *await self._write(executor, outcomes[:half], usage),
+            *await self._write(executor, outcomes[half:], usage),
         ]
 
     async def _write_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:

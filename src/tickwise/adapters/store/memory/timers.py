@@ -28,6 +28,8 @@ from tickwise.ports.store import (
 )
 
 MINUTE_SECONDS: Final = 60
+SPEC_BYTES: Final = 8_192
+"""A fire copies definitions up to this size into the runs of one-time jobs, in the other store."""
 FUSE: Final = "fuse"
 """The name of the fuse, which pauses a job whose schedule makes too many runs."""
 
@@ -35,11 +37,20 @@ FUSE: Final = "fuse"
 class TimerCommands(Duty):
     """`TimerStore` of the port, but for its repair."""
 
-    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
+    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False, traced: bool = False) -> Fired:
         fired = self._near(self._state.one_time, horizon_seconds, limit)
         made = [timer.run_id for timer in fired if self._fire(timer) and timer.run_id is not None]
         runs = [self._state.runs[run_id] for run_id in made] if named else []
-        return Fired(len(fired), [Ready(run.run_id, run.ready, run.lane, run.job.namespace) for run in runs])
+        texts = {run.run_id: run.job.definition for run in runs} if traced else {}
+        return Fired(
+            len(fired),
+            [Ready(run.run_id, run.ready, run.lane, run.job.namespace) for run in runs],
+            {
+                run_id: text
+                for run_id, text in texts.items()
+                if '"traceparent"' in text and len(text.encode()) <= SPEC_BYTES
+            },
+        )
 
     def _fire(self, timer: TimerRecord) -> bool:
         """A timer of a one-time job becomes its run, unless that is there."""

@@ -47,11 +47,12 @@ class RunTraces:
         held.trace = AttemptTrace(trace, parent, task)
         return assignment._replace(traceparent=task.traceparent, tracestate=task.tracestate or None)
 
-    def ended(self, held: HeldRun, outcome: Outcome) -> None:
-        """Record the spans of an attempt that ended."""
+    def ended(self, held: HeldRun, outcome: Outcome) -> TraceContext | None:
+        """Record the spans of an attempt that ended; its own, of which the write of its outcome is a part. None: it is
+        not recorded."""
         trace, claimed = held.trace, held.claimed
         if trace is None:
-            return
+            return None
         held.trace = None
         state = STATES[outcome.state]
         error = (outcome.reason or "error") if state in FAULTS else None
@@ -91,3 +92,4 @@ class RunTraces:
                     error,
                 )
             )
+        return trace.attempt

@@ -23,7 +23,7 @@ from tickwise.domain.notices.changes import (
     RunEnd,
     StandingAlert,
 )
-from tickwise.domain.notices.folding import WaitingNotice, joined
+from tickwise.domain.notices.folding import WaitingNotice, counted_since, joined
 from tickwise.domain.notices.judging import STORM_EVENTS
 from tickwise.domain.notices.rules import Alert, AlertState, Notice, NoticeState
 from tickwise.ports.store.notices import (
@@ -302,16 +302,17 @@ def _open(state: State, change: AlertChange) -> None:
 
 def _collect(state: State, change: NoticeChange) -> None:
     """Put lines into the notice that waits, or make one."""
+    under_way: Notice | None = None
     for record in state.notices.values():
         notice = record.notice
         mine = (notice.channel_id, notice.rule_id, notice.is_escalation)
-        if (
-            notice.state is NoticeState.WAITING
-            and record.sender is None
-            and not notice.is_test
-            and mine == (change.channel_id, change.rule_id, change.is_escalation)
-        ):
-            after = joined(_waiting(record), change)
+        is_mine = mine == (change.channel_id, change.rule_id, change.is_escalation)
+        if notice.state is not NoticeState.WAITING or notice.is_test or not is_mine:
+            continue
+        if record.sender is not None:
+            under_way = notice
+        else:
+            after = joined(_waiting(state, record), change)
             record.notice = replace(
                 notice,
                 severity=after.severity,
@@ -321,6 +322,7 @@ def _collect(state: State, change: NoticeChange) -> None:
                 due=after.due,
                 lines=after.lines,
                 subjects=after.subjects,
+                repeated=after.repeated,
             )
             return
     if change.joins:
@@ -340,6 +342,8 @@ def _collect(state: State, change: NoticeChange) -> None:
         due=change.due,
         is_escalation=change.is_escalation,
         subjects=change.subjects,
+        beside=None if under_way is None else under_way.notice_id,
+        repeated=0 if under_way is None else counted_since(change, under_way.first_at),
     )
     state.notices[change.notice_id] = NoticeRecord(notice=notice, made_at=state.now())
 
@@ -349,8 +353,9 @@ def _collects(record: NoticeRecord) -> bool:
     return record.notice.state is NoticeState.WAITING and record.sender is None
 
 
-def _waiting(record: NoticeRecord) -> WaitingNotice:
+def _waiting(state: State, record: NoticeRecord) -> WaitingNotice:
     notice = record.notice
+    beside = None if notice.beside is None else state.notices.get(notice.beside)
     return WaitingNotice(
         notice.severity,
         notice.events,
@@ -361,6 +366,8 @@ def _waiting(record: NoticeRecord) -> WaitingNotice:
         notice.lines,
         notice.tries,
         notice.subjects,
+        notice.repeated,
+        None if beside is None else beside.notice.first_at,
     )
 
 

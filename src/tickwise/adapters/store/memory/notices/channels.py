@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from tickwise.adapters.store.memory.notices.notices import hurry
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.rules import NoticeChannel, NoticeState, without_channel
@@ -27,7 +28,10 @@ class NoticeChannels(Duty):
         if any(each.name == channel.name for each in mine):
             raise channel_name_taken(channel.name)
         check_channels(len(mine))
-        stored = replace(channel, version=1, created_at=state.now(), delivered_at=None, failed_at=None, error=None)
+        stored = replace(
+            channel, version=1, created_at=state.now(), delivered_at=None, failed_at=None, error=None, failures=0,
+            again_at=None, is_slow=False,
+        )  # fmt: skip
         state.channels[channel.channel_id] = stored
         state.channel_secrets[channel.channel_id] = dict(secrets)
         state.notices_version += 1
@@ -54,8 +58,12 @@ class NoticeChannels(Duty):
             settings=channel.settings,
             allow_private=channel.allow_private,
             version=stored.version + 1,
+            failures=0,
+            again_at=None,
+            is_slow=False,
         )
         state.channels[channel.channel_id] = changed
+        hurry(state, channel.channel_id)
         if secrets is not None:
             state.channel_secrets[channel.channel_id] = dict(secrets)
         state.notices_version += 1

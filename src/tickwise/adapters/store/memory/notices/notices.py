@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import NoticeRecord
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.merging import merged
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
@@ -59,7 +59,9 @@ class Notices(Duty):
         waiting = [
             each
             for each in state.notices.values()
-            if each.notice.state is NoticeState.WAITING and each.notice.due <= now
+            if each.notice.state is NoticeState.WAITING
+            and each.notice.due <= now
+            and (each.notice.is_test or not self._rests(each.notice, now))
         ]
         taken: list[Notice] = []
         while len(taken) < limit:
@@ -90,9 +92,13 @@ class Notices(Duty):
         return DueNotices(taken, bool(state.channels))
 
     def _is_ill(self, notice: Notice) -> bool:
-        """Check whether the newest try of its channel failed."""
+        """Check whether the newest try of its channel failed or took long."""
         channel = self._state.channels.get(notice.channel_id)
-        return channel is not None and _is_failing(channel)
+        return channel is not None and (channel.is_slow or _is_failing(channel))
+
+    def _rests(self, notice: Notice, now: float) -> bool:
+        channel = self._state.channels.get(notice.channel_id)
+        return channel is not None and channel.again_at is not None and channel.again_at > now
 
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
         for each in results:
@@ -111,9 +117,20 @@ class Notices(Duty):
             return
         channel = state.channels.get(record.notice.channel_id)
         if channel is not None and result.state is NoticeState.DELIVERED:
-            state.channels[channel.channel_id] = replace(channel, delivered_at=now)
+            state.channels[channel.channel_id] = replace(
+                channel, delivered_at=now, failures=0, again_at=None, is_slow=result.was_slow
+            )
+            hurry(state, channel.channel_id)
         elif channel is not None:
-            state.channels[channel.channel_id] = replace(channel, failed_at=now, error=result.error)
+            rests = result.state is NoticeState.WAITING and not record.notice.is_test and result.rest_seconds > 0
+            state.channels[channel.channel_id] = replace(
+                channel,
+                failed_at=now,
+                error=result.error,
+                failures=channel.failures + rests,
+                again_at=max(channel.again_at or now, now + result.rest_seconds) if rests else channel.again_at,
+                is_slow=result.was_slow,
+            )
         if result.state is NoticeState.WAITING:
             waits = replace(record.notice, error=result.error, due=now + result.again_seconds)
             record.notice = self._with_waiting(waits)
@@ -180,8 +197,24 @@ class Notices(Duty):
             record.notice, state=NoticeState.WAITING, due=state.now(), tries=0, tried_at=None, ended_at=None
         )
         record.notice = self._with_waiting(waits)
+        channel = state.channels[record.notice.channel_id]
+        state.channels[channel.channel_id] = replace(channel, again_at=None)
         state.audit.write(audit)
         return record.notice
+
+
+def hurry(state: State, channel_id: UUID) -> None:
+    """Let what waits for another try at a channel go now."""
+    for record in state.notices.values():
+        notice = record.notice
+        is_due_later = notice.tries > 0 and notice.due > state.now() and not notice.is_test
+        if (
+            notice.channel_id == channel_id
+            and notice.state is NoticeState.WAITING
+            and record.sender is None
+            and is_due_later
+        ):
+            record.notice = replace(notice, due=state.now())
 
 
 def _is_held(record: NoticeRecord, now: float) -> bool:

@@ -129,27 +129,28 @@ class TimerCommands(Part):
         """Begin at the earliest timer again: the store's clock was moved."""
         self._timers_mark = self._timers_swept = FAR_PAST
 
-    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False) -> Fired:
+    async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False, traced: bool = False) -> Fired:
         """See the port."""
         if not named:
             [(count, _, _)] = await self._fire("timers_fire", horizon_seconds, limit)
             return Fired(count)
-        rows = await self._fire("timers_fire_named", horizon_seconds, limit)
+        rows = await self._fire("timers_fire_named", horizon_seconds, limit, traced)
         count = rows[0][3]
         made = [row for row in rows if row[0] is not None]
         try:
             lanes = await self._lanes.places({row[2] for row in made})
         except Unavailable:
             return Fired(count)  # the runs are there, and `RunStore.waiting` finds them
-        return Fired(count, [lanes[lane].ready_run(run_id, ready) for run_id, ready, lane, *_ in made])
+        ready = [lanes[lane].ready_run(run_id, ready) for run_id, ready, lane, *_ in made]
+        return Fired(count, ready, {row[0]: row[4] for row in made if row[4] is not None} if traced else {})
 
-    async def _fire(self, name: str, horizon_seconds: float, limit: int) -> Sequence[asyncpg.Record]:
+    async def _fire(self, name: str, horizon_seconds: float, limit: int, *more: bool) -> Sequence[asyncpg.Record]:
         """The rows of a statement that fires; each ends with the last due time (NULL: none was) and the clock."""
         begun = self._clock.monotonic()
         sweep = begun >= self._timers_swept
         async with self._links.line("timers").use(writes=True) as connection:
             rows: Sequence[asyncpg.Record] = await connection.fetch(
-                statement(name), limit, horizon_seconds, FAR_PAST if sweep else self._timers_mark
+                statement(name), limit, horizon_seconds, FAR_PAST if sweep else self._timers_mark, *more
             )
         ended = self._clock.monotonic()
         *_, latest, now = rows[0]

@@ -32,7 +32,7 @@ from tickwise.domain.notices.changes import (
     RunEnd,
     StandingAlert,
 )
-from tickwise.domain.notices.folding import WaitingNotice, joined
+from tickwise.domain.notices.folding import WaitingNotice, counted_since, joined
 from tickwise.domain.notices.judging import STORM_EVENTS
 from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severity
 from tickwise.ports.store.notices import (
@@ -237,20 +237,28 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
         (row["channel_id"], row["rule_id"], row["is_escalation"]): row
         for row in await connection.fetch(statement("notices_waiting"), *pairs)
     }
+    under_way = {}
+    if any(not each.joins and (each.channel_id, each.rule_id, each.is_escalation) not in waiting for each in changes):
+        under_way = {
+            (row["channel_id"], row["rule_id"], row["is_escalation"]): row
+            for row in await connection.fetch(statement("notices_under_way"), *pairs)
+        }
     joins, new = [], []
     for each in changes:
-        row = waiting.get((each.channel_id, each.rule_id, each.is_escalation))
+        target = each.channel_id, each.rule_id, each.is_escalation
+        row = waiting.get(target)
         if row is not None:
             joins.append((row["notice_id"], *_columns(joined(_waiting(row), each))))
         elif not each.joins:
+            beside = under_way.get(target)
             made = WaitingNotice(
                 each.severity, each.events, each.first_at, each.last_at, each.due, each.due, each.lines,
                 subjects=each.subjects,
+                repeated=0 if beside is None else counted_since(each, beside["first_at"]),
             )  # fmt: skip
-            severity, *numbers, lines = _columns(made)
             new.append(
-                (each.notice_id, each.channel_id, each.rule_id, each.rule_name, severity, *numbers, lines,
-                 each.is_escalation)
+                (each.notice_id, each.channel_id, each.rule_id, each.rule_name, *_columns(made), each.is_escalation,
+                 None if beside is None else beside["notice_id"])
             )  # fmt: skip
     if joins:
         await connection.execute(statement("notices_join"), *map(list, zip(*joins, strict=True)))
@@ -263,13 +271,15 @@ async def _collect(connection: asyncpg.Connection, namespace: str, changes: Sequ
 def _waiting(row: Mapping[str, Any]) -> WaitingNotice:
     return WaitingNotice(
         Severity(row["severity"]), row["events"], row["first_at"], row["last_at"], row["due"], row["made_at"],
-        lines_of(row["lines"]), row["tries"], row["subjects"],
+        lines_of(row["lines"]), row["tries"], row["subjects"], row["repeated"], row["beside_first_at"],
     )  # fmt: skip
 
 
 def _columns(notice: WaitingNotice) -> tuple[Any, ...]:
-    lines = lines_document(notice.lines)
-    return (notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, notice.subjects, lines)
+    return (
+        notice.severity, notice.events, notice.first_at, notice.last_at, notice.due, notice.subjects,
+        lines_document(notice.lines), notice.repeated,
+    )  # fmt: skip
 
 
 async def _jobs(connection: asyncpg.Connection, job_ids: Collection[UUID]) -> dict[UUID, NoticeJob]:

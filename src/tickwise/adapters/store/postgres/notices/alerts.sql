@@ -126,35 +126,44 @@ SELECT count(*) FROM i
 -- name: notices_waiting
 -- The notices of the channels $1 and rules $2 that wait and that no sender has; no sender takes them before the transaction ends.
 SELECT notice_id, channel_id, rule_id, is_escalation, severity, events, date_part('epoch', first_at) AS first_at,
-       date_part('epoch', last_at) AS last_at, date_part('epoch', due) AS due, date_part('epoch', made_at) AS made_at, lines, tries, subjects
+       date_part('epoch', last_at) AS last_at, date_part('epoch', due) AS due, date_part('epoch', made_at) AS made_at, lines, tries, subjects,
+       repeated, (SELECT date_part('epoch', b.first_at) FROM tickwise.notices b WHERE b.notice_id = n.beside) AS beside_first_at
 FROM tickwise.notices n
 WHERE state = 'waiting' AND sender IS NULL AND NOT is_test AND channel_id = ANY($1::uuid[])
   AND (channel_id, coalesce(rule_id, '00000000-0000-0000-0000-000000000000'))
       IN (SELECT c, coalesce(r, '00000000-0000-0000-0000-000000000000') FROM unnest($1, $2::uuid[]) p(c, r))
 ORDER BY notice_id FOR UPDATE
 
+-- name: notices_under_way
+-- The notices of the channels $1 and rules $2 that a sender has.
+SELECT notice_id, channel_id, rule_id, is_escalation, date_part('epoch', first_at) AS first_at FROM tickwise.notices n
+WHERE state = 'waiting' AND sender IS NOT NULL AND NOT is_test AND channel_id = ANY($1::uuid[])
+  AND (channel_id, coalesce(rule_id, '00000000-0000-0000-0000-000000000000'))
+      IN (SELECT c, coalesce(r, '00000000-0000-0000-0000-000000000000') FROM unnest($1, $2::uuid[]) p(c, r))
+
 -- name: notices_join
 -- Change notices that wait. One array for each column: $1 notice, $2 severity, $3 events, $4 first, $5 last, $6 due, $7 subjects, $8
--- lines.
+-- lines, $9 subjects of the notice beside it too.
 UPDATE tickwise.notices t
 SET severity = n.severity, events = n.events, first_at = to_timestamp(n.first_at), last_at = to_timestamp(n.last_at), due = to_timestamp(n.due),
-    subjects = n.subjects, lines = n.lines
-FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::float8[], $5::float8[], $6::float8[], $7::bigint[], $8::text[])
-  AS n(notice_id, severity, events, first_at, last_at, due, subjects, lines)
+    subjects = n.subjects, lines = n.lines, repeated = n.repeated
+FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::float8[], $5::float8[], $6::float8[], $7::bigint[], $8::text[], $9::bigint[])
+  AS n(notice_id, severity, events, first_at, last_at, due, subjects, lines, repeated)
 WHERE t.notice_id = n.notice_id
 
 -- name: notices_make
 -- Add notices that wait, unless another one of the channel and rule does. $1 namespace; one array for each column: $2 notice, $3 channel,
--- $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due, $11 subjects, $12 lines, $13 whether it is an escalation.
--- Returns their number.
+-- $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due, $11 subjects, $12 lines, $13 subjects of the notice beside it
+-- too, $14 whether it is an escalation, $15 the notice beside it. Returns their number.
 WITH i AS (
   INSERT INTO tickwise.notices (made_at, namespace, notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, subjects,
-                                lines, is_escalation, state)
+                                lines, repeated, is_escalation, beside, state)
   SELECT tickwise.now(), $1, n.notice_id, n.channel_id, n.rule_id, n.rule_name, n.severity, n.events, to_timestamp(n.first_at),
-         to_timestamp(n.last_at), to_timestamp(n.due), n.subjects, n.lines, n.is_escalation, 'waiting'
+         to_timestamp(n.last_at), to_timestamp(n.due), n.subjects, n.lines, n.repeated, n.is_escalation, n.beside,
+         'waiting'
   FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::bigint[], $8::float8[], $9::float8[], $10::float8[],
-              $11::bigint[], $12::text[], $13::boolean[])
-    AS n(notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, subjects, lines, is_escalation)
+              $11::bigint[], $12::text[], $13::bigint[], $14::boolean[], $15::uuid[])
+    AS n(notice_id, channel_id, rule_id, rule_name, severity, events, first_at, last_at, due, subjects, lines, repeated, is_escalation, beside)
   ORDER BY n.channel_id, n.rule_id
   ON CONFLICT DO NOTHING
   RETURNING 1

@@ -65,6 +65,7 @@ class NoticeChannels(Part):
             if secrets is not None:
                 kept = json.dumps(dict(secrets))
                 await connection.execute(statement("channel_secrets_put"), channel.channel_id, kept)
+            await connection.execute(statement("notices_hurry"), channel.channel_id)
             await connection.execute(statement("notices_changed"))
             await write_audit(connection, audit)
             return _channel(await connection.fetchrow(statement("channel_get"), channel.channel_id))
@@ -116,4 +117,7 @@ def _channel(row: Mapping[str, Any]) -> NoticeChannel:
         delivered_at=row["delivered_at"],
         failed_at=row["failed_at"],
         error=row["error"],
+        failures=row["failures"],
+        again_at=row["again_at"],
+        is_slow=row["slow"],
     )

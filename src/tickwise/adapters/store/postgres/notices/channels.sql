@@ -1,7 +1,8 @@
 -- name: channel_get
 -- One channel, in the columns of `channels_find`. $1 id.
 SELECT channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
-       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error
+       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error, failures,
+       date_part('epoch', again_at) AS again_at, slow
 FROM tickwise.channels WHERE channel_id = $1
 
 -- name: channels_count
@@ -23,8 +24,10 @@ ON CONFLICT (channel_id) DO UPDATE SET secrets = excluded.secrets
 SELECT name, version FROM tickwise.channels WHERE namespace = $1 AND channel_id = $2 FOR UPDATE
 
 -- name: channel_change
--- Replace the fields of a channel. $1 id, $2 name, $3 kind, $4 settings, $5 whether its address may be private.
-UPDATE tickwise.channels SET version = version + 1, name = $2, kind = $3, settings = $4, allow_private = $5 WHERE channel_id = $1
+-- Replace the fields of a channel, which is tried at once. $1 id, $2 name, $3 kind, $4 settings, $5 whether its address may be private.
+UPDATE tickwise.channels SET version = version + 1, name = $2, kind = $3, settings = $4, allow_private = $5,
+  failures = 0, again_at = NULL, slow = false
+WHERE channel_id = $1
 
 -- name: channel_remove
 -- Delete a channel: it leaves its rules, and its waiting notices are dropped. $1 namespace, $2 id. Returns whether it was there.
@@ -51,13 +54,15 @@ UPDATE tickwise.notification_rules SET version = version + 1, body = $2 WHERE ru
 -- name: channels_find
 -- The channels of a namespace by name. $1 namespace, $2 ids (NULL: all).
 SELECT channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
-       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error
+       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error, failures,
+       date_part('epoch', again_at) AS again_at, slow
 FROM tickwise.channels WHERE namespace = $1 AND ($2::uuid[] IS NULL OR channel_id = ANY($2)) ORDER BY name COLLATE "C"
 
 -- name: channels_secrets
 -- Channels with their secrets, for senders. $1 ids.
 SELECT c.channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
-       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error, secrets
+       date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error, failures,
+       date_part('epoch', again_at) AS again_at, slow, secrets
 FROM tickwise.channels c JOIN tickwise.channel_secrets s ON s.channel_id = c.channel_id WHERE c.channel_id = ANY($1::uuid[])
 
 -- name: notices_changed

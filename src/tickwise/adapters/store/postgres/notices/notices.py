@@ -54,7 +54,8 @@ class Notices(Part):
             await connection.execute(
                 statement("notice_add"), notice.notice_id, notice.namespace, notice.channel_id, notice.rule_id,
                 notice.rule_name, notice.severity.value, notice.events, notice.first_at, notice.last_at, notice.due,
-                lines_document(notice.lines), notice.is_test, notice.is_escalation, notice.subjects,
+                lines_document(notice.lines), notice.is_test, notice.is_escalation, notice.subjects, notice.beside,
+                notice.repeated,
             )  # fmt: skip
             await write_audit(connection, audit)
             return _notice(await connection.fetchrow(statement("notice_get"), notice.notice_id))
@@ -91,7 +92,12 @@ class Notices(Part):
                 await _wait(connection, _notice(row), row["error"], result.again_seconds, anew=False)
                 return
             delivered = result.state is NoticeState.DELIVERED
-            await connection.execute(statement("channel_outcome"), row["channel_id"], delivered, result.error)
+            rests = 0.0 if row["is_test"] or result.state is not NoticeState.WAITING else result.rest_seconds
+            await connection.execute(
+                statement("channel_outcome"), row["channel_id"], delivered, result.error, rests, result.was_slow
+            )  # fmt: skip
+            if delivered:
+                await connection.execute(statement("notices_hurry"), row["channel_id"])
             if result.state is NoticeState.WAITING:
                 await _wait(connection, _notice(row), result.error, result.again_seconds, anew=False)
             else:
@@ -128,6 +134,7 @@ class Notices(Part):
             if row is None:
                 return None
             await _wait(connection, _notice(row), row["error"], 0.0, anew=True)
+            await connection.execute(statement("channel_wake"), row["channel_id"])
             await write_audit(connection, audit)
             return _notice(await connection.fetchrow(statement("notice_get"), notice_id))
 
@@ -177,4 +184,6 @@ def _notice(row: Mapping[str, Any]) -> Notice:
         is_test=row["is_test"],
         is_escalation=row["is_escalation"],
         subjects=row["subjects"],
+        beside=row["beside"],
+        repeated=row["repeated"],
     )

@@ -2,7 +2,7 @@
 -- One notice, in the columns of `notices_find`. $1 id.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
 FROM tickwise.notices WHERE notice_id = $1
 
 -- name: notice_channel
@@ -26,15 +26,16 @@ WHERE notice_id IN (
 -- The test of a channel that waits, in the columns of `notices_find`. $1 channel.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
 FROM tickwise.notices WHERE channel_id = $1 AND is_test AND state = 'waiting' ORDER BY notice_id LIMIT 1
 
 -- name: notice_add
 -- Store a notice. $1 id, $2 namespace, $3 channel, $4 rule, $5 name of the rule, $6 severity, $7 events, $8 first, $9 last, $10 due,
--- $11 lines, $12 whether it is a test, $13 whether it is an escalation, $14 subjects.
+-- $11 lines, $12 whether it is a test, $13 whether it is an escalation, $14 subjects, $15 the notice beside it, $16 subjects of both.
 INSERT INTO tickwise.notices (first_at, last_at, due, made_at, events, is_test, is_escalation, notice_id, channel_id, rule_id, namespace, rule_name,
-  severity, state, lines, subjects)
-VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::float8), tickwise.now(), $7, $12, $13, $1, $3, $4, $2, $5, $6, 'waiting', $11, $14)
+  severity, state, lines, subjects, beside, repeated)
+VALUES (to_timestamp($8::float8), to_timestamp($9::float8), to_timestamp($10::float8), tickwise.now(), $7, $12, $13, $1, $3, $4, $2, $5, $6, 'waiting', $11, $14,
+  $15, $16)
 
 -- name: notices_take_lock
 -- Let one sender at a time look for due notices, so that no two take notices of one channel.
@@ -48,14 +49,14 @@ SELECT EXISTS (SELECT FROM tickwise.channels)
 -- A notice that a sender holds, locked, in the columns of `notices_find`. $1 id, $2 sender.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
 FROM tickwise.notices WHERE notice_id = $1 AND sender = $2 AND state = 'waiting' FOR UPDATE
 
 -- name: notice_dead
 -- A dead notice of a channel that is there, locked, in the columns of `notices_find`. $1 id, $2 namespace.
 SELECT notice_id, n.namespace, n.channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       n.error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+       n.error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
 FROM tickwise.notices n JOIN tickwise.channels c ON c.channel_id = n.channel_id
 WHERE notice_id = $1 AND n.namespace = $2 AND state = 'dead' FOR UPDATE OF n
 
@@ -65,7 +66,7 @@ DELETE FROM tickwise.notices
 WHERE channel_id = $1 AND rule_id IS NOT DISTINCT FROM $2 AND is_escalation = $3 AND state = 'waiting' AND sender IS NULL AND NOT is_test
 RETURNING notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
   date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
 
 -- name: notice_end
 -- A notice is delivered or dead. $1 id, $2 state, $3 error.
@@ -84,16 +85,28 @@ WHERE notice_id = $1
 UPDATE tickwise.notices SET tries = tries - 1, tried_at = CASE WHEN tries > 1 THEN tried_at END WHERE notice_id = $1
 
 -- name: channel_outcome
--- Note the outcome of a try at a channel. $1 id, $2 whether it was delivered, $3 error.
+-- Note the outcome of a try at a channel. $1 id, $2 whether it was delivered, $3 error, $4 seconds for which it rests (0: as it did), $5 whether
+-- the try took long.
 UPDATE tickwise.channels SET delivered_at = CASE WHEN $2 THEN tickwise.now() ELSE delivered_at END,
-  failed_at = CASE WHEN $2 THEN failed_at ELSE tickwise.now() END, error = CASE WHEN $2 THEN error ELSE $3 END
+  failed_at = CASE WHEN $2 THEN failed_at ELSE tickwise.now() END, error = CASE WHEN $2 THEN error ELSE $3 END, slow = $5,
+  failures = CASE WHEN $2 THEN 0 WHEN $4::float8 > 0 THEN failures + 1 ELSE failures END,
+  again_at = CASE WHEN $2 THEN NULL WHEN $4 > 0 THEN greatest(again_at, tickwise.now() + $4 * interval '1 second') ELSE again_at END
 WHERE channel_id = $1
+
+-- name: notices_hurry
+-- Let what waits for another try at the channel $1 go now: it takes messages again.
+UPDATE tickwise.notices SET due = tickwise.now()
+WHERE channel_id = $1 AND state = 'waiting' AND sender IS NULL AND NOT is_test AND tries > 0 AND due > tickwise.now()
+
+-- name: channel_wake
+-- Let the channel $1 rest no longer.
+UPDATE tickwise.channels SET again_at = NULL WHERE channel_id = $1 AND again_at IS NOT NULL
 
 -- name: notices_find
 -- Notices, the newest first. $1 namespace, $2 states (NULL: any), $3 channel, $4 rule, $5 id, $6 ids below it (NULL each: any), $7 limit.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
 FROM tickwise.notices
 WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR channel_id = $3)
   AND ($4::uuid IS NULL OR rule_id = $4) AND ($5::uuid IS NULL OR notice_id = $5) AND ($6::uuid IS NULL OR notice_id < $6)

@@ -45,6 +45,21 @@ class FiredNamesContract(StoreContract):
         made = {ready.run_id: ready.namespace for ready in (await other.timers.fire(5.0, 100, named=True)).ready}
         assert made == {name_of(job): job.namespace for job in jobs}
 
+    async def test_a_fire_gives_the_definitions_that_may_name_a_trace(self, store: Store, make: Factory) -> None:
+        """If the caller asks for them; long ones are left out."""
+        named = '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}'
+        jobs = [
+            make.job(make.now + 100.0, definition=text)
+            for text in (named, "{}", named[:-1] + f',"payload":"{"x" * 9_000}"' + "}")
+        ]
+        await self.add(store, *jobs)
+        await self.shift(store, 99.0)
+        fired = await store.timers.fire(5.0, 100, named=True, traced=True)
+        assert fired.definitions == {name_of(jobs[0]): named}
+        assert len(fired.ready) == 3
+        await self.add(store, make.job(make.now + 101.0, definition=named))
+        assert (await store.timers.fire(5.0, 100, named=True)).definitions == {}
+
     async def test_a_fire_of_nothing_names_nothing(self, store: Store, make: Factory) -> None:
         """Timers beyond the horizon stay, and so do timers that need a decision."""
         await self.add(store, make.job(make.now + HOUR), make.recurring(make.now - 60.0))

@@ -33,6 +33,7 @@ from tickwise.ports.store import (
     NewAlertDecision,
     NotedEvent,
     Retention,
+    SettledNotice,
     SlowRun,
     StandingAlertsQuery,
     Store,
@@ -316,6 +317,25 @@ class FoldsContract(NoticesContract):
         await store.alerts.fold(self.fold(self.notice(rule, make, events=2)))
         await store.alerts.fold(self.fold(self.notice(rule, make, events=3, joins=True)))
         assert [each.events for each in await self.notices(store)] == [1, 5]
+
+    async def test_a_job_of_two_notices_that_become_one_is_counted_once(self, store: Store, make: Factory) -> None:
+        """Those that failed again while their notice was under way, which is tried again then."""
+        rule = await self.rule(store, make)
+        await store.alerts.fold(self.fold(self.notice(rule, make, events=30, subjects=30)))
+        [taken], _ = await store.notices.due("one", 9)
+        begun = make.now + 10.0
+        later = self.notice(
+            rule, make, events=12, subjects=10, before=[make.now] * 4, first_at=begun, last_at=begun, lines=[]
+        )
+        await store.alerts.fold(self.fold(later))
+        # One that is in both, one that is in the later one alone, and one that was told before both.
+        before = (make.now + 1.0, begun, make.now - 900.0)
+        joins = later._replace(notice_id=make.identifier(), events=5, subjects=5, before=before, joins=True)
+        await store.alerts.fold(self.fold(joins))
+        assert [each.subjects for each in await self.notices(store)] == [30, 14]
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 1.0)])
+        [whole] = await self.notices(store)
+        assert (whole.events, whole.subjects) == (47, 30 + 14 - 5)
 
     async def test_a_storm_is_gathered_for_so_long(self, store: Store, make: Factory) -> None:
         """Each page of it puts its notice off, until the longest time has passed."""

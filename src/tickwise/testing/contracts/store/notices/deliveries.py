@@ -268,6 +268,71 @@ class SettledNoticesContract(StoreContract):
         assert (row.state, row.error) == (NoticeState.DELIVERED, None)
         assert row.ended_at is not None
 
+    async def test_a_channel_whose_tries_fail_rests(self, store: Store, make: Factory) -> None:
+        """Notices of other rules that are due wait too, but a test does not. A test that fails changes nothing."""
+        taken = await self.taken(store, make, rule_id=make.identifier())
+        [to] = await store.channels.find("default")
+        rests = SettledNotice(taken.notice_id, NoticeState.WAITING, "away", 1.0, rest_seconds=60.0)
+        await store.notices.settle("one", [rests])
+        await store.notices.add(notice(make, to, rule_id=make.identifier()))
+        await self.shift(store, 2.0)
+        assert (await store.notices.due("one", 9)).notices == []
+        [failing] = await store.channels.find("default")
+        assert failing.failures == 1
+        assert failing.again_at is not None
+        assert 30.0 < failing.again_at - await store.now() < 60.0
+        test = await store.notices.add(notice(make, to, is_test=True))
+        [found], _ = await store.notices.due("one", 9)
+        assert found.notice_id == test.notice_id
+        await store.notices.settle("one", [rests._replace(notice_id=test.notice_id, again_seconds=600.0)])
+        [same] = await store.channels.find("default")
+        assert (same.failures, same.again_at) == (1, failing.again_at)
+        await self.shift(store, 60.0)
+        assert len((await store.notices.due("one", 9)).notices) == 1
+
+    async def test_a_channel_that_takes_messages_again_gets_what_waits(self, store: Store, make: Factory) -> None:
+        """Without the pauses of the others; also one that was changed, or for which a person sends a notice again."""
+        taken = [await self.taken(store, make, rule_id=make.identifier())]
+        [to] = await store.channels.find("default")
+        away = SettledNotice(taken[0].notice_id, NoticeState.WAITING, "away", 900.0, rest_seconds=1.0)
+        await store.notices.settle("one", [away])
+        await self.shift(store, 2.0)
+        await store.notices.add(notice(make, to, rule_id=make.identifier()))
+        [other], _ = await store.notices.due("one", 9)
+        await store.notices.settle("one", [SettledNotice(other.notice_id, NoticeState.DELIVERED)])
+        [well] = await store.channels.find("default")
+        assert (well.failures, well.again_at) == (0, None)
+        [again], _ = await store.notices.due("one", 9)
+        assert again.notice_id == taken[0].notice_id
+        await store.notices.settle("one", [away._replace(rest_seconds=900.0)])
+        changed = await store.channels.change(replace(well, name="renamed"), None)
+        assert changed is not None
+        assert (changed.failures, changed.again_at) == (0, None)
+        [again], _ = await store.notices.due("one", 9)
+        await store.notices.settle("one", [SettledNotice(again.notice_id, NoticeState.DEAD, "410")])
+        await store.notices.add(notice(make, to, rule_id=make.identifier()))
+        [other], _ = await store.notices.due("one", 9)
+        await store.notices.settle("one", [away._replace(notice_id=other.notice_id, rest_seconds=900.0)])
+        assert (await store.notices.due("one", 9)).notices == []
+        await store.notices.again("default", again.notice_id)
+        assert [again.notice_id] == [each.notice_id for each in (await store.notices.due("one", 9)).notices]
+
+    async def test_a_channel_that_is_slow_comes_after_others(self, store: Store, make: Factory) -> None:
+        """As one that failed, until a try is quick."""
+        taken = await self.taken(store, make)
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.DELIVERED, was_slow=True)])
+        [slow] = await store.channels.find("default")
+        assert slow.is_slow
+        quick = await store.channels.add(channel(make, "quick"), SECRETS)
+        await store.notices.add(notice(make, slow, rule_id=make.identifier(), due=make.now - 60.0))
+        await store.notices.add(notice(make, quick, rule_id=make.identifier()))
+        [first], _ = await store.notices.due("one", 1)
+        assert first.channel_id == quick.channel_id
+        [second], _ = await store.notices.due("one", 1)
+        await store.notices.settle("one", [SettledNotice(second.notice_id, NoticeState.DELIVERED)])
+        found = {each.name: each.is_slow for each in await store.channels.find("default")}
+        assert found == {slow.name: False, "quick": False}
+
     async def test_a_notice_that_had_no_turn_was_not_tried(self, store: Store, make: Factory) -> None:
         """Its tries and its error are as before, and nothing is noted at its channel."""
         taken = await self.taken(store, make)

@@ -1,17 +1,18 @@
 -- name: notices_take
 -- Take notices that are due: one of each channel, none of a channel of which one is held. Namespaces take turns, the one with the fewest
--- that are held first; channels whose newest try failed come last. $1 sender, $2 at most, $3 seconds of the lease, $4 of a namespace,
+-- that are held first; channels whose newest try failed or took long come last, and of those that rest tests alone are taken. $1 sender, $2 at most, $3 seconds of the lease, $4 of a namespace,
 -- $5 of channels of a namespace that failed, $6 of channels that failed, of the sender.
 WITH held AS MATERIALIZED (
-  SELECT n.namespace, n.sender, n.channel_id, coalesce(c.failed_at > coalesce(c.delivered_at, '-infinity'), false) AS failed
+  SELECT n.namespace, n.sender, n.channel_id, coalesce(c.slow OR c.failed_at > coalesce(c.delivered_at, '-infinity'), false) AS failed
   FROM tickwise.notices n LEFT JOIN tickwise.channels c ON c.channel_id = n.channel_id
   WHERE n.state = 'waiting' AND n.sender IS NOT NULL AND n.leased_until > tickwise.now()),
 due AS (
   SELECT DISTINCT ON (channel_id) channel_id, namespace, due, notice_id FROM tickwise.notices
   WHERE state = 'waiting' AND due <= tickwise.now() AND channel_id NOT IN (SELECT channel_id FROM held)
+    AND (is_test OR channel_id NOT IN (SELECT channel_id FROM tickwise.channels WHERE again_at > tickwise.now()))
   ORDER BY channel_id, due, notice_id),
 asked AS (
-  SELECT d.namespace, d.due, d.notice_id, coalesce(c.failed_at > coalesce(c.delivered_at, '-infinity'), false) AS failed
+  SELECT d.namespace, d.due, d.notice_id, coalesce(c.slow OR c.failed_at > coalesce(c.delivered_at, '-infinity'), false) AS failed
   FROM due d LEFT JOIN tickwise.channels c ON c.channel_id = d.channel_id),
 placed AS (
   SELECT namespace, due, notice_id, failed,
@@ -34,4 +35,4 @@ UPDATE tickwise.notices n SET sender = $1, leased_until = tickwise.now() + $3::f
 FROM chosen WHERE n.notice_id = chosen.notice_id
 RETURNING n.notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
   date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects
+  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
