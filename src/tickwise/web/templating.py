@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tickwise.domain.excerpts import main_line
+from tickwise.domain.causes import cause_line
 from tickwise.web import texts
 from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
@@ -48,7 +48,7 @@ class Templates:
             clock=_clock,
             duration=texts.duration,
             iso=texts.iso,
-            main_line=main_line,
+            cause_line=cause_line,
             plain=plain,
             number=texts.number,
             shell=texts.shell_quoted,
