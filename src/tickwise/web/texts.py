@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tickwise.domain.excerpts import spelled
 
@@ -117,6 +117,21 @@ def _pieces(text: str) -> list[str]:
             pieces.append(current)
             current = ""
     return [*pieces, current] if current else pieces or [""]
+
+
+def capital(text: str) -> str:
+    """The text with a capital at its begin."""
+    return text[:1].upper() + text[1:]
+
+
+def coded(text: str) -> Markup:
+    """A text of ours with its `words` between backticks as code."""
+    pieces = [escape(piece) for piece in text.split("`")]
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if place % 2 else piece for place, piece in enumerate(pieces)
+    )
 
 
 def shell_quoted(text: str) -> str:

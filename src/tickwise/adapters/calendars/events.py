@@ -265,8 +265,8 @@ def _events(several: Iterable[_Lines], zone: ZoneInfo) -> list[_Event]:
             left -= len(lines.kept)
             if left < 0:
                 raise Invalid(
-                    f"the events with more than a name, a begin, an end, a rule and days left out have more than {LIBRARY_LINES_MAX} "
-                    "lines; send fewer of them",
+                    "the events with more than a name, a begin, an end, a rule and days left out have more than "
+                    f"{LIBRARY_LINES_MAX} lines; send fewer of them",
                     pointer=_POINTER,
                 )
             event = _event(lines, zone, _read_event)
