@@ -7,6 +7,7 @@ cannot differ from the page.
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,12 +17,14 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from tickwise.domain.causes import cause_line
+from tickwise.ports.store import ErrorGroupRow
 from tickwise.web import texts
 from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
 from tickwise.web.display import Times
 from tickwise.web.headers import PRIVATE
 
+_ENDED: Final = re.compile(r"(?:exit status \d+|ended by signal \S+|status \d{3})(?: |$)")
 COMPRESSED_BYTES_MIN: Final = 1_024
 PARTS: Final = frozenset({"live", "results", "preview"})
 """The blocks that may be asked for alone."""
@@ -50,9 +53,11 @@ class Templates:
             iso=texts.iso,
             capital=texts.capital,
             cause_line=cause_line,
+            cause_title=_cause_title,
             coded=texts.coded,
             plain=plain,
             number=texts.number,
+            reasoned=texts.reasoned,
             shell=texts.shell_quoted,
         )
         environment.globals["percent"] = texts.percent
@@ -75,6 +80,14 @@ class Templates:
     ) -> Response:
         """A page as it is answered."""
         return Response(self.render(template, values, part), status, dict(PRIVATE), media_type="text/html")
+
+
+def _cause_title(group: ErrorGroupRow) -> str:
+    """The exception and the message of a group of errors; how its runs ended, if they said nothing."""
+    if not group.message:
+        return group.kind or group.reason or "failed"
+    exception = _ENDED.sub("", group.kind)
+    return f"{exception}: {group.message}" if exception else group.message
 
 
 @pass_context

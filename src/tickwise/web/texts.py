@@ -119,6 +119,12 @@ def _pieces(text: str) -> list[str]:
     return [*pieces, current] if current else pieces or [""]
 
 
+def reasoned(reason: str | None, line: str) -> str:
+    """The reason of an end and its cause, `timeout: no answer`; the cause alone, if it says the reason."""
+    says_it = reason in ("exit_code", "signal") and line.startswith(("exit status ", "ended by signal "))
+    return ": ".join(each for each in ("" if says_it else reason or "", line) if each)
+
+
 def capital(text: str) -> str:
     """The text with a capital at its begin."""
     return text[:1].upper() + text[1:]

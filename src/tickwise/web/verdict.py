@@ -18,7 +18,7 @@ from tickwise.domain.notices.rules import Alert, AlertState, Severity
 from tickwise.domain.observing.objectives import ObjectiveState
 from tickwise.domain.stops import Stop, StopScope
 from tickwise.ports.store import ExecutorRow, QueueRow, StoreStats
-from tickwise.web.texts import coarse, number
+from tickwise.web.texts import capital, coarse, number
 
 LATE_LIMIT_SECONDS: Final = 60.0
 """A timer that is so late means that no scheduler keeps up: as `/readyz` judges."""
@@ -27,6 +27,7 @@ LOST_SECONDS: Final = 900.0
 NAMED: Final = 3
 """Things of one finding that are named."""
 NAME_CHARACTERS: Final = 60
+REASON_CHARACTERS: Final = 200
 
 
 class Level(IntEnum):
@@ -46,6 +47,8 @@ class Finding(NamedTuple):
     path: str = ""
     """The page that shows it, or `#ID` of a part of this one; empty: there is none."""
     query: Mapping[str, str] = {}
+    until: float | None = None
+    """Its end, if that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,18 +194,17 @@ def _queues(known: Situation) -> list[Finding]:
 
 
 def _stops(known: Situation) -> list[Finding]:
-    """Their ends and reasons stand in the banner of each page."""
+    """The widest one, with its end and its reason; of several others their number."""
     if not known.stops:
         return []
-    if any(stop.scope == StopScope() for stop in known.stops):
-        sentence = "All jobs of the namespace are stopped."
-    elif len(known.stops) == 1:
-        scope = known.stops[0].scope
-        words = one_line(scope.words(), 2 * NAME_CHARACTERS)
-        sentence = f"{words[:1].upper()}{words[1:]} {'is' if scope.is_one else 'are'} stopped."
-    else:
-        sentence = f"{number(len(known.stops))} stops are in force."
-    return [Finding(Level.WARN, sentence, path="/stops")]
+    whole = [stop for stop in known.stops if stop.scope == StopScope()]
+    if not whole and len(known.stops) > 1:
+        return [Finding(Level.WARN, f"{number(len(known.stops))} stops are in force.", path="/stops")]
+    stop = (whole or known.stops)[0]
+    words = capital(one_line(stop.scope.words(), 2 * NAME_CHARACTERS))
+    sentence = f"{words} {'is' if stop.scope.is_one else 'are'} stopped."
+    advice = f"By {one_line(stop.by, NAME_CHARACTERS)}: {one_line(stop.reason, REASON_CHARACTERS)}"
+    return [Finding(Level.WARN, sentence, advice, "/stops", until=None if stop.open_ended else stop.until)]
 
 
 _OF_STATE: Final = (
