@@ -105,8 +105,11 @@ def percent(part: float, whole: float) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """A long name that may be broken after its punctuation."""
-    return Markup("<wbr>").join(_pieces(str(visible(text))))
+    """A long name that may be broken after its punctuation; of one without anything to see, that it is so."""
+    shown = str(visible(text))
+    if shown and not any(each.isprintable() and not each.isspace() for each in shown):
+        return Markup('<span class="muted">blank</span>')
+    return Markup("<wbr>").join(_pieces(shown))
 
 
 def _pieces(text: str) -> list[str]:

@@ -48,8 +48,11 @@ def test_a_share_is_not_rounded_to_perfection(part: int, whole: int, said: str) 
 def test_a_text_that_is_shown_is_the_text(text: str) -> None:
     """Whatever it holds: nothing of it is markup, and nothing of it is invisible."""
     markup = Markup(str(texts.breakable(text)))
-    assert markup.tags() <= {"wbr"}
     shown = str(texts.visible(text))
+    if shown and not any(each.isprintable() and not each.isspace() for each in shown):
+        assert ("blank", {"span"}) == (markup.words, markup.tags())
+        return
+    assert markup.tags() <= {"wbr"}
     assert not {"\u202e", "\x1b", "\x00"} & set(shown)
     if shown == text:
         assert markup.text.replace("\r", "\n") == text.replace("\r\n", "\n").replace("\r", "\n")
@@ -145,3 +148,10 @@ def test_words_between_backticks_are_code() -> None:
     assert "a <code>b &lt;c&gt;</code> &amp; d" == texts.coded("a `b <c>` & d")
     assert "a `b" == texts.coded("a `b")
     assert ("", "Abc", "Ä") == (texts.capital(""), texts.capital("abc"), texts.capital("ä"))
+
+
+@pytest.mark.parametrize("name", [" ", "\t\n", "\u200b", "\u3000\ufeff"])
+def test_a_name_without_anything_to_see_can_be_seen(name: str) -> None:
+    """It is a link in lists."""
+    assert "blank" in texts.breakable(name)
+    assert "" == texts.breakable("")
