@@ -452,12 +452,13 @@ def _rule(said: Any, start: _Moment) -> Recurrence:
 
 def _parts(rule: str) -> Mapping[str, Sequence[Any]]:
     """The parts of a rule. Most rules of a file are alike, and the library takes longer for one than all else does."""
-    return _known_parts(rule) if len(rule) <= _RULE_CACHED else icalendar.vRecur.from_ical(rule)
+    return _known_parts(rule) if len(rule) <= _RULE_CACHED else _known_parts.__wrapped__(rule)
 
 
 @lru_cache(maxsize=1_000)
 def _known_parts(rule: str) -> Mapping[str, Sequence[Any]]:
-    return icalendar.vRecur.from_ical(rule)
+    parts: Mapping[str, Sequence[Any]] = icalendar.vRecur.from_ical(rule)
+    return parts
 
 
 def _added(value: _Listed, length: _Length, zone: ZoneInfo) -> tuple[_Moment, _Length]:
