@@ -213,7 +213,7 @@ def test_the_overview_leads_with_what_is_wrong_and_from_there_to_it(here: World,
     ask("POST", "/channels", body={"name": "nobody", "kind": "webhook", "url": "https://hooks.invalid/x"})
     rule = {"name": "broken", "on": ["failure"], "channels": ["nobody"], "severity": "critical"}
     made = ask("POST", "/notification-rules", body=rule).body
-    ask("PUT", "/queues/reports/hold", body={"reason": "the printer is away"})
+    ask("POST", "/queues/reports/hold", body={"reason": "the printer is away"})
     here.run_of("fails")
     page = opened()
     lead = page.locator(".verdict .lead")
@@ -229,5 +229,5 @@ def test_the_overview_leads_with_what_is_wrong_and_from_there_to_it(here: World,
     page.get_by_role("link", name="Overview").click()
     expect(lead).to_have_text("The queue reports is on hold.")
     expect(page.locator(".verdict")).to_have_class("verdict warn")
-    ask("DELETE", "/queues/reports/hold")
+    ask("POST", "/queues/reports/resume", body={})
     expect(lead).to_have_text("Everything runs.", timeout=30_000)

@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 
 MAX_GROUPS: Final = 10_000
 """Groups of one namespace. Beyond, the group that was seen least recently goes: the resolved ones first."""

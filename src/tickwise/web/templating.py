@@ -16,7 +16,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 from tickwise.ports.store import ErrorGroupRow
 from tickwise.web import texts
 from tickwise.web.ansi import plain

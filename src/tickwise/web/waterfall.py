@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tickwise.control.explain.explanations import Because, Explanation, PastWait
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import AttemptRow, RunRow
 from tickwise.web.ansi import plain

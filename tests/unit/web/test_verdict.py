@@ -13,7 +13,7 @@ from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severi
 from tickwise.domain.observing.objectives import GroupObjective, ObjectiveStanding, ObjectiveState, StartCount
 from tickwise.domain.stops import Stop, StopScope
 from tickwise.ports.store import ExecutorRow, QueueRow, StoreStats
-from tickwise.web.verdict import LOST_SECONDS, NAMED, WELL, Finding, Level, Situation, verdict
+from tickwise.web.views.observing.verdict import LOST_SECONDS, NAMED, WELL, Finding, HealthFacts, Level, verdict
 
 NOW = 10_000.0
 STATS: dict[str, Any] = {
@@ -117,7 +117,7 @@ def judged(*facts: dict[str, Any]) -> list[Finding]:
     for each in facts:
         for name, value in each.items():
             known[name] = [*known.get(name, ()), *value] if isinstance(value, list) else value
-    found = verdict(Situation(**known))
+    found = verdict(HealthFacts(**known))
     assert found.level == found.lead.level
     return [found.lead, *found.rest]
 

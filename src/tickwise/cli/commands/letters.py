@@ -12,7 +12,7 @@ from tickwise.cli.commands.runs import attempts_table, show_or_watch
 from tickwise.cli.failures import Exit
 from tickwise.cli.references import run_id
 from tickwise.cli.session import Session, view_options
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 
 
 @click.group("dead-letters")

@@ -14,7 +14,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.references import job_id, run_id
 from tickwise.cli.session import Session, server_options, view_options
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 
 _MAX_NAMES = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""

@@ -11,7 +11,7 @@ from tickwise.control.explain.explanations import Because, Cause, Followed, RunF
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.jobs.replans import pause_words
 from tickwise.control.times import written
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After

@@ -169,13 +169,12 @@ class JobChanges:
         if body.job_id and body.job_id != row.job_id:
             raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
         check_texts(body)
+        old = decode_definition(row.definition)
         if isinstance(body.task, msgspec.Raw):
-            stored = decode_definition(row.definition).task
-            body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(stored)))
+            body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(old.task)))
         scene = (await self._composer.scene(who, (body,)))._replace(scripts=scripts)
         if accepted is not None:
             scene = scene._replace(now=min(accepted.at, scene.now))
-        old = decode_definition(row.definition)
         resolved = resolve_task(body, scene, self._composer.check)
         task = resolved.task if resolved else _task(row, old)
         before = plan_of(old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwise.domain.causes import cause_line
+from tickwise.domain.excerpts import cause_line
 from tickwise.domain.notices.changes import PendingEvent
 from tickwise.domain.notices.messages import length_text, time_text
 from tickwise.domain.notices.rules import NoticeEvent

@@ -19,7 +19,7 @@ from tickwise.ports.store import JobRow, RunQuery, RunRow, Tally
 from tickwise.ports.store.notices import AlertQuery
 from tickwise.web import charts, texts
 from tickwise.web.page import WebPage
-from tickwise.web.verdict import Situation, verdict
+from tickwise.web.views.observing.verdict import HealthFacts, verdict
 from tickwise.web.views.rows import job_line, job_names, lateness_of
 from tickwise.web.visit import Visit
 
@@ -78,7 +78,7 @@ async def overview(visit: Visit) -> Response:
     overdue = [row for row in late or () if row not in [each for each, _ in held_back]]
     live = None if executors is None else [row for row in executors if row.gone_at is None]
     figures = None if tallies is None else _figures(tallies, measured or (), now)
-    situation = Situation(
+    facts = HealthFacts(
         now=now,
         stats=stats,
         alerts=alerts[:ALERTS_LOOKED_AT],
@@ -93,7 +93,7 @@ async def overview(visit: Visit) -> Response:
         hour={"status": RunState.FAILED.value, "due_after": texts.iso(now // charts.HOUR * charts.HOUR)},
     )
     values: dict[str, Any] = {
-        "verdict": verdict(situation),
+        "verdict": verdict(facts),
         "figures": figures,
         "failures": failures,
         "names": names,

@@ -43,9 +43,9 @@ from tickwise.adapters.store.memory.records import (
 )
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
-from tickwise.domain.causes import both_ends
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import JobNotFound
+from tickwise.domain.excerpts import both_ends
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent

@@ -1,4 +1,4 @@
--- An event for notification rules keeps both ends of a long error: how it ended, and the cause. `domain.causes.both_ends` is the twin.
+-- An event for notification rules keeps both ends of a long error: how it ended, and the cause. `domain.excerpts.both_ends` is the twin.
 CREATE FUNCTION tickwise.error_ends(error text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 RETURN CASE WHEN length(error) <= 1000 THEN error ELSE left(error, 100) || E'\n\u2026\n' || right(error, 897) END;

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.domain.causes import READ_CHARACTERS, both_ends, cause_line
+from tickwise.domain.excerpts import READ_CHARACTERS, both_ends, cause_line
 
 TRACEBACK = """Traceback (most recent call last):
   File "task.py", line 4, in <module>

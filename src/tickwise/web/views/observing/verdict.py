@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class HealthFacts:
     """The facts. Empty: nothing is known, or there is nothing."""
 
     now: float
@@ -78,7 +78,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class HealthVerdict:
     """The finding that leads, and those behind it."""
 
     level: Level
@@ -89,16 +89,16 @@ class Verdict:
 WELL: Final = Finding(Level.NOTE, "Everything runs.")
 
 
-def verdict(known: Situation) -> Verdict:
+def verdict(known: HealthFacts) -> HealthVerdict:
     """The gravest finding leads. Of equal ones the machinery comes first, then alerts, then decisions of people."""
     parts = (_machinery, _alerts, _lost, _queues, _stops, _objectives, _failures)
     found = sorted((each for part in parts for each in part(known)), key=lambda each: -each.level)
     if found and found[0].level > Level.NOTE:
-        return Verdict(level=found[0].level, lead=found[0], rest=found[1:])
-    return Verdict(level=Level.NOTE, lead=WELL, rest=found)
+        return HealthVerdict(level=found[0].level, lead=found[0], rest=found[1:])
+    return HealthVerdict(level=Level.NOTE, lead=WELL, rest=found)
 
 
-def _machinery(known: Situation) -> list[Finding]:
+def _machinery(known: HealthFacts) -> list[Finding]:
     stats = known.stats
     found = []
     if stats.executors == 0:
@@ -130,7 +130,7 @@ _OF_SEVERITY: Final = (
 )
 
 
-def _alerts(known: Situation) -> list[Finding]:
+def _alerts(known: HealthFacts) -> list[Finding]:
     """Open ones by their severity. One that a person has in hand counts a level less."""
     found = []
     for severity, level, word in _OF_SEVERITY:
@@ -158,7 +158,7 @@ def _page_of(these: Sequence[Alert]) -> str:
     return f"/alerts/{these[0].alert_id}" if len(these) == 1 else "/alerts"
 
 
-def _lost(known: Situation) -> list[Finding]:
+def _lost(known: HealthFacts) -> list[Finding]:
     """Executors that went silent, unless one of the same name came after them."""
     active = {row.name for row in known.executors if row.gone_at is None and row.lease_until >= known.now}
     silent: dict[str, float] = {}
@@ -179,7 +179,7 @@ def _lost(known: Situation) -> list[Finding]:
     return [Finding(Level.WARN, sentence, advice, "/executors")]
 
 
-def _queues(known: Situation) -> list[Finding]:
+def _queues(known: HealthFacts) -> list[Finding]:
     held = [row for row in known.queues if row.held]
     if not held:
         return []
@@ -193,7 +193,7 @@ def _queues(known: Situation) -> list[Finding]:
     return [Finding(Level.WARN, sentence, advice, "/queues")]
 
 
-def _stops(known: Situation) -> list[Finding]:
+def _stops(known: HealthFacts) -> list[Finding]:
     """The widest one, with its end and its reason; of several others their number."""
     if not known.stops:
         return []
@@ -213,7 +213,7 @@ _OF_STATE: Final = (
 )
 
 
-def _objectives(known: Situation) -> list[Finding]:
+def _objectives(known: HealthFacts) -> list[Finding]:
     found = []
     for state, one, many in _OF_STATE:
         names = [each.name for each in known.objectives if each.standing.state is state]
@@ -225,7 +225,7 @@ def _objectives(known: Situation) -> list[Finding]:
     return found
 
 
-def _failures(known: Situation) -> list[Finding]:
+def _failures(known: HealthFacts) -> list[Finding]:
     if not known.failed:
         return []
     runs = "One run" if known.failed == 1 else f"{number(known.failed)} runs"
